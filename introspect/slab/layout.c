@@ -73,8 +73,11 @@ static int page_layout(struct slab_view *view, const struct btf_types *btf, stru
 		return error_set(err, ENOTSUP,
 				 "the kernel has no single array of struct page "
 				 "(CONFIG_SPARSEMEM_VMEMMAP)");
-	if (size < sizeof(uint64_t) || size > PAGE_STRUCT_MAX)
+	if (!size)
 		return error_set(err, ENOENT, "BTF has no usable struct page");
+	if (size != PAGE_STRUCT_SIZE)
+		return error_set(err, ENOTSUP, "struct page has %u bytes, not %d", size,
+				 PAGE_STRUCT_SIZE);
 	view->page_size = size;
 	return 0;
 }

@@ -50,11 +50,16 @@ struct slab_view {
 	_Atomic uint64_t direct_pages; /* slab_direct_pages(), once it does not change; else 0 */
 };
 
+/*
+ * That of a struct page, to which it is aligned: so there is room for an order in a pointer to one
+ * (capture_items, page_orders). Kernels with SLAB and without memory cgroups have 56 bytes.
+ */
+enum { PAGE_STRUCT_SIZE = 64 };
+
 /* A copy of a head struct page, enough of it for the fields above. */
-enum { PAGE_STRUCT_MAX = 128 };
 struct page_copy {
 	uint64_t gva;
-	uint8_t bytes[PAGE_STRUCT_MAX + sizeof(uint64_t)]; /* any field offset can be read whole */
+	uint8_t bytes[PAGE_STRUCT_SIZE + sizeof(uint64_t)]; /* any field offset can be read whole */
 };
 
 /* gva of gpa 0 in the direct map, and of the struct page of pfn 0. */

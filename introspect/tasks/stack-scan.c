@@ -100,7 +100,7 @@ static void find_runqueues(const struct kernel *kernel, struct task_stacks *out)
 static int check_runqueues(const struct kernel *kernel, const struct task_stacks *stacks,
 			   struct error *err)
 {
-	if (stacks->cpus || !kernel_symbol(kernel, "preempt_schedule_irq"))
+	if (stacks->cpus || !kernel_symbol(kernel, "preempt_schedule"))
 		return 0;
 	return error_set(err, ENOTSUP,
 			 "the kernel preempts its tasks, and BTF does not show its runqueues");

@@ -84,6 +84,14 @@ static const struct fake_struct structs_5_10[] = {
 	{NULL, 0, {{NULL, 0, 0, 0, 0}}},
 };
 
+static const struct fake_struct structs_small_pages[] = {
+	{"page", 56, {{"flags", 0, 8, 0, 0}, {"lru", 8, 8, 0, 0}, {"compound_head", 8, 8, 0, 0},
+		      {"slab_cache", 24, 8, 0, 0}, {"page_type", 48, 4, 0, 0}}},
+	{"orc_entry", 6, {{"type", 4, 4, 8, 2}}},
+	COMMON_STRUCTS,
+	{NULL, 0, {{NULL, 0, 0, 0, 0}}},
+};
+
 #define STRUCTS_6_12(head)                                                                       \
 	{"page", 64, {{"flags", 0, 8, 0, 0}, {"lru", 8, 8, 0, 0}, {head, 8, 8, 0, 0},            \
 		      {"page_type", 48, 4, 0, 0}}},                                              \
@@ -161,9 +169,10 @@ static int make_btf(enum fake_flavour flavour, struct btf_types **out)
 {
 	static const struct fake_struct *const structs[] = {
 		structs_5_10, structs_6_12, structs_6_12, structs_7_0,
-		structs_7_1,  structs_next, structs_bare};
+		structs_7_1,  structs_next, structs_bare, structs_small_pages};
 	static const struct fake_enumerator *const enums[] = {
-		enums_5_10, enums_6_11, enums_6_12, enums_7_0, enums_7_0, enums_7_0, enums_7_0};
+		enums_5_10, enums_6_11, enums_6_12, enums_7_0,
+		enums_7_0,  enums_7_0,  enums_7_0,  enums_5_10};
 	uint8_t bytes[8192];
 	size_t size = fake_btf_functions(structs[flavour], enums[flavour], prototypes, bytes,
 					 sizeof(bytes));

@@ -69,13 +69,14 @@ enum {
 
 /* Whose struct page and related structs the BTF describes. */
 enum fake_flavour {
-	FAKE_5_10, /* PG_slab in flags, page.compound_order, pagevec */
-	FAKE_6_11, /* PG_slab as a page_type bit */
-	FAKE_6_12, /* PGTY_slab, folio._flags_1, struct slab */
-	FAKE_7_0,  /* the same, and struct slab_sheaf */
-	FAKE_7_1,  /* the same, with compound_info in place of compound_head */
-	FAKE_NEXT, /* the same, with neither */
-	FAKE_BARE, /* no struct page, no struct kmem_cache that is known */
+	FAKE_5_10,        /* PG_slab in flags, page.compound_order, pagevec */
+	FAKE_6_11,        /* PG_slab as a page_type bit */
+	FAKE_6_12,        /* PGTY_slab, folio._flags_1, struct slab */
+	FAKE_7_0,         /* the same, and struct slab_sheaf */
+	FAKE_7_1,         /* the same, with compound_info in place of compound_head */
+	FAKE_NEXT,        /* the same, with neither */
+	FAKE_BARE,        /* no struct page, no struct kmem_cache that is known */
+	FAKE_SMALL_PAGES, /* as FAKE_5_10, with a struct page of 56 bytes */
 };
 
 struct fake_kernel {

@@ -214,7 +214,8 @@ static void test_missing(void)
 	fake.image.btf = NULL;
 	if (ok(!slab_view_create(&fake.kernel, &none, NULL), "without BTF there is a view")) {
 		for (int i = 0; i < SLAB_NR_FEATURES; i++)
-			is_str(slab_missing(none, i), "the kernel image has no BTF (CONFIG_DEBUG_INFO_BTF)",
+			is_str(slab_missing(none, i),
+			       "the kernel image has no BTF (CONFIG_DEBUG_INFO_BTF)",
 			       "which lacks every feature");
 		slab_view_destroy(none);
 	}
@@ -294,6 +295,21 @@ static void test_bare(void)
 	fake_kernel_destroy(&fake);
 }
 
+/* The order of a page finds no room in a pointer to such a struct page. */
+static void test_small_pages(void)
+{
+	uint64_t a;
+
+	if (fake_kernel_create(&fake, FAKE_SMALL_PAGES, 4) ||
+	    slab_view_create(&fake.kernel, &view, NULL))
+		abort();
+	is_str(slab_missing(view, SLAB_PAGES), "struct page has 56 bytes, not 64",
+	       "pages are not read where a struct page is smaller");
+	ok(slab_page_address(view, fake_page(77), &a, NULL) == -ENOTSUP, "which is said");
+	slab_view_destroy(view);
+	fake_kernel_destroy(&fake);
+}
+
 int main(void)
 {
 	for (size_t i = 0; i < sizeof(flavours) / sizeof(flavours[0]); i++) {
@@ -319,5 +335,6 @@ int main(void)
 	test_sections();
 	test_next();
 	test_bare();
+	test_small_pages();
 	return tap_done();
 }

@@ -151,11 +151,11 @@ static void test_no_runqueues(void)
 {
 	const struct kernel *kernel = &fs.fg.kernel;
 	struct symbol_table **symbols = &k->image.symbols;
-	const char *preempt = "T preempt_schedule_irq";
+	const char *preempt = "T preempt_schedule";
 	char map[256];
 
 	begin();
-	for (int i = 0; i < 2; i++, preempt = "T other") {
+	for (int i = 0; i < 2; i++, preempt = "T preempt_schedule_irq") {
 		int n = snprintf(map, sizeof(map),
 				 "%016llx T _text\n%016llx %s\n%016llx D init_task\n",
 				 FAKE_LINK_TEXT, FAKE_LINK_TEXT + 0x1000, preempt,
