@@ -7,8 +7,8 @@
 #include <stdint.h>
 #include "formats/base/error.h"
 #include "guest-symbols/image/kernel-image.h"
+#include "guest-symbols/orc/orc-table.h"
 #include "introspect/guest/guest.h"
-#include "introspect/kernel/orc.h"
 #include "introspect/guest/page-walk.h"
 
 /*
@@ -124,5 +124,27 @@ int kernel_read_u32(const struct kernel *kernel, const char *name, uint32_t *val
  */
 int kernel_cr3_maps_kernel(const struct kernel *kernel, unsigned int vcpu, bool *out,
 			   struct error *err);
+
+/* --- frames (orc.c) -------------------------------------------------------------------------- */
+
+/*
+ * The frame size of the function that `ip_gva` returns to: bytes from the stack pointer after that
+ * return to the one after the function's own return, whose return address is the last word of them.
+ * At least 8. Errors as orc_caller(), but for -EFAULT: it reads no guest memory.
+ */
+int orc_frame(const struct kernel *kernel, uint64_t ip_gva, uint64_t *size, struct error *err);
+
+/*
+ * One step of unwinding with the kernel's ORC tables (Documentation/arch/x86/orc-unwinder.rst):
+ * `ip_gva` is a return address (the call before it is looked up) and `sp` the stack pointer right
+ * after the return. Gives the return address to that function's own caller, and the stack pointer
+ * after that return, which is always greater than sp. Reads guest memory only for the return
+ * address.
+ *
+ * -ENOENT: not in the image. -ENOTSUP: the frame is not addressed through RSP, or there are no ORC
+ * tables. -EFAULT: the stack cannot be read.
+ */
+int orc_caller(const struct kernel *kernel, uint64_t ip_gva, uint64_t sp, uint64_t *caller_ip,
+	       uint64_t *caller_sp, struct error *err);
 
 #endif

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "introspect/kernel/modules.h"
-#include "introspect/kernel/orc.h"
+#include "introspect/kernel/kernel.h"
 #include "introspect/slab/slab.h"
 #include "tests/lib/fake-kernel.h"
 

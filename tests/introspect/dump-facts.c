@@ -18,7 +18,6 @@
 #include "introspect/kernel/identify.h"
 #include "introspect/kernel/kernel.h"
 #include "introspect/kernel/modules.h"
-#include "introspect/kernel/orc.h"
 #include "introspect/slab/slab.h"
 #include "tests/introspect/identity-facts.h"
 

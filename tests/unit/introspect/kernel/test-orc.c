@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include <errno.h>
 
-#include "introspect/kernel/orc.h"
+#include "introspect/kernel/kernel.h"
 #include "tests/lib/fake-kernel.h"
 #include "tests/lib/tap.h"
 

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef SONDE_GUEST_SYMBOLS_ORC_ORC_TABLE_H
+#define SONDE_GUEST_SYMBOLS_ORC_ORC_TABLE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "guest-symbols/image/kernel-image.h"
+
+/*
+ * The ORC tables of an image (arch/x86/include/asm/orc_types.h, arch/x86/kernel/unwind_orc.c;
+ * sorted by scripts/sorttable.c at build): n instruction addresses, each a 32-bit offset from its
+ * own place, and n entries of 6 bytes: s16 sp_offset, s16 bp_offset, 16 bits of bit-fields.
+ */
+struct orc_table {
+	const uint8_t *ips, *entries; /* borrowed */
+	uint64_t ips_link;            /* link address of ips[0] */
+	size_t n;                     /* 0 = there are none */
+	uint8_t type_bits;            /* width of orc_entry.type: 2, and 3 since 6.4; 0 = BTF does
+				       * not say, and no entry can be read */
+	uint8_t end_bit;              /* of the bit-fields; 0 = there is no orc_entry.end (6.4) */
+	const uint8_t *bases;         /* enum orc_base by the kernel's number, which are others
+				       * since 7.2; NULL = the entries are of no known numbers */
+};
+
+enum orc_kind {
+	ORC_KIND_UNKNOWN,      /* nothing is known of the stack there */
+	ORC_KIND_END,          /* the stack ends */
+	ORC_KIND_CALL,         /* the return address lies below the CFA */
+	ORC_KIND_REGS,         /* the CFA is that of a struct pt_regs */
+	ORC_KIND_REGS_PARTIAL, /* the CFA is that of its last five words, from `ip` on */
+};
+
+/* What a register's earlier value is computed from. */
+enum orc_base {
+	ORC_BASE_UNDEFINED,
+	ORC_BASE_PREV_SP, /* the CFA */
+	ORC_BASE_BP,
+	ORC_BASE_SP,
+	ORC_BASE_BP_INDIRECT, /* the word at RBP + offset */
+	ORC_BASE_SP_INDIRECT, /* the word at RSP, + offset */
+	ORC_BASE_OTHER,       /* a register that is not followed, or an unknown number */
+};
+
+struct orc_entry {
+	enum orc_kind kind;
+	enum orc_base sp_base, bp_base;
+	int16_t sp_offset, bp_offset;
+};
+
+/* Empty if the image has no valid tables. */
+void orc_table_init(const struct kernel_image *image, struct orc_table *out);
+
+/* Whether entries can be read. */
+bool orc_table_is_usable(const struct orc_table *table);
+
+/* The entry that covers the instruction at this link address, of a table that is usable. False:
+ * none does. */
+bool orc_table_find(const struct orc_table *table, uint64_t link, struct orc_entry *out);
+
+#endif
