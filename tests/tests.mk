@@ -30,7 +30,7 @@
 #:   check-function, check-leave, check-probe, check-profile, check-slabinfo, check-syscalls *
 #:                 other tests of guests
 #:   check-small-kernels, check-refusals *
-#:                 kernels with what Debian's lack, built from source (an hour); GUEST=6.1-up for one
+#:                 kernels with what Debian's lack, built from source (an hour); GUEST=6.1-nobtf for one
 #:   check-libvirt libvirt domains; check-libvirt-NAME for tests/libvirt/NAME.t (KILLS=200 for a campaign)
 #:   check-html *  HTML reports in a headless Chromium, with screenshots in $(O)/html
 #:   check-long *  campaigns for HOURS (4; 0.5 is possible) together, and a table of what they have counted;

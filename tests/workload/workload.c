@@ -80,6 +80,16 @@ static void use_pipes(void)
 	close(ends[1]);
 }
 
+/* Small kernels have no sockets at all. */
+static bool has_sockets(void)
+{
+	int fd = socket(AF_UNIX, SOCK_DGRAM, 0);
+
+	if (fd >= 0)
+		close(fd);
+	return fd >= 0 || errno != ENOSYS;
+}
+
 static void use_unix_sockets(int type)
 {
 	char data[256] = "socket";
@@ -106,6 +116,13 @@ static void use_udp(void)
 	    sendto(fd, data, sizeof(data), 0, (struct sockaddr *)&to, size) == sizeof(data))
 		check(recv(fd, data, sizeof(data), 0) == sizeof(data), "recv udp");
 	close(fd);
+}
+
+static void use_sockets(void)
+{
+	use_unix_sockets(SOCK_STREAM);
+	use_unix_sockets(SOCK_DGRAM);
+	use_udp();
 }
 
 static void use_fork(void)
@@ -152,6 +169,7 @@ static void use_events(void)
 static void run_process(unsigned int number, unsigned long iterations)
 {
 	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+	bool sockets = has_sockets();
 	char folder[32];
 
 	check(pin_to((int)(number % (unsigned int)cpus)), "sched_setaffinity");
@@ -159,9 +177,8 @@ static void run_process(unsigned int number, unsigned long iterations)
 	while (iterations--) {
 		use_files(folder);
 		use_pipes();
-		use_unix_sockets(SOCK_STREAM);
-		use_unix_sockets(SOCK_DGRAM);
-		use_udp();
+		if (sockets)
+			use_sockets();
 		use_fork();
 		use_memory();
 		use_events();
