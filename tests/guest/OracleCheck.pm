@@ -6,22 +6,29 @@ package OracleCheck;
 
 use strict;
 use warnings;
+no warnings 'portable';
 use Test::More;
 
 use Campaign;
 use GuestTrace;
 use OracleCompare;
 
+# Where modules are loaded. The only one in these guests is pages.ko (tests/workload/pages-module.c), which is gone then.
+use constant MODULES => 0xffffffffc0000000;
+# What it allocates when it is loaded: 20 times some pages together, then 16 in an array, then the 5 that were taken out.
+use constant { EXACT_PAGES => 20, ARRAY_PAGES => 20 * (16 + 5) };
+
 # The functions that are called at the call sites of these items. The target of an indirect call (a retpoline
 # in some kernels) is unknown: it is named after the caller, with a star.
 sub callees {
 	my ($check, $items) = @_;
-	my %site = map { $_->[1][2] => 1 } @$items;
+	my %site = map { $_->[1][2] => 1 } grep { $_->[1][2] < MODULES } @$items;
 	my ($slide) = GuestTrace::sidecar($check->{trace}) =~ /"virt_slide":\s*"?(-?\w+)/;
 	open my $list, '>', "$check->{out}/sites" or die $!;
 	printf $list "%x\n", $_ for sort keys %site;
 	close $list;
 	my %callee;
+	$callee{'pages.ko'}++ if grep { $_->[1][2] >= MODULES } @$items;
 	for (`$check->{build}/tests/guest/call-target $check->{kernel} $slide < $check->{out}/sites`) {
 		my ($address, $name, $caller) = split;
 		$callee{$name =~ /x86_indirect_thunk|^\?$/ ? "*$caller" : $name}++;
@@ -45,8 +52,9 @@ sub check_explained {
 	my ($check, $result) = @_;
 	my $name = $check->{name};
 	# Since 6.18 kfree_rcu() frees in rcu_free_sheaf(), which RCU calls back.
+	# A bulk allocation of pages is no event of the guest's own.
 	ok(check_called($check, 'extra records', $result->{extra},
-		qr/^(kmem_cache_(free|alloc)_bulk|(__)?alloc_pages_bulk|\*rcu_do_batch$)/),
+		qr/^(kmem_cache_(free|alloc)_bulk|(__)?alloc_pages_bulk|\*rcu_do_batch$|pages\.ko$)/),
 		sprintf '%s: the %d extra records come from bulk operations and kfree_rcu()', $name,
 		scalar @{$result->{extra}}) or report_items('extra', $result->{extra});
 	ok(check_called($check, 'doubled guest events', $result->{doubled}, qr/^__kmalloc_large_node/),
@@ -67,6 +75,19 @@ sub pids_of {
 	}
 	close $in;
 	return \%pids;
+}
+
+# The guest's own events say nothing of pages that are allocated into an array.
+sub check_module {
+	my ($check) = @_;
+	my $allocs = 0;
+	open my $in, '-|', "$check->{build}/sonde", 'events', '--json', $check->{trace} or die "sonde events: $!";
+	while (<$in>) {
+		$allocs++ if /"event":"kmem:mm_page_alloc".*?"call_site":"(0x\w+)"/ && hex($1) >= MODULES;
+	}
+	close $in;
+	is($allocs, EXACT_PAGES + ARRAY_PAGES,
+		"$check->{name}: alloc_pages_exact() and each new entry of an array with holes are in the trace once");
 }
 
 # Where the trace has the tasks of its events.

@@ -23,28 +23,45 @@ use OracleCheck;
 use Testbed;
 use Tree;
 
+# The guest's initramfs, with a module for `rare` in a row that has one.
+sub make_initrd {
+	my ($row, $folder, $out) = @_;
+	return "$build/guest/initrd" unless has_module($row);
+	build_module($folder, "$tree/tests/workload/pages-module.c", "$out/pages.ko");
+	build_initrd("$out/initrd", "$out/pages.ko=/lib/pages.ko");
+	return "$out/initrd";
+}
+
+sub has_module { ($_[0]{module} // '-') ne '-' }
+
 sub check_row {
 	my ($row, $scale) = @_;
 	$row->{ring} = $ENV{RING} if $ENV{RING};
 	my $iterations = $row->{iterations} * $scale;
-	my $kernel = fetch_kernel($row->{kernel}) . '/' . ($row->{image} // 'vmlinuz');
+	my $folder = fetch_kernel($row->{kernel});
+	my $kernel = "$folder/" . ($row->{image} // 'vmlinuz');
 	my $name = "$row->{kernel}, $row->{cpus} vCPU";
 	my $out = "$build/guest/oracle-$row->{kernel}-$row->{cpus}";
 	empty_folder($out);
+	my $initrd = make_initrd($row, $folder, $out);
 	my $status = on_kvm_host({mem => 2048, timeout => 1200 + 20 * $iterations},
-		"$FindBin::RealBin/oracle-guest", $build, $out, $kernel, "$build/guest/initrd", $row->{cpus},
+		"$FindBin::RealBin/oracle-guest", $build, $out, $kernel, $initrd, $row->{cpus},
 		$iterations, GuestText::range("$build/sonde", $kernel), $row->{mode}, $row->{ring}, $row->{spec} // 'kmem');
 	is($status, 0, "$name: oracle-guest ran on the KVM host") or return;
 	is(slurp("$out/status"), "0 0\n", "$name: the traced and the untraced boot powered off");
 	OracleCheck::check_events(name => $name, build => $build, kernel => $kernel, guest => "$out/oracle.txt",
 		trace => "$out/trace", out => $out, cpus => $row->{cpus}, min_events => $row->{min_events} * $scale,
-		has_pids => ($row->{spec} // '') =~ /\bpid\b/);
+		has_pids => scalar(($row->{spec} // '') =~ /\bpid\b/));
 	check_loss($name, $out);
 	check_mode($name, $out, $row);
 	check_text($name, $out, $kernel);
 	my $log = read_log("$out/console.txt");
 	isnt($log, '', "$name: the console log is not empty");
 	is_untroubled($log, "$name: the console log has no kernel warnings", WARNINGS);
+	return unless has_module($row);
+	like($log, qr/^rare: .* exact pages and arrays with holes done,/m,
+		"$name: alloc_pages_exact() and bulk allocation into arrays with holes were used");
+	OracleCheck::check_module({name => $name, build => $build, trace => "$out/trace"});
 }
 
 sub check_loss {

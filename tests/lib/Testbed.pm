@@ -9,7 +9,7 @@ use Exporter qw(import);
 use Process;
 use Tree;
 
-our @EXPORT = qw(on_kvm_host build_initrd fetch_kernel);
+our @EXPORT = qw(on_kvm_host build_initrd build_module fetch_kernel);
 
 # Runs a command on the KVM host, where the build folder is writable. Returns the exit status. Limits:
 # timeout in seconds, mem in MiB. The host has one CPU; tests/README.md says why.
@@ -25,6 +25,12 @@ sub on_kvm_host {
 sub build_initrd {
 	my ($to, @files) = @_;
 	run_or_die("$tree/tests/testbed/build-initrd", $to, @files);
+}
+
+# A module for the kernel in $folder, which came with modules.
+sub build_module {
+	my ($folder, $source, $to) = @_;
+	run_or_die("$tree/tests/testbed/build-module", $folder, $source, $to);
 }
 
 # The folder of a kernel, which is downloaded if it is not there.

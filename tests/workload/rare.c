@@ -5,6 +5,8 @@
  *   rare COMMAND...
  *
  * - bulk allocation of pages into an array (a splice from /proc);
+ * - with /lib/pages.ko (pages-module.c): alloc_pages_exact(), and bulk allocation into arrays with
+ * holes;
  * - compaction, with memory that is used in every other page;
  * - a block of memory goes off line and comes back, if the guest can spare one;
  * - so does the last CPU, if there are several.
@@ -14,12 +16,14 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/module.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -45,6 +49,23 @@ static bool splice_from(const char *path)
 	close(ends[0]);
 	close(ends[1]);
 	return good;
+}
+
+/* The module's loading fails when all is done, so that it is not there any more. It lacks the
+ * checksums of what it uses. */
+static const char *load_module(const char *path)
+{
+	int fd = open(path, O_RDONLY);
+	bool done;
+
+	if (fd < 0)
+		return "not tried";
+	done = syscall(SYS_finit_module, fd, "", MODULE_INIT_IGNORE_MODVERSIONS) < 0 &&
+	       errno == ECANCELED;
+	if (!done)
+		perror(path);
+	close(fd);
+	return done ? "done" : "failed";
 }
 
 static bool compact(void)
@@ -113,6 +134,7 @@ int main(int argc, char **argv)
 	if (argc < 2)
 		return 2;
 	printf("rare: splice %s", splice_from("/proc/meminfo") ? "done" : "failed");
+	printf(", exact pages and arrays with holes %s", load_module("/lib/pages.ko"));
 	printf(", compaction %s", compact() ? "done" : "failed");
 	printf(", memory block %s", cycle_block() ? "off and on" : "stays");
 	printf(", CPU %s\n", cycle_cpu() ? "off and on" : "stays");
