@@ -194,21 +194,22 @@ static void give_empty_slab(struct model_cache *cache, struct slab_node *node)
 	slab_destroy(cache, slab);
 }
 
-/* The oldest objects of an array go back to their slabs. */
+/* An object goes back to its slab, and empty slabs beyond the node's limit are given back. */
+static void return_object(struct model_cache *cache, struct slab *slab)
+{
+	struct slab_node *node = &((struct slab_cache *)cache->own)->nodes[slab->node];
+
+	slab->inuse--;
+	node->free_objects++;
+	file_slab(cache, slab, slab->inuse ? SLAB_TAIL : SLAB_HEAD);
+	while (node->free_objects > node->free_limit && node->free.last)
+		give_empty_slab(cache, node);
+}
+
 static void free_oldest(struct model_cache *cache, struct object_array *array, uint64_t n)
 {
-	struct slab_cache *own = cache->own;
-
-	for (uint64_t i = 0; i < n; i++) {
-		struct slab *slab = array->objects[i];
-		struct slab_node *node = &own->nodes[slab->node];
-
-		slab->inuse--;
-		node->free_objects++;
-		file_slab(cache, slab, slab->inuse ? SLAB_TAIL : SLAB_HEAD);
-		while (node->free_objects > node->free_limit && node->free.last)
-			give_empty_slab(cache, node);
-	}
+	for (uint64_t i = 0; i < n; i++)
+		return_object(cache, array->objects[i]);
 	array_drop_oldest(array, n);
 }
 
@@ -310,12 +311,7 @@ static void free_object(struct model_cache *cache, unsigned int cpu,
 
 	(void)shape;
 	if (!array || slab->node != node) {
-		struct {
-			struct object_array array;
-			struct slab *object;
-		} one = {.array = {.count = 1, .limit = 1}, .object = slab};
-
-		free_oldest(cache, &one.array, 1);
+		return_object(cache, slab);
 		return;
 	}
 	if (array->count == array->limit)
