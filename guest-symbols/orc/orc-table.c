@@ -137,11 +137,12 @@ static uint64_t entry_address(const void *orc, size_t index)
 bool orc_table_find(const struct orc_table *table, uint64_t link, struct orc_entry *out)
 {
 	size_t above = search_above(table->n, link, entry_address, table);
-	const uint8_t *entry = table->entries + (above - 1) * ENTRY_SIZE;
+	const uint8_t *entry;
 	uint16_t flags;
 
 	if (!above)
 		return false;
+	entry = table->entries + (above - 1) * ENTRY_SIZE;
 	memcpy(&out->sp_offset, entry, sizeof(out->sp_offset));
 	memcpy(&out->bp_offset, entry + BP_OFFSET_AT, sizeof(out->bp_offset));
 	memcpy(&flags, entry + FLAGS_AT, sizeof(flags));
