@@ -22,6 +22,7 @@ void consume_trace(struct trace_reader *reader)
 	const struct analysis_options options = {.dir = "trace",
 						 .by = {{BY_CACHE, BY_SIZE}, 2},
 						 .sort = MEASURE_FRAGMENTATION,
+						 .allocator = "slub-6.1",
 						 .top = 10,
 						 .verbose = true};
 	struct analysis *analyses[MAX_ANALYSES];
