@@ -91,7 +91,7 @@ static uint64_t mean(const struct pages_course *pages)
 {
 	const double ns = (double)pages->last_ns - (double)pages->first_ns;
 
-	return ns > 0 ? (uint64_t)(pages->page_ns / ns) : pages->last;
+	return ns > 0 ? whole_number(pages->page_ns / ns) : pages->last;
 }
 
 /* What the guest holds for objects: slabs, and blocks of large kmalloc(). */

@@ -7,6 +7,7 @@
 #include <string.h>
 #include "formats/analysis/analysis.h"
 #include "formats/base/json.h"
+#include "formats/base/text.h"
 #include "formats/cli/cli.h"
 #include "formats/groups/groups.h"
 #include "formats/report/table.h"
@@ -219,7 +220,7 @@ static struct text signed_bytes(double bytes)
 		 bytes < 0   ? "-"
 		 : bytes > 0 ? "+"
 			     : "",
-		 text_bytes((uint64_t)fabs(bytes)).s);
+		 text_bytes(whole_number(fabs(bytes))).s);
 	return out;
 }
 
@@ -248,7 +249,7 @@ static void print_head(FILE *out, const struct diff *diff, int i)
 		text_number(replay->records, "record").s,
 		text_number(trace_reader_nr_vcpus(replay->reader), "vCPU").s, seconds);
 	fprintf(out, "%s per second; %s live\n",
-		text_count(seconds > 0 ? (uint64_t)((double)replay->records / seconds) : 0).s,
+		text_count(seconds > 0 ? whole_number((double)replay->records / seconds) : 0).s,
 		text_bytes(heap_live_bytes(replay->heap)).s);
 	text_print_losses(out, replay->reader, LABEL);
 	replay_print_bound(replay, out, LABEL);

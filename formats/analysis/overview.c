@@ -7,6 +7,7 @@
 #include "formats/analysis/analysis.h"
 #include "formats/analysis/sites.h"
 #include "formats/base/json.h"
+#include "formats/base/text.h"
 #include "formats/report/table.h"
 #include "formats/report/trace-text.h"
 
@@ -307,10 +308,10 @@ static void print_wasting_sites(FILE *out, const struct overview *o, const char 
 
 	for (size_t i = 0; i < o->sites.n; i++)
 		sum += waste(&o->sites, &o->sites.all[i]);
-	begin_line(&line, out, label, sum > 0 ? (uint64_t)sum : 0, "was not requested");
+	begin_line(&line, out, label, whole_number(sum), "was not requested");
 	for (size_t i = 0; i < o->nr_wasting; i++)
 		add_item(&line, site_text(o->base.replay, o->wasting[i]),
-			 (uint64_t)waste(&o->sites, &o->sites.all[o->wasting[i]]));
+			 whole_number(waste(&o->sites, &o->sites.all[o->wasting[i]])));
 	fputc('\n', out);
 }
 
@@ -419,7 +420,7 @@ static json_t *list_json(const struct overview *o, const uint32_t *origins, size
 		json_t *item = site_json(o->base.replay, origins[i]);
 		double number = value(&o->sites, &o->sites.all[origins[i]]);
 
-		json_object_set_new(item, key, json_from_count((uint64_t)number));
+		json_object_set_new(item, key, json_from_count(whole_number(number)));
 		json_array_append_new(array, item);
 	}
 	return array;

@@ -89,6 +89,13 @@ struct text text_words(const char *const *words)
 	return out;
 }
 
+uint64_t whole_number(double value)
+{
+	if (!(value > 0))
+		return 0;
+	return value < 0x1p64 ? (uint64_t)value : UINT64_MAX;
+}
+
 int text_parse_u64(const char *text, uint64_t max, uint64_t *out)
 {
 	unsigned long long value;

@@ -29,6 +29,9 @@ struct text text_ms(uint64_t ns);
 /* "callsite, cache, size or pointer": words, NULL-terminated. */
 struct text text_words(const char *const *words);
 
+/* The whole part of a sum or rate, 0 to UINT64_MAX: those of damaged traces may be beyond. */
+uint64_t whole_number(double value);
+
 /* A decimal number, digits only. Returns 0, or -EINVAL, or -ERANGE if it is above max. */
 int text_parse_u64(const char *text, uint64_t max, uint64_t *out);
 

@@ -157,12 +157,6 @@ static unsigned int depth_of(const struct stack_line *lines, size_t n)
 	return deepest;
 }
 
-/* Forged sums may be beyond 64 bits. */
-static uint64_t whole(double value)
-{
-	return value < 0x1p64 ? (uint64_t)value : UINT64_MAX;
-}
-
 static void put_head(const struct graph *g, const char *subtitle)
 {
 	const int height = TOP + (int)g->depth * BOX_HEIGHT + MARGIN;
@@ -175,7 +169,7 @@ static void put_head(const struct graph *g, const char *subtitle)
 		"<style>text{font:12px monospace;fill:#000}g:hover rect{stroke:#000}</style>\n"
 		"<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n"
 		"<text x=\"%d\" y=\"24\">%s %s</text>\n<text x=\"%d\" y=\"44\">",
-		WIDTH, height, WIDTH, height, MARGIN, text_count(whole(g->total)).s, g->unit,
+		WIDTH, height, WIDTH, height, MARGIN, text_count(whole_number(g->total)).s, g->unit,
 		MARGIN);
 	put_escaped(g->file, subtitle, strlen(subtitle));
 	export_text(g->file, "</text>\n");

@@ -171,7 +171,7 @@ int group_put_sums(json_t *object, const struct group *group)
 		{"live_objects", group->live_objects},
 		{"live_bytes", group->live_bytes},
 		{"wasted_bytes", wasted(group)},
-		{"lifetime_ns", (uint64_t)lifetime_ns(group)},
+		{"lifetime_ns", whole_number(lifetime_ns(group))},
 	};
 	int failed = json_object_set_new(object, "fragmentation_percent", json_real(percent));
 

@@ -6,6 +6,7 @@
 #include "formats/analysis/analysis.h"
 #include "formats/analysis/sites.h"
 #include "formats/base/json.h"
+#include "formats/base/text.h"
 #include "formats/base/u64-map.h"
 #include "formats/cli/cli.h"
 #include "formats/export/stacks.h"
@@ -193,14 +194,14 @@ static json_t *lives_json(const struct site *site)
 static void add_sums(json_t *row, const struct group *group)
 {
 	const double wasted = measure_value(MEASURE_WASTED, group, 0);
-	const uint64_t sums[] = {group->live_bytes, group->live_objects, (uint64_t)wasted,
+	const double lifetime = measure_value(MEASURE_LIFETIME, group, 0);
+	const uint64_t sums[] = {group->live_bytes, group->live_objects, whole_number(wasted),
 				 group->peak_bytes, group->hits,         group->allocated,
 				 group->requested,  group->frees,        group->cross_cpu};
 
 	for (size_t i = 0; i < sizeof(sums) / sizeof(sums[0]); i++)
 		json_array_append_new(row, json_from_count(sums[i]));
-	json_array_append_new(row,
-			      json_integer((json_int_t)measure_value(MEASURE_LIFETIME, group, 0)));
+	json_array_append_new(row, json_from_count(whole_number(lifetime)));
 }
 
 #define SUM_COLUMNS                                                                        \

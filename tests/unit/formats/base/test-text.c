@@ -31,6 +31,14 @@ static void test_words(void)
 	is_str(text_words(words + 3).s, "", "no words are an empty list");
 }
 
+static void test_whole(void)
+{
+	is_u64(whole_number(2.9), 2, "the whole part of 2.9 is 2");
+	is_u64(whole_number(-1), 0, "that of a negative number is 0");
+	is_u64(whole_number(0x1p70), UINT64_MAX, "one beyond 64 bits is the largest of them");
+	is_u64(whole_number(__builtin_nan("")), 0, "what is no number is 0");
+}
+
 static void test_parse(void)
 {
 	static const struct {
@@ -100,6 +108,7 @@ int main(void)
 {
 	test_numbers();
 	test_words();
+	test_whole();
 	test_parse();
 	test_clean();
 	test_all_bytes();
