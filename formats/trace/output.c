@@ -42,6 +42,7 @@ struct output {
 	struct output_config config;
 	pthread_t thread;
 	pthread_mutex_t lock;
+	pthread_mutex_t disk;    /* held while a packet is written; inside of no other */
 	pthread_cond_t work;     /* for the thread */
 	pthread_cond_t progress; /* for those who wait for the disk */
 	bool ending;
@@ -217,9 +218,11 @@ static void write_head(struct output_stream *stream)
 	int ret;
 
 	stream->writing = true;
-	atomic_store(&output->writing_since, clock_monotonic_ns());
 	pthread_mutex_unlock(&output->lock);
+	pthread_mutex_lock(&output->disk);
+	atomic_store(&output->writing_since, clock_monotonic_ns());
 	ret = stream->file->write(stream->file, head->bytes, head->size);
+	pthread_mutex_unlock(&output->disk);
 	pthread_mutex_lock(&output->lock);
 	atomic_store(&output->writing_since, 0);
 	stream->writing = false;
@@ -306,6 +309,7 @@ static void init_cond(pthread_cond_t *cond)
 static void free_output(struct output *output)
 {
 	pthread_mutex_destroy(&output->lock);
+	pthread_mutex_destroy(&output->disk);
 	pthread_cond_destroy(&output->work);
 	pthread_cond_destroy(&output->progress);
 	free(output);
@@ -323,6 +327,7 @@ int output_create(const struct output_config *config, struct output **out)
 		output->config.stall_ms = OUTPUT_STALL_MS;
 	output->alive_ns = output->round_ns = clock_monotonic_ns();
 	pthread_mutex_init(&output->lock, NULL);
+	pthread_mutex_init(&output->disk, NULL);
 	init_cond(&output->work);
 	init_cond(&output->progress);
 	ret = start_thread(output);
@@ -522,6 +527,16 @@ void output_release(struct output *output)
 	output->alive_ns = clock_monotonic_ns();
 	pthread_cond_signal(&output->work);
 	pthread_mutex_unlock(&output->lock);
+}
+
+void output_hold(struct output *output)
+{
+	pthread_mutex_lock(&output->disk);
+}
+
+void output_resume(struct output *output)
+{
+	pthread_mutex_unlock(&output->disk);
 }
 
 uint64_t output_discard(struct output_stream *stream, struct output_events *events)

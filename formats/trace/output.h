@@ -124,6 +124,14 @@ void output_keep(struct output *output, size_t bytes);
 /* A flight recorder writes all that it keeps now, and then keeps packets as before. */
 void output_release(struct output *output);
 
+/*
+ * No packet is written from output_hold() to output_resume(), by the same thread: for files beside
+ * them that give up room on a full disk, and need it back. output_hold() waits for the packet that
+ * the disk has.
+ */
+void output_hold(struct output *output);
+void output_resume(struct output *output);
+
 /* Forget what is queued. Adds to *events what it held. Returns the number of packets. */
 uint64_t output_discard(struct output_stream *stream, struct output_events *events);
 

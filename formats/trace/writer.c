@@ -160,8 +160,11 @@ static void set_info(struct trace_writer *writer, const struct trace_info *info)
 	pthread_mutex_unlock(&writer->describe_lock);
 }
 
-/* For the last sidecar, which counts more than this one. With describe_lock, as each sidecar is
- * written into the file that is reserved here. */
+/*
+ * For the last sidecar, which counts more than this one. With describe_lock, as each sidecar is
+ * written into the file that is reserved here; and with the output held, as its packets would take
+ * the room meanwhile.
+ */
 static void reserve(struct trace_writer *writer)
 {
 	const char *sidecar_name = writer->encoder->ops->sidecar_name;
@@ -183,9 +186,11 @@ int writer_describe(struct trace_writer *writer, unsigned int what, struct error
 	int ret;
 
 	pthread_mutex_lock(&writer->describe_lock);
+	output_hold(writer->output);
 	ret = describe_locked(writer, what, err);
 	if (!ret && what & WRITE_SIDECAR)
 		reserve(writer);
+	output_resume(writer->output);
 	pthread_mutex_unlock(&writer->describe_lock);
 	return ret;
 }
@@ -222,9 +227,11 @@ static int append_names(struct trace_writer *writer)
 {
 	int ret;
 
+	output_hold(writer->output);
 	atomic_store(&writer->describing_since, clock_monotonic_ns());
 	ret = site_names_append(&writer->names);
 	atomic_store(&writer->describing_since, 0);
+	output_resume(writer->output);
 	return ret;
 }
 

@@ -359,6 +359,23 @@ static void test_threads(void)
 	end(f);
 }
 
+/* Rounds come twice a second. */
+static void test_hold(void)
+{
+	struct fixture *f = begin(&(struct output_config){.queue_bytes = 10 * PACKET});
+
+	put(f, 0, 1);
+	ok(!output_sync(f->output), "a packet is written");
+	output_hold(f->output);
+	put(f, 0, 2);
+	clock_wait_ms(700);
+	is_u64(f->sinks[0].nr_writes, 1, "while the output is held, the next one is not");
+	output_resume(f->output);
+	ok(!output_sync(f->output), "it is written when the output resumes");
+	is_u64(f->sinks[0].nr, 2, "both are there");
+	end(f);
+}
+
 int main(void)
 {
 	signal(SIGXFSZ, SIG_IGN);
@@ -369,6 +386,7 @@ int main(void)
 	test_before_writing();
 	test_flight_recorder();
 	test_release_while_writing();
+	test_hold();
 	test_file();
 	test_threads();
 	return tap_done();
