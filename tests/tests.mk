@@ -204,7 +204,6 @@ check-libvirt: $(LIBVIRT_TARGETS)
 $(LIBVIRT_TARGETS): check-libvirt-%: guest-parts
 	$(Q)O=$(abspath $(O)) prove -e perl tests/libvirt/$*.t
 
-# check-function is in check-long only: one of its guests has hung now and then, which is not explained yet.
 # The longest parts first. A guest keeps one core busy, a libvirt domain half of one: three parts at a time
 # use two cores.
 GUEST_PARTS := check-toggle check-libvirt-kvm check-libvirt-trap check-survive check-testbed $(filter-out check-libvirt-frozen,$(LIBVIRT_TARGETS)) check-stacks check-boot check-busy check-changes check-limits check-scratch $(ORACLE_TARGETS) check-dump check-errors
