@@ -9,22 +9,10 @@
 #include "formats/base/text.h"
 #include "guest-symbols/cmd.h"
 #include "guest-symbols/image/kernel-image.h"
+#include "tests/lib/fetched-kernel.h"
 #include "tests/lib/tap.h"
 
 enum { SLIDE = 0x1600000 };
-
-static struct kernel_image *load(const char *path)
-{
-	struct kernel_image *image;
-	struct kernel_file *file;
-
-	if (kernel_file_open(path, &file, NULL))
-		return NULL;
-	if (kernel_image_load(file, &image, NULL))
-		abort();
-	kernel_file_close(file);
-	return image;
-}
 
 static void free_symbols(struct sidecar_symbol *symbols, size_t n)
 {
@@ -83,14 +71,14 @@ static void test_others(const char *path, const struct trace_info *info)
 	   "a kernel with another banner is refused: %s", err.text);
 }
 
-static void test_kernel(const char *directory, const char *version)
+static void test_kernel(const char *version)
 {
 	struct trace_info info = {.virt_slide = SLIDE};
 	struct kernel_image *image;
-	char path[256];
+	char path[FETCHED_KERNEL_PATH];
 
-	snprintf(path, sizeof(path), "%s/%s/vmlinuz", directory, version);
-	image = load(path);
+	fetched_kernel_path(path, version);
+	image = fetched_kernel_image(version);
 	if (!image) {
 		tap_skip(version, "no such kernel; run tests/testbed/fetch-kernel");
 		return;
@@ -104,15 +92,13 @@ static void test_kernel(const char *directory, const char *version)
 
 int main(void)
 {
-	const char *directory = getenv("KERNELS_DIR");
 	struct sidecar_symbol *symbols;
 	struct trace_info info = {0};
 	struct error err;
 	size_t n;
 
-	directory = directory ? directory : "build/kernels";
-	test_kernel(directory, "5.10");
-	test_kernel(directory, "6.12");
+	test_kernel("5.10");
+	test_kernel("6.12");
 	ok(kernel_functions("/nonexistent", &info, &symbols, &n, &err) < 0,
 	   "a file that is not there is an error: %s", err.text);
 	return tap_done();

@@ -8,25 +8,10 @@
 #include <string.h>
 #include <time.h>
 #include "guest-symbols/functions/function-set.h"
+#include "tests/lib/fetched-kernel.h"
 #include "tests/lib/tap.h"
 
 static const char *const versions[] = {"5.10", "6.1", "6.12", "6.17", "7.0", "7.2"};
-
-static struct kernel_image *load(const char *version)
-{
-	const char *dir = getenv("KERNELS_DIR");
-	struct kernel_file *file;
-	struct kernel_image *image;
-	char path[256];
-
-	snprintf(path, sizeof(path), "%s/%s/vmlinuz", dir ? dir : "build/kernels", version);
-	if (kernel_file_open(path, &file, NULL))
-		return NULL;
-	if (kernel_image_load(file, &image, NULL))
-		image = NULL;
-	kernel_file_close(file);
-	return image;
-}
 
 static size_t resolve(const struct traceable_list *list, const struct function_patterns *patterns,
 		      struct error *err)
@@ -118,7 +103,7 @@ int main(void)
 	size_t found = 0;
 
 	for (size_t i = 0; i < sizeof(versions) / sizeof(versions[0]); i++) {
-		struct kernel_image *image = load(versions[i]);
+		struct kernel_image *image = fetched_kernel_image(versions[i]);
 
 		if (!image) {
 			tap_skip(versions[i], "no such kernel");

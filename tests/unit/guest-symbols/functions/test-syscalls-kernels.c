@@ -3,27 +3,11 @@
  * The system calls of Debian's kernels, and their declarations. Needs tests/testbed/fetch-kernel to
  * have run; $KERNELS_DIR names another directory than build/kernels.
  */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "guest-symbols/functions/syscalls.h"
+#include "tests/lib/fetched-kernel.h"
 #include "tests/lib/tap.h"
-
-static struct kernel_image *load(const char *version)
-{
-	const char *dir = getenv("KERNELS_DIR");
-	struct kernel_file *file;
-	struct kernel_image *image;
-	char path[256];
-
-	snprintf(path, sizeof(path), "%s/%s/vmlinuz", dir ? dir : "build/kernels", version);
-	if (kernel_file_open(path, &file, NULL))
-		return NULL;
-	if (kernel_image_load(file, &image, NULL))
-		image = NULL;
-	kernel_file_close(file);
-	return image;
-}
 
 /* A whole line. */
 static bool has_line(const char *lines, const char *line)
@@ -68,7 +52,7 @@ int main(void)
 	int found = 0;
 
 	for (size_t i = 0; i < sizeof(versions) / sizeof(versions[0]); i++) {
-		struct kernel_image *image = load(versions[i]);
+		struct kernel_image *image = fetched_kernel_image(versions[i]);
 
 		if (!image)
 			continue;

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "guest-symbols/kmem/allocators.h"
+#include "tests/lib/fetched-kernel.h"
 #include "tests/lib/tap.h"
 
 /* What is not covered in Debian's kernels. */
@@ -66,15 +67,15 @@ static void test_each_missing(const struct kernel_image *image, const struct all
 	ok(tried > 10 && found == tried, "each entry point that emits events is missed without it");
 }
 
-static void test_kernel(const char *directory, const struct known *k, bool thorough)
+static void test_kernel(const struct known *k, bool thorough)
 {
 	const struct alloc_points *points;
 	struct kernel_image *image = NULL;
 	struct kernel_file *file = NULL;
 	struct error err = {0};
-	char path[512];
+	char path[FETCHED_KERNEL_PATH];
 
-	snprintf(path, sizeof(path), "%s/%s/vmlinuz", directory, k->version);
+	fetched_kernel_path(path, k->version);
 	if (kernel_file_open(path, &file, &err)) {
 		tap_skip(k->version, err.text);
 		return;
@@ -96,10 +97,9 @@ static void test_kernel(const char *directory, const struct known *k, bool thoro
 
 int main(void)
 {
-	const char *directory = getenv("KERNELS_DIR");
 
 	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
-		test_kernel(directory ? directory : "build/kernels", &known[i],
+		test_kernel(&known[i],
 			    !strcmp(known[i].version, "6.1"));
 	return tap_done();
 }

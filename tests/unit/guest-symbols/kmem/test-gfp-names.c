@@ -4,6 +4,7 @@
 #include <string.h>
 #include "formats/event/kmem.h"
 #include "guest-symbols/kmem/allocators.h"
+#include "tests/lib/fetched-kernel.h"
 #include "tests/lib/tap.h"
 
 enum { BASE = 0x1000, TABLE = 0x100, NAMES = 0x400, SIZE = 0x800 };
@@ -86,15 +87,15 @@ static void test_text(void)
 }
 
 /* What all supported kernels have; 0x8000 has moved between versions. */
-static void test_kernel(const char *directory, const char *version)
+static void test_kernel(const char *version)
 {
 	struct kernel_file *file = NULL;
 	struct kernel_image *image = NULL;
 	struct trace_info info = {0};
-	char path[512], text[256];
+	char path[FETCHED_KERNEL_PATH], text[256];
 	struct error err;
 
-	snprintf(path, sizeof(path), "%s/%s/vmlinuz", directory, version);
+	fetched_kernel_path(path, version);
 	if (kernel_file_open(path, &file, &err) || kernel_image_load(file, &image, &err)) {
 		tap_skip(version, err.text);
 		kernel_file_close(file);
@@ -113,11 +114,10 @@ static void test_kernel(const char *directory, const char *version)
 int main(void)
 {
 	static const char *const versions[] = {"5.10", "6.1", "6.12", "6.17", "7.0", "7.2"};
-	const char *directory = getenv("KERNELS_DIR");
 
 	test_table();
 	test_text();
 	for (size_t i = 0; i < sizeof(versions) / sizeof(versions[0]); i++)
-		test_kernel(directory ? directory : "build/kernels", versions[i]);
+		test_kernel(versions[i]);
 	return tap_done();
 }

@@ -3,32 +3,15 @@
  * The ORC tables of Debian's kernels. Needs tests/testbed/fetch-kernel to have run; $KERNELS_DIR
  * names another directory than build/kernels.
  */
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include "guest-symbols/orc/orc-table.h"
+#include "tests/lib/fetched-kernel.h"
 #include "tests/lib/tap.h"
 
 enum { MAX_OTHERS = 20 /* functions that align their stack first */ };
 
 static struct kernel_image *image;
 static struct orc_table table;
-
-static struct kernel_image *load(const char *version)
-{
-	const char *dir = getenv("KERNELS_DIR");
-	struct kernel_file *file;
-	struct kernel_image *loaded;
-	char path[256];
-
-	snprintf(path, sizeof(path), "%s/%s/vmlinuz", dir ? dir : "build/kernels", version);
-	if (kernel_file_open(path, &file, NULL))
-		return NULL;
-	if (kernel_image_load(file, &loaded, NULL))
-		loaded = NULL;
-	kernel_file_close(file);
-	return loaded;
-}
 
 /* A return address in this function whose entry is of this kind; 0: there is none. */
 static uint64_t address_of_kind(const char *function, enum orc_kind kind)
@@ -101,7 +84,7 @@ int main(void)
 	int found = 0;
 
 	for (size_t i = 0; i < sizeof(versions) / sizeof(versions[0]); i++) {
-		image = load(versions[i]);
+		image = fetched_kernel_image(versions[i]);
 		if (!image)
 			continue;
 		found++;

@@ -12,6 +12,7 @@
 #include "introspect/guest/control.h"
 #include "tests/lib/fake-btf.h"
 #include "tests/lib/fake-kernel.h"
+#include "tests/lib/fetched-kernel.h"
 #include "tests/lib/tap.h"
 
 enum {
@@ -435,14 +436,12 @@ static void test_image(const struct kernel_image *image, const char *version)
 
 static void test_real(const char *version)
 {
-	const char *directory = getenv("KERNELS_DIR");
 	struct kernel_image *image;
 	struct kernel_file *file;
 	struct error err = {0};
-	char path[300];
+	char path[FETCHED_KERNEL_PATH];
 
-	snprintf(path, sizeof(path), "%s/%s/vmlinuz", directory ? directory : "build/kernels",
-		 version);
+	fetched_kernel_path(path, version);
 	if (kernel_file_open(path, &file, &err) == -ENOENT) {
 		tap_skip(version, "not fetched");
 		return;

@@ -5,10 +5,10 @@
  * patcher/session/test-asks.c. Needs tests/testbed/fetch-kernel to have run; $KERNELS_DIR names
  * another directory than build/kernels.
  */
-#include <stdlib.h>
 #include <string.h>
 #include "guest-symbols/file/kernel-file.h"
 #include "guest-symbols/image/kernel-image.h"
+#include "tests/lib/fetched-kernel.h"
 #include "tests/lib/tap.h"
 
 enum { REL32 = 4, ENDBR = 4 };
@@ -131,14 +131,14 @@ static void test_image(const struct kernel_image *image, const char *version)
 	   "%s: whatever lets ftrace change sites asks before%s", version, names);
 }
 
-static void test_kernel(const char *directory, const char *version)
+static void test_kernel(const char *version)
 {
 	struct kernel_image *image = NULL;
 	struct kernel_file *file = NULL;
 	struct error err = {0};
-	char path[512];
+	char path[FETCHED_KERNEL_PATH];
 
-	snprintf(path, sizeof(path), "%s/%s/vmlinuz", directory, version);
+	fetched_kernel_path(path, version);
 	if (kernel_file_open(path, &file, &err)) {
 		tap_skip(version, err.text);
 		return;
@@ -152,9 +152,8 @@ static void test_kernel(const char *directory, const char *version)
 int main(void)
 {
 	static const char *const versions[] = {"5.10", "6.1", "6.12", "6.17", "7.0", "7.2"};
-	const char *directory = getenv("KERNELS_DIR");
 
 	for (size_t i = 0; i < sizeof(versions) / sizeof(versions[0]); i++)
-		test_kernel(directory ? directory : "build/kernels", versions[i]);
+		test_kernel(versions[i]);
 	return tap_done();
 }

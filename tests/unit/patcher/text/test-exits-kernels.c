@@ -2,7 +2,7 @@
 /*
  * The return slots of functions of real Debian kernels, found without decoding, against those that
  * a whole decoding finds (function_find_exits()). Needs tests/testbed/fetch-kernel to have run;
- * SONDE_KERNELS names another directory.
+ * $KERNELS_DIR names another directory.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +10,7 @@
 #include "guest-symbols/functions/function-set.h"
 #include "introspect/guest/dump.h"
 #include "patcher/text/insn.h"
+#include "tests/lib/fetched-kernel.h"
 #include "tests/lib/tap.h"
 
 enum { PHYS_TEXT = 16 << 20, STEP = 40 /* of so many functions one is decoded */ };
@@ -154,22 +155,18 @@ static void test_tails(const struct kernel_image *image, const char *version)
 	   "%s: which is not left by a jump to ksys_read()", version);
 }
 
-static void test_kernel(const char *directory, const char *version)
+static void test_kernel(const char *version)
 {
-	struct kernel_file *file = NULL;
-	struct kernel_image *image = NULL;
+	struct kernel_image *image = fetched_kernel_image(version);
 	struct decoder *decoder = NULL;
 	struct dump_guest *dump = NULL;
 	struct kernel kernel;
-	char path[300];
 
-	snprintf(path, sizeof(path), "%s/%s/vmlinuz", directory, version);
-	if (kernel_file_open(path, &file, NULL)) {
+	if (!image) {
 		tap_skip(version, "not fetched");
 		return;
 	}
-	if (kernel_image_load(file, &image, NULL) || decoder_create(&decoder, NULL) ||
-	    dump_guest_create(1, &dump, NULL) ||
+	if (decoder_create(&decoder, NULL) || dump_guest_create(1, &dump, NULL) ||
 	    dump_guest_add_buffer(dump, PHYS_TEXT, image->init_bytes, image->init_size, DUMP_MAPPED,
 				  NULL))
 		abort();
@@ -179,15 +176,13 @@ static void test_kernel(const char *directory, const char *version)
 	dump_guest_destroy(dump);
 	decoder_destroy(decoder);
 	kernel_image_destroy(image);
-	kernel_file_close(file);
 }
 
 int main(void)
 {
 	static const char *const versions[] = {"5.10", "6.1", "6.12", "7.0"};
-	const char *directory = getenv("SONDE_KERNELS");
 
 	for (size_t i = 0; i < sizeof(versions) / sizeof(versions[0]); i++)
-		test_kernel(directory ? directory : "build/kernels", versions[i]);
+		test_kernel(versions[i]);
 	return tap_done();
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Every allocator entry point of real Debian kernels, as the image has it, can be traced. Needs
- * tests/testbed/fetch-kernel to have run; SONDE_KERNELS names another directory.
+ * tests/testbed/fetch-kernel to have run; $KERNELS_DIR names another directory.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -9,6 +9,7 @@
 #include "guest-symbols/kmem/allocators.h"
 #include "introspect/guest/dump.h"
 #include "patcher/text/insn.h"
+#include "tests/lib/fetched-kernel.h"
 #include "tests/lib/tap.h"
 
 enum { PHYS_TEXT = 16 << 20 };
@@ -58,15 +59,15 @@ static void test_image(const struct kernel_image *image, struct decoder *decoder
 	dump_guest_destroy(dump);
 }
 
-static void test_kernel(const char *directory, const char *version)
+static void test_kernel(const char *version)
 {
 	struct kernel_file *file = NULL;
 	struct kernel_image *image = NULL;
 	struct decoder *decoder = NULL;
 	struct error err = {0};
-	char path[300];
+	char path[FETCHED_KERNEL_PATH];
 
-	snprintf(path, sizeof(path), "%s/%s/vmlinuz", directory, version);
+	fetched_kernel_path(path, version);
 	if (kernel_file_open(path, &file, &err) == -ENOENT) {
 		tap_skip(version, "not fetched");
 		return;
@@ -83,9 +84,8 @@ static void test_kernel(const char *directory, const char *version)
 int main(void)
 {
 	static const char *const versions[] = {"5.10", "6.1", "6.12", "6.17", "7.0", "7.2"};
-	const char *directory = getenv("SONDE_KERNELS");
 
 	for (size_t i = 0; i < sizeof(versions) / sizeof(versions[0]); i++)
-		test_kernel(directory ? directory : "build/kernels", versions[i]);
+		test_kernel(versions[i]);
 	return tap_done();
 }

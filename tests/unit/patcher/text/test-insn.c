@@ -2,7 +2,7 @@
 /* LIBS: -lZydis */
 /*
  * The decoder against Zydis: length, kind of control flow and target of every instruction of real
- * kernels. SONDE_KERNELS names the directory they are in; SONDE_INSN_EVERY=1 takes every function
+ * kernels. $KERNELS_DIR names the directory they are in; SONDE_INSN_EVERY=1 takes every function
  * instead of every fifth.
  */
 #include <Zydis/Zydis.h>
@@ -11,6 +11,7 @@
 #include <string.h>
 #include "guest-symbols/image/kernel-image.h"
 #include "patcher/text/insn.h"
+#include "tests/lib/fetched-kernel.h"
 #include "tests/lib/tap.h"
 
 enum { DEFAULT_EVERY = 5, MAX_SHOWN = 20, FUNCTION_MAX = 1 << 20 };
@@ -130,13 +131,11 @@ static void compare_kernel(struct oracle *o, const char *path, const char *versi
 
 static void test_kernel(struct decoder *decoder, const char *version)
 {
-	const char *directory = getenv("SONDE_KERNELS");
 	struct oracle o = {.decoder = decoder};
-	char path[300];
+	char path[FETCHED_KERNEL_PATH];
 
 	ZydisDecoderInit(&o.zydis, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
-	snprintf(path, sizeof(path), "%s/%s/vmlinuz", directory ? directory : "build/kernels",
-		 version);
+	fetched_kernel_path(path, version);
 	compare_kernel(&o, path, version);
 	if (!o.instructions)
 		return;

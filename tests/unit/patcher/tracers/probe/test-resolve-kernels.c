@@ -2,7 +2,7 @@
 /*
  * Parameters and chains of members, resolved with the types of real Debian kernels: the steps that
  * they become, and what is said of wrong ones. Needs tests/testbed/fetch-kernel to have run;
- * SONDE_KERNELS names another directory.
+ * $KERNELS_DIR names another directory.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -10,6 +10,7 @@
 #include <string.h>
 #include "guest-symbols/image/kernel-image.h"
 #include "patcher/tracers/probe/probe.h"
+#include "tests/lib/fetched-kernel.h"
 #include "tests/lib/tap.h"
 
 static const struct btf_types *btf;
@@ -117,35 +118,27 @@ static void test_wrong(const struct kernel *kernel)
 		   "'%s' is refused: %s", wrong[i].args, err.text);
 }
 
-static void test_kernel(const char *directory, const char *version)
+static void test_kernel(const char *version)
 {
-	struct kernel_file *file;
-	struct kernel_image *image;
-	struct kernel kernel = {.virt_slide = 0x1000000};
-	char path[300];
+	struct kernel_image *image = fetched_kernel_image(version);
+	struct kernel kernel = {.virt_slide = 0x1000000, .image = image};
 
-	snprintf(path, sizeof(path), "%s/%s/vmlinuz", directory, version);
-	if (kernel_file_open(path, &file, NULL)) {
+	if (!image) {
 		tap_skip(version, "not fetched");
 		return;
 	}
-	if (kernel_image_load(file, &image, NULL))
-		abort();
-	kernel.image = image;
 	btf = image->btf;
 	test_parameters(&kernel);
 	test_chains(&kernel);
 	test_wrong(&kernel);
 	kernel_image_destroy(image);
-	kernel_file_close(file);
 }
 
 int main(void)
 {
 	static const char *const versions[] = {"5.10", "6.1", "6.12"};
-	const char *directory = getenv("SONDE_KERNELS");
 
 	for (size_t i = 0; i < sizeof(versions) / sizeof(versions[0]); i++)
-		test_kernel(directory ? directory : "build/kernels", versions[i]);
+		test_kernel(versions[i]);
 	return tap_done();
 }
