@@ -10,7 +10,8 @@ enum { FETCHED_KERNEL_PATH = 512 };
 /* The path of a version's bzImage, whether or not it was fetched. Returns `path`. */
 const char *fetched_kernel_path(char path[FETCHED_KERNEL_PATH], const char *version);
 
-/* Its image, which the caller destroys; NULL if it was not fetched. Aborts if it cannot be analysed. */
+/* Its image, which the caller destroys; NULL if it was not fetched. Aborts if it cannot be
+ * analysed. */
 struct kernel_image *fetched_kernel_image(const char *version);
 
 #endif
