@@ -29,13 +29,14 @@ sub trouble {
 	return $log =~ /^(.*(?:$any).*?)\r?$/mg;
 }
 
-# Tests that there are none. Prints the kernel's first report, with its call trace.
+# Tests that there are none. Prints the kernel's first report, with its call trace, and its first line again at
+# the end: of a long output only the end may be kept.
 sub is_untroubled {
 	my ($log, $what, @more) = @_;
 	my @trouble = trouble($log, @more);
 	is_deeply(\@trouble, [], $what) and return 1;
 	my @lines = split /\r?\n/, substr $log, index $log, $trouble[0];
-	diag($_) for @lines[0 .. ($#lines < REPORT_LINES ? $#lines : REPORT_LINES)];
+	diag($_) for @lines[0 .. ($#lines < REPORT_LINES ? $#lines : REPORT_LINES)], "first of these lines: $trouble[0]";
 	return 0;
 }
 
