@@ -185,9 +185,9 @@ static int select_events(struct listing *l, struct error *err)
 		.event = o->event, .filter = l->filter, .vcpus = &o->vcpus, .graph = o->graph};
 	size_t nr_instances;
 	const struct trace_instance *instances = trace_reader_instances(l->reader, &nr_instances);
-	int ret = 0;
+	int ret = cli_vcpus_check(&o->vcpus, trace_reader_vcpu_end(l->reader), err);
 
-	if (o->instance || call_view_of(o))
+	if (!ret && (o->instance || call_view_of(o)))
 		ret = find_instance(o, instances, nr_instances, &wish.instance, err);
 	if (!ret && o->syscalls) {
 		ret = select_syscalls(l, wish.instance, err);
@@ -258,10 +258,10 @@ static void print_losses(const struct listing *l, const char *dir)
 	struct trace_reader *reader;
 
 	if (!l->options->follow || trace_reader_open(dir, &reader, NULL)) {
-		text_print_losses(stderr, l->reader, LABEL);
+		text_print_losses_if_any(stderr, l->reader, LABEL);
 		return;
 	}
-	text_print_losses(stderr, reader, LABEL);
+	text_print_losses_if_any(stderr, reader, LABEL);
 	trace_reader_close(reader);
 }
 

@@ -124,8 +124,10 @@ static int bind_filter(struct replay *replay, struct error *err)
 int replay_select(struct replay *replay, struct error *err)
 {
 	const struct replay_view *view = replay->view;
-	int ret = find_instance(replay, err);
+	int ret = cli_vcpus_check(&view->vcpus, trace_reader_vcpu_end(replay->reader), err);
 
+	if (!ret)
+		ret = find_instance(replay, err);
 	replay->selects = view->filter || view->vcpus.some || view->type < KMEM_TYPE_COUNT;
 	if (!ret && (view->filter || view->vcpus.some))
 		ret = bind_filter(replay, err);

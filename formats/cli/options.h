@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include "formats/base/error.h"
 
 /*
  * The options of a verb as tables: one row holds an option's name, its help text, and how its value
@@ -65,6 +66,10 @@ static inline bool cli_vcpus_have(const struct cli_vcpus *vcpus, unsigned int vc
 	return !vcpus->some || (vcpu < CLI_MAX_VCPUS && vcpus->listed[vcpu]);
 }
 
+/* 0; -EINVAL and a text if none of these vCPUs is below `end`, one more than the greatest that
+ * there is. If that is 0, nothing is known of them, and all are taken. */
+int cli_vcpus_check(const struct cli_vcpus *vcpus, unsigned int end, struct error *err);
+
 /* From from_ns to before to_ns of the trace clock. */
 struct cli_time_range {
 	int64_t from_ns, to_ns;
@@ -98,13 +103,13 @@ struct cli_label {
 struct cli_label cli_label(const struct cli_option *option);
 
 /* How values are stored: the field's type is on the right. */
-cli_store_fn cli_store_text;   /* const char *: argv's */
-cli_store_fn cli_store_flag;   /* bool: true */
-cli_store_fn cli_store_number; /* uint64_t */
-cli_store_fn cli_store_choice; /* unsigned int: the index among `words` */
-cli_store_fn cli_store_size;   /* uint64_t, bytes: "64", "256K", "1.5G", "4GiB" */
+cli_store_fn cli_store_text;       /* const char *: argv's */
+cli_store_fn cli_store_flag;       /* bool: true */
+cli_store_fn cli_store_number;     /* uint64_t */
+cli_store_fn cli_store_choice;     /* unsigned int: the index among `words` */
+cli_store_fn cli_store_size;       /* uint64_t, bytes: "64", "256K", "1.5G", "4GiB" */
 cli_store_fn cli_store_vcpus;      /* struct cli_vcpus: "0,2-3" */
 cli_store_fn cli_store_time_range; /* struct cli_time_range: "5,10" */
-cli_store_fn cli_store_time;   /* uint64_t, milliseconds: "2", "0.5", "500ms", "2s", "1m", "1h" */
+cli_store_fn cli_store_time; /* uint64_t, milliseconds: "2", "0.5", "500ms", "2s", "1m", "1h" */
 
 #endif

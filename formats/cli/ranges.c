@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Options whose values are lists or ranges (options.h). */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include "formats/cli/cli.h"
@@ -29,6 +30,17 @@ int cli_store_vcpus(const char *verb, const struct cli_option *option, const cha
 			return CLI_OK;
 		at = end + 1;
 	}
+}
+
+int cli_vcpus_check(const struct cli_vcpus *vcpus, unsigned int end, struct error *err)
+{
+	if (!vcpus->some || !end)
+		return 0;
+	for (unsigned int i = 0; i < end && i < CLI_MAX_VCPUS; i++)
+		if (vcpus->listed[i])
+			return 0;
+	return error_set(err, EINVAL, "--vcpu: the trace has none of these: it has %u, from 0 on",
+			 end);
 }
 
 /* One end of a range in seconds, up to `stop`; nothing leaves *ns alone. */

@@ -170,21 +170,38 @@ static void print_recording(FILE *out, const struct trace_losses *losses, int in
 			indent, "Now", losses->writer);
 }
 
+/* The causes. Returns whether there is none. */
+static bool print_causes(FILE *out, const struct trace_reader *reader,
+			 const struct trace_losses *losses, int indent)
+{
+	bool nothing = print_counts(out, losses, indent);
+
+	nothing = print_damages(out, reader, indent, nothing);
+	return print_cuts(out, reader, indent, nothing);
+}
+
 void text_print_losses(FILE *out, const struct trace_reader *reader, int indent)
 {
 	struct trace_losses losses;
-	bool nothing;
 
 	trace_reader_losses(reader, &losses);
-	nothing = print_counts(out, &losses, indent);
-	nothing = print_damages(out, reader, indent, nothing);
-	nothing = print_cuts(out, reader, indent, nothing);
-	if (nothing)
+	if (print_causes(out, reader, &losses, indent))
 		fprintf(out, "%-*s%s\n", indent, "Lost",
 			losses.recording ? "none so far"
 			: losses.known   ? "none"
 					 : "unknown: the trace does not say");
 	print_recording(out, &losses, indent);
+}
+
+void text_print_losses_if_any(FILE *out, const struct trace_reader *reader, int indent)
+{
+	struct trace_losses losses;
+
+	trace_reader_losses(reader, &losses);
+	if (!losses.known || losses.recording)
+		text_print_losses(out, reader, indent);
+	else
+		print_causes(out, reader, &losses, indent);
 }
 
 void text_print_gaps(FILE *out, const struct trace_reader *reader, int indent)

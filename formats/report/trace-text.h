@@ -26,6 +26,8 @@ void text_print_recording(FILE *out, const struct trace_reader *reader, int inde
  * "Now" if the trace is still being written.
  */
 void text_print_losses(FILE *out, const struct trace_reader *reader, int indent);
+/* The same, and nothing if it is known that nothing is lost. */
+void text_print_losses_if_any(FILE *out, const struct trace_reader *reader, int indent);
 
 /* "Untraced", a line for each function whose events are missing from the trace. */
 void text_print_gaps(FILE *out, const struct trace_reader *reader, int indent);

@@ -185,6 +185,19 @@ static void test_history(const char *dir)
 	json_decref(root);
 }
 
+static void test_no_such_vcpu(const char *dir)
+{
+	const char *argv[] = {"report", dir, "--vcpu", "9", NULL};
+	struct verb_result result = verb_run(cmd_report, argv);
+
+	is_u64((uint64_t)result.status, 2, "a vCPU that the trace does not have is refused");
+	is_str(result.err,
+	       "sonde report: --vcpu: the trace has none of these: it has 2, from 0 on\n",
+	       "and the vCPUs that it has are named");
+	is_str(result.out, "", "nothing is reported then");
+	verb_result_deinit(&result);
+}
+
 /* What was older is live in a window, and not counted. */
 static void test_window(const char *dir)
 {
@@ -434,6 +447,7 @@ int main(void)
 	test_text(dir.path);
 	test_history(dir.path);
 	test_follow(dir.path);
+	test_no_such_vcpu(dir.path);
 	test_window(dir.path);
 	test_no_sidecar(dir.path);
 	test_cut(dir.path);

@@ -53,6 +53,7 @@ static void prints(const char *dir, const char *option, const char *value, const
 
 	snprintf(name, sizeof(name), "events %s %s", option ? option : "", value ? value : "");
 	is_str(result.out, out, name);
+	is_str(result.err, "", "of a trace that lacks nothing it says no more");
 	is_u64((uint64_t)result.status, 0, "it succeeds");
 	verb_result_deinit(&result);
 }
@@ -108,6 +109,23 @@ static void refuses(const char *dir, const char *option, const char *value, cons
 	verb_result_deinit(&result);
 }
 
+/* The last record of vCPU 1 is cut off. */
+static void test_cut(const char *dir)
+{
+	const char *argv[] = {"events", "--event", "kmem_cache_alloc", dir, NULL};
+	struct verb_result result;
+	size_t size;
+	char *bytes = file_get(dir, "cpu1", &size);
+
+	file_put(dir, "cpu1", bytes, size - 1);
+	result = verb_run(cmd_events, argv);
+	is_str(result.out, ALLOC, "the events of a trace that is cut off are printed");
+	ok(!strncmp(result.err, "Lost  cpu1: ", 12), "standard error says where it is cut off");
+	verb_result_deinit(&result);
+	file_put(dir, "cpu1", bytes, size);
+	free(bytes);
+}
+
 static void test_refusals(const char *dir)
 {
 	refuses(dir, "--filter", "byts_req > 1",
@@ -116,6 +134,8 @@ static void test_refusals(const char *dir)
 	refuses(dir, "--filter",
 		"ptr ==", "sonde events: filter, character 7: a number or a string is missing\n");
 	refuses(dir, "--event", "none", "sonde events: --event: no event has the name 'none'\n");
+	refuses(dir, "--vcpu", "2,9",
+		"sonde events: --vcpu: the trace has none of these: it has 2, from 0 on\n");
 	refuses(dir, "--vcpu", "1-", "sonde events: --vcpu: '1-' is not a list such as 0,2-3\n");
 	refuses(dir, "--time", "5",
 		"sonde events: --time: '5' is not a range of seconds such as 5,10 or 2.5,\n");
@@ -213,6 +233,7 @@ int main(void)
 	put_trace(scratch.path);
 	test_selection(scratch.path);
 	test_json(scratch.path);
+	test_cut(scratch.path);
 	test_refusals(scratch.path);
 	test_functions();
 	scratch_remove(&scratch);
