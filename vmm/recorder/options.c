@@ -184,8 +184,6 @@ int recorder_options_check(const struct recorder_options *options, const char *v
 	if (options->subbufs * options->subbuf_bytes > MAX_RING_BYTES)
 		return cli_usage(verb, "--subbufs times --subbuf-size is more than %d MiB",
 				 MAX_RING_BYTES / MIB);
-	if (options->metrics && !options->output)
-		return cli_usage(verb, "--metrics: nothing is traced; add -o DIR");
 	if (options->output && !*options->output)
 		return cli_usage(verb, "no directory for the trace: add -o DIR");
 	return 0;

@@ -139,19 +139,39 @@ static const struct cli_verb verb = {
 		 "5 guest panic, 1 failure, 2 usage, 128+N signal N.\n",
 };
 
+/* Options that mean nothing without a trace. 0, or a usage error's status. */
+static int check_traced(const struct recorder_options *o)
+{
+	const struct {
+		const char *name;
+		bool given;
+	} options[] = {
+		{"--trace", o->nr_specs},     {"--until-events", o->until_events},
+		{"--max-size", o->max_bytes}, {"--flight-recorder", o->keep_bytes},
+		{"--metrics", o->metrics},
+	};
+
+	for (size_t i = 0; i < sizeof(options) / sizeof(options[0]) && !o->output; i++)
+		if (options[i].given)
+			return cli_usage(verb_name,
+					 "%s needs a directory for the trace: add -o DIR",
+					 options[i].name);
+	if (o->output && !o->nr_specs && !o->monitor)
+		return cli_usage(verb_name, "-o: nothing would be traced: add --trace kmem, or "
+					    "--monitor SOCKET to begin later");
+	return 0;
+}
+
 static int check(const struct run_options *options)
 {
-	const struct recorder_options *recorder = &options->recorder;
+	int ret;
 
 	if (!options->vm.boot.kernel)
 		return cli_usage(verb_name, "no kernel: give one with -k; see 'sonde run --help'");
 	if (options->ram_bytes % MIB)
 		return cli_usage(verb_name, "-m takes whole MiB");
-	if (recorder->nr_specs && !recorder->output)
-		return cli_usage(verb_name, "--trace needs a directory for the trace: add -o DIR");
-	if (recorder->until_events && !recorder->output)
-		return cli_usage(verb_name, "--until-events needs a trace: add -o DIR");
-	return recorder_options_check(recorder, verb_name);
+	ret = recorder_options_check(&options->recorder, verb_name);
+	return ret ? ret : check_traced(&options->recorder);
 }
 
 int run_options_parse(int argc, char **argv, struct run_options *options)

@@ -126,7 +126,12 @@ static void test_refusals(void)
 	refuses("-k b --subbufs 1024 --subbuf-size 1024", "128 MiB");
 	refuses("-k b --kaslr-seed -1", "--kaslr-seed");
 	refuses("-k b --trace bogus -o out", "unknown tracer 'bogus'; known: kmem");
-	refuses("-k b --trace kmem", "add -o DIR");
+	refuses("-k b --trace kmem", "--trace needs a directory for the trace: add -o DIR");
+	refuses("-k b --until-events 9", "--until-events needs a directory");
+	refuses("-k b --max-size 64M", "--max-size needs a directory");
+	refuses("-k b --flight-recorder 64M", "--flight-recorder needs a directory");
+	refuses("-k b --metrics f", "--metrics needs a directory");
+	refuses("-k b -o out --max-size 64M", "nothing would be traced: add --trace kmem");
 	refuses("-k b --trace kmem --trace kmem:cache -o out", "NAME=kmem:cache");
 	refuses("-k b --until-events 5", "add -o DIR");
 	refuses("-k b --kernal b", "--kernel");
