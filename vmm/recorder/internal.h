@@ -52,6 +52,7 @@ struct recorder {
 	uint64_t nr_ticks, run_since_ms;
 	uint64_t switches;                     /* of sites that the user was told of */
 	uint64_t printed[TRACE_MAX_INSTANCES]; /* ids of the instances that trace, likewise */
+	uint64_t gaps_mark;                    /* of the gaps of which the user was told */
 	size_t progress_len;                   /* characters on the terminal */
 
 	uint64_t patience_ms;   /* until a disk that does not answer hangs */
@@ -111,6 +112,10 @@ void recorder_use_disk(struct recorder *recorder, void (*fn)(struct recorder *re
 
 /* With -v: print a switch of sites that is new. With the lock held, or without a tick. */
 void recorder_print_switched(struct recorder *recorder);
+
+/* Print functions that a tracer cannot see, with the reasons, and how many are traced: once, when
+ * tracing is on, and again when they change. Likewise. */
+void recorder_print_gaps(struct recorder *recorder);
 
 /* Print instances that have begun to trace: all with -v, else those that have refused functions.
  * Likewise. */

@@ -121,7 +121,5 @@ void recorder_print_next(const struct recorder *recorder);
 
 /* For -v: the kernel, and its location. `how` says how it was found; may be NULL. */
 void recorder_print_kernel(const struct recorder *recorder, const char *how, FILE *to);
-/* On stderr: the functions that a tracer cannot see, with the reasons. After recorder_begin(). */
-void recorder_print_gaps(const struct recorder *recorder);
 
 #endif

@@ -39,18 +39,6 @@ void recorder_print_kernel(const struct recorder *r, const char *how, FILE *to)
 		fputs("no BTF\n", to);
 }
 
-void recorder_print_gaps(const struct recorder *r)
-{
-	struct trace_status status;
-
-	if (!r->session)
-		return;
-	trace_session_status(r->session, &status);
-	for (size_t i = 0; i < status.nr_gaps; i++)
-		fprintf(stderr, "sonde %s: not traced: %s: %s\n", r->config.verb,
-			status.gaps[i].function, status.gaps[i].reason);
-}
-
 /* --- meanwhile ------------------------------------------------------------------------------- */
 
 void recorder_clear_progress(struct recorder *r)
@@ -100,6 +88,59 @@ void recorder_print_switched(struct recorder *r)
 	recorder_clear_progress(r);
 	fprintf(stderr, "sonde %s: switched %s in %s\n", r->config.verb,
 		text_number(now.sites, "site").s, text_ms(now.ns).s);
+}
+
+/* What tells one set of gaps from another; 0: there are none. */
+static uint64_t gaps_mark(const struct trace_status *status)
+{
+	const uint64_t odd = 0x9e3779b97f4a7c15;
+	uint64_t mark = 0;
+
+	for (size_t i = 0; i < status->nr_gaps; i++)
+		for (const char *at = status->gaps[i].function; *at; at++)
+			mark = (mark + i + (unsigned char)*at + 1) * odd;
+	return mark;
+}
+
+static bool is_same_reason(const struct probe_gap *a, const struct probe_gap *b)
+{
+	return !strcmp(a->reason, b->reason);
+}
+
+/* A line for each reason, with all its functions. */
+static void print_gap(const char *verb, const struct trace_status *status, size_t first)
+{
+	const struct probe_gap *gaps = status->gaps;
+
+	for (size_t i = 0; i < first; i++)
+		if (is_same_reason(&gaps[i], &gaps[first]))
+			return;
+	fprintf(stderr, "sonde %s: not traced: %s", verb, gaps[first].function);
+	for (size_t i = first + 1; i < status->nr_gaps; i++)
+		if (is_same_reason(&gaps[i], &gaps[first]))
+			fprintf(stderr, ", %s", gaps[i].function);
+	fprintf(stderr, ": %s\n", gaps[first].reason);
+}
+
+void recorder_print_gaps(struct recorder *r)
+{
+	struct trace_status status;
+	uint64_t mark;
+
+	if (!r->session)
+		return;
+	trace_session_status(r->session, &status);
+	mark = gaps_mark(&status);
+	if (mark == r->gaps_mark || !status.enabled)
+		return;
+	r->gaps_mark = mark;
+	if (!mark)
+		return;
+	recorder_clear_progress(r);
+	for (size_t i = 0; i < status.nr_gaps; i++)
+		print_gap(r->config.verb, &status, i);
+	fprintf(stderr, "sonde %s: traced nevertheless: %s\n", r->config.verb,
+		text_number(status.entry_sites, "function").s);
 }
 
 static void print_conditions(const char *decider, const char *conditions)

@@ -205,7 +205,6 @@ static int trace(struct attach *a, struct error *err)
 		ret = event_loop_add_fd(a->loop, a->events.moved, EPOLLIN, on_moved, a, NULL, err);
 	if (ret)
 		return ret;
-	recorder_print_gaps(a->recorder);
 	if (isatty(STDERR_FILENO))
 		fprintf(stderr, "sonde attach: tracing %s; Ctrl-C ends it\n", a->domain.name);
 	ret = recorder_run(a->recorder, &reason, err);

@@ -684,6 +684,42 @@ static void test_print(void)
 	end_tracing(&t);
 }
 
+static int print_gaps(int argc, char **argv)
+{
+	(void)argc;
+	(void)argv;
+	recorder_print_gaps(printed);
+	return 0;
+}
+
+/* The fake image has no jump table, which shows whether all functions are known. */
+static void test_gaps(void)
+{
+	static const char *const argv[] = {"print", NULL};
+	static struct tracing t;
+	struct verb_result result;
+
+	begin_tracing(&t, 0);
+	printed = t.recorder;
+	result = verb_run(print_gaps, argv);
+	ok(strstr(result.err, "sonde attach: not traced: other functions: ") &&
+		   strstr(result.err, "no jump table"),
+	   "the user is told what is not traced, and why: %s", result.err);
+	ok(strstr(result.err, "\nsonde attach: traced nevertheless: ") &&
+		   strstr(result.err, " functions\n"),
+	   "and how many functions are");
+	verb_result_deinit(&result);
+	result = verb_run(print_gaps, argv);
+	is_str(result.err, "", "once");
+	verb_result_deinit(&result);
+	switch_tracing(&t, false);
+	t.recorder->gaps_mark = 0;
+	result = verb_run(print_gaps, argv);
+	is_str(result.err, "", "nothing is said of gaps while nothing is traced");
+	verb_result_deinit(&result);
+	end_tracing(&t);
+}
+
 /* The guest wants more memory than it may have. */
 static void test_budget(void)
 {
@@ -723,5 +759,6 @@ int main(void)
 	test_budget();
 	test_query();
 	test_print();
+	test_gaps();
 	return tap_done();
 }
