@@ -106,20 +106,6 @@ struct listing {
 	struct event_selection *selection;
 };
 
-static bool has_graph(const struct trace_instance *instance)
-{
-	enum graph_class which;
-
-	return instance->nr_classes && graph_class_of(&instance->classes[0], &which);
-}
-
-static bool has_syscalls(const struct trace_instance *instance)
-{
-	enum syscall_class which;
-
-	return instance->nr_classes && syscall_class_of(&instance->classes[0], &which);
-}
-
 /* A view of one tracer's calls. Of calls it is one instance alone: those of several would be mixed
  * up. */
 struct call_view {
@@ -130,8 +116,8 @@ struct call_view {
 /* NULL: all events. */
 static const struct call_view *call_view_of(const struct options *o)
 {
-	static const struct call_view graph = {"--graph", "graph", has_graph},
-				      syscalls = {"--syscalls", "syscalls", has_syscalls};
+	static const struct call_view graph = {"--graph", "graph", graph_is_of},
+				      syscalls = {"--syscalls", "syscalls", syscall_is_of};
 
 	if (o->syscalls)
 		return &syscalls;

@@ -187,7 +187,8 @@ static const struct cli_verb verb = {
 	.name = "report",
 	.usage = "usage: sonde report [OPTION]... DIR\n"
 		 "\n"
-		 "Show where the memory of the guest in the trace DIR is, and who allocated it.\n",
+		 "Show where the memory of the guest in the trace DIR is, and who allocated it;\n"
+		 "of a trace of other tracers, its events and calls.\n",
 	.tables = tables,
 };
 
@@ -246,6 +247,15 @@ static unsigned int find_analysis(const char *name)
 	return i;
 }
 
+/* Whether what was traced decides what is shown: calls have groups by function, too. */
+static bool is_open(const struct options *o)
+{
+	const bool by_function = o->by.n == 1 && o->by.by[0] == BY_FUNCTION;
+
+	return !o->analysis && !o->has_pointer && !o->measures && !o->older_ms &&
+	       (!o->by.n || by_function);
+}
+
 int cmd_report(int argc, char **argv)
 {
 	struct options options = {.view = REPLAY_ALL, .sort = MEASURE_LIVE, .top = UINT64_MAX};
@@ -273,5 +283,6 @@ int cmd_report(int argc, char **argv)
 		names[1] = analysis_names[0];
 	}
 	shown = options_of(&options, argv[optind]);
-	return analysis_show(verb.name, names, &options.view, &shown, options.json);
+	return analysis_show(verb.name, is_open(&options) ? NULL : names, &options.view, &shown,
+			     options.json);
 }

@@ -9,6 +9,7 @@
 #include "formats/base/clock.h"
 #include "formats/cli/cli.h"
 #include "formats/cli/options.h"
+#include "formats/event/graph.h"
 #include "formats/report/trace-text.h"
 
 enum { MAX_ANALYSES = 8, FOLLOW_MS = 1000 };
@@ -52,10 +53,66 @@ struct show {
 	size_t n;
 };
 
+static bool has(const struct replay *replay, bool (*is)(const struct trace_instance *))
+{
+	size_t n;
+	const struct trace_instance *all = trace_reader_instances(replay->reader, &n);
+
+	if (replay->chosen)
+		return is(replay->chosen);
+	for (size_t i = 0; i < n; i++)
+		if (is(&all[i]))
+			return true;
+	return false;
+}
+
+/* What was traced, or the instance that the user named. Traces of old programs are of kmem. */
+static void choose(const struct replay *replay, const char *names[MAX_ANALYSES])
+{
+	size_t nr_instances, n = 0;
+
+	trace_reader_instances(replay->reader, &nr_instances);
+	if (replay->instance || !nr_instances) {
+		names[n++] = "overview";
+		names[n++] = analysis_names[0];
+	} else {
+		names[n++] = "events";
+		if (has(replay, graph_is_of))
+			names[n++] = "functions";
+		if (has(replay, syscall_is_of))
+			names[n++] = "syscalls";
+	}
+	names[n] = NULL;
+}
+
+/* Of analyses of the heap. */
+static int check_kmem(const struct replay *replay, const struct analysis_ops *ops,
+		      struct error *err)
+{
+	size_t n;
+	const struct trace_instance *all = trace_reader_instances(replay->reader, &n);
+
+	if (!ops->change || replay->instance || !n)
+		return 0;
+	if (replay->chosen)
+		return error_set(err, EINVAL, "--instance: '%s' is not of the kmem tracer",
+				 replay->chosen->name);
+	return error_set(err, EINVAL, "the trace has no allocations: it is of '%s'%s", all[0].spec,
+			 n > 1 ? " and others" : "");
+}
+
 static int create_all(struct show *show, const char *const *names,
 		      const struct analysis_options *options, struct error *err)
 {
+	const char *chosen[MAX_ANALYSES];
 	int ret = 0;
+
+	if (!names) {
+		choose(&show->replay, chosen);
+		names = chosen;
+	}
+	for (size_t i = 0; !ret && names[i]; i++)
+		ret = check_kmem(&show->replay, analysis_find(names[i]), err);
 
 	for (; !ret && names[show->n] && show->n < MAX_ANALYSES; show->n += !ret)
 		ret = analysis_create(analysis_find(names[show->n]), &show->replay, options,

@@ -82,7 +82,8 @@ void analysis_destroy(struct analysis *analysis);
 
 /*
  * What a verb does: run analyses of one trace in one pass and print them, or one line that says
- * what went wrong. `names` is NULL-terminated. Returns an exit status.
+ * what went wrong. `names` is NULL-terminated; NULL: those that suit what was traced. Returns an exit
+ * status.
  */
 int analysis_show(const char *verb, const char *const *names, const struct replay_view *view,
 		  const struct analysis_options *options, bool json);

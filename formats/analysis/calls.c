@@ -41,6 +41,7 @@ struct inner {
 
 struct calls {
 	struct analysis base;
+	const struct trace_instance *instance; /* whose calls are counted; NULL: there is none */
 	struct syscall_calls *syscalls;
 	struct graph_calls *graph;
 	struct u64_map tasks; /* of the graph: struct inner * */
@@ -197,12 +198,26 @@ static void on_leave(void *arg, const struct graph_call *call, unsigned int vcpu
 	count_time(row, ns);
 }
 
-static struct calls *create_any(void)
+/* The one that the user named, or the first: the calls of several would be mixed up. */
+static const struct trace_instance *choose(const struct replay *replay,
+					   bool (*is_of)(const struct trace_instance *))
+{
+	size_t n;
+	const struct trace_instance *all = trace_reader_instances(replay->reader, &n);
+
+	for (size_t i = 0; i < n; i++)
+		if (is_of(&all[i]) && (!replay->chosen || replay->chosen == &all[i]))
+			return &all[i];
+	return NULL;
+}
+
+static struct calls *create_any(const struct trace_instance *instance)
 {
 	struct calls *s = calloc(1, sizeof(*s));
 
 	if (!s)
 		return NULL;
+	s->instance = instance;
 	u64_map_init(&s->index, sizeof(uint32_t));
 	u64_map_init(&s->tasks, sizeof(struct inner *));
 	return s;
@@ -211,10 +226,9 @@ static struct calls *create_any(void)
 static int create_syscalls(const struct replay *replay, const struct analysis_options *options,
 			   struct analysis **out, struct error *err)
 {
-	struct calls *s = create_any();
+	struct calls *s = create_any(choose(replay, syscall_is_of));
 	int ret;
 
-	(void)replay;
 	(void)options;
 	if (!s)
 		return error_set(err, ENOMEM, "out of memory");
@@ -229,11 +243,10 @@ static int create_syscalls(const struct replay *replay, const struct analysis_op
 static int create_graph(const struct replay *replay, const struct analysis_options *options,
 			struct analysis **out, struct error *err)
 {
-	struct calls *s = create_any();
+	struct calls *s = create_any(choose(replay, graph_is_of));
 	const struct graph_visitor visitor = {s, on_enter, on_leave};
 	int ret;
 
-	(void)replay;
 	(void)options;
 	if (!s)
 		return error_set(err, ENOMEM, "out of memory");
@@ -268,7 +281,7 @@ static int add_event(struct analysis *base, const struct event *event)
 {
 	struct calls *s = (struct calls *)base;
 
-	if (!base->replay->in_window)
+	if (!base->replay->in_window || event->instance != s->instance)
 		return 0;
 	return s->graph ? graph_calls_add(s->graph, event) : syscall_calls_add(s->syscalls, event);
 }
@@ -366,6 +379,9 @@ static void print_text(const struct analysis *base, FILE *out)
 
 	if (!table)
 		return;
+	if (s->instance)
+		fprintf(out, "\n%s of the instance %s\n", s->graph ? "Calls" : "System calls",
+			s->instance->name);
 	add_columns(table, s);
 	for (size_t i = 0; i < shown; i++)
 		add_cells(table, s, s->rows[i]);
@@ -375,7 +391,8 @@ static void print_text(const struct analysis *base, FILE *out)
 		fprintf(out, "no calls: trace with --trace %s\n", s->graph ? "graph" : "syscalls");
 	if (shown < s->n)
 		fprintf(out, "%s more; --top 0 shows all\n", text_count(s->n - shown).s);
-	text_print_losses(out, base->replay->reader, 6);
+	if (base->replay->nr_analyses == 1)
+		text_print_losses(out, base->replay->reader, 6);
 	table_destroy(table);
 }
 

@@ -165,10 +165,6 @@ static void print_sums(FILE *out, const struct kmem_analysis *a)
 		text_bytes(sum->allocated).s, group_fragmentation(sum));
 	print_families(out, a);
 	print_freed(out, a);
-	if (a->base.replay->others)
-		fprintf(out,
-			"%-*s%s of other tracers and instances passed over; see sonde events\n",
-			LABEL, "Others", text_number(a->base.replay->others, "event").s);
 	text_print_recording(out, a->base.replay->reader, LABEL);
 	text_print_gaps(out, a->base.replay->reader, LABEL);
 }

@@ -333,6 +333,26 @@ static void print_churning(FILE *out, const struct overview *o)
 	}
 }
 
+/* What the trace has beside allocations. */
+static void print_others(FILE *out, const struct replay *replay)
+{
+	size_t n, listed = 0;
+	const struct trace_instance *all = trace_reader_instances(replay->reader, &n);
+
+	if (!replay->others)
+		return;
+	fprintf(out, "%-*s%s of", LABEL, "Others", text_number(replay->others, "event").s);
+	for (size_t i = 0; i < n; i++) {
+		if (&all[i] == replay->instance)
+			continue;
+		if (listed++ == LISTED)
+			fputs(", ...", out);
+		if (listed <= LISTED)
+			fprintf(out, "%s %s", listed > 1 ? "," : "", all[i].name);
+	}
+	fputs("; sonde report --instance shows them\n", out);
+}
+
 /* The command that shows more of what stands out: growth, room in slabs, or the peak. */
 static void print_next(FILE *out, const struct overview *o)
 {
@@ -369,6 +389,7 @@ static void print_text(const struct analysis *base, FILE *out)
 		print_wasting_caches(out, o);
 	print_wasting_sites(out, o, base->replay->selects ? "Wasted" : "");
 	print_churning(out, o);
+	print_others(out, base->replay);
 	text_print_losses(out, base->replay->reader, LABEL);
 	replay_print_bound(base->replay, out, LABEL);
 	print_next(out, o);

@@ -4,8 +4,10 @@
 
 /* NAME is what users call an analysis; NAME_analysis are its operations. The first is the default.
  */
-#define ANALYSES(ROW) \
-	ROW(kmem) ROW(overview) ROW(leaks) ROW(timeline) ROW(history) ROW(check) ROW(syscalls) ROW(functions) ROW(allocators)
+#define ANALYSES(ROW)                                                                \
+	ROW(kmem)                                                                    \
+	ROW(overview) ROW(leaks) ROW(timeline) ROW(history) ROW(check) ROW(syscalls) \
+		ROW(functions) ROW(events) ROW(allocators)
 
 #define DECLARE(name) extern const struct analysis_ops name##_analysis;
 #define NAME(name) #name,

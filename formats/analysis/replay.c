@@ -84,22 +84,25 @@ static bool is_kmem(const struct trace_instance *instance)
 static int find_instance(struct replay *replay, struct error *err)
 {
 	const char *name = replay->view->instance, *names[TRACE_INSTANCES_MAX + 1];
-	size_t n;
+	size_t n, known = 0;
 	const struct trace_instance *all = trace_reader_instances(replay->reader, &n);
 
 	for (size_t i = 0; i < n; i++) {
+		if (name && !replay->chosen && !strcmp(all[i].name, name))
+			replay->chosen = &all[i];
+		if (known < TRACE_INSTANCES_MAX)
+			names[known++] = all[i].name;
 		if (!is_kmem(&all[i]))
 			continue;
-		if (!replay->instance && (!name || !strcmp(all[i].name, name)))
+		replay->nr_instances++;
+		if (!replay->instance && (!name || replay->chosen == &all[i]))
 			replay->instance = &all[i];
-		if (replay->nr_instances < TRACE_INSTANCES_MAX)
-			names[replay->nr_instances++] = all[i].name;
 	}
-	names[replay->nr_instances] = NULL;
-	if (!name || replay->instance)
+	names[known] = NULL;
+	if (!name || replay->chosen)
 		return 0;
-	if (!replay->nr_instances)
-		return error_set(err, ENOENT, "--instance: the trace has none of the kmem tracer");
+	if (!known)
+		return error_set(err, ENOENT, "--instance: the trace has no instances");
 	return error_set(err, ENOENT, "--instance takes %s, not '%s'", text_words(names).s, name);
 }
 

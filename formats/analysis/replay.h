@@ -21,7 +21,7 @@
 /* What part of a trace the user asks about. */
 struct replay_view {
 	const char *kernel;     /* image to name functions after; NULL: none */
-	const char *instance;   /* of the kmem tracer, by name; NULL: the first */
+	const char *instance;   /* by name; NULL: the first of the tracer that an analysis is about */
 	const char *filter;     /* of allocations (formats/filter/filter.h); NULL: all */
 	unsigned int type;      /* enum kmem_type_id of allocations; KMEM_TYPE_COUNT: all */
 	struct cli_vcpus vcpus; /* that allocate */
@@ -41,6 +41,7 @@ struct replay {
 	struct trace_reader *reader;
 	struct heap *heap;
 	const struct trace_instance *instance; /* whose events feed the heap; NULL: there is none */
+	const struct trace_instance *chosen;   /* that the user named; NULL: none */
 	size_t nr_instances;                   /* of the kmem tracer that the trace has */
 	bool selects;                          /* some allocations are not selected */
 	int64_t from_ns;                       /* the window's begin; INT64_MIN: the trace's */

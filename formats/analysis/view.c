@@ -44,7 +44,8 @@ const struct cli_option replay_view_options[] = {
 	{.name = "instance",
 	 .letter = 'i',
 	 .value = "NAME",
-	 .help = "of several kmem instances in the trace, this one; default: the first",
+	 .help = "of several traced instances, this one; default: the first of kmem,\n"
+		 "or of the tracer that is asked about",
 	 .store = cli_store_text,
 	 .offset = offsetof(struct replay_view, instance)},
 	{.name = "follow",

@@ -130,3 +130,19 @@ bool syscall_class_of(const struct event_class *class, enum syscall_class *out)
 			}
 	return false;
 }
+
+/* --- instances ------------------------------------------------------------------------------- */
+
+bool graph_is_of(const struct trace_instance *instance)
+{
+	enum graph_class which;
+
+	return instance->nr_classes && graph_class_of(&instance->classes[0], &which);
+}
+
+bool syscall_is_of(const struct trace_instance *instance)
+{
+	enum syscall_class which;
+
+	return instance->nr_classes && syscall_class_of(&instance->classes[0], &which);
+}

@@ -39,6 +39,8 @@ const struct event_class *graph_classes(unsigned int fields);
 
 /* Whether an event is of one of these, in a trace that is read too; *out says which. */
 bool graph_class_of(const struct event_class *class, enum graph_class *out);
+/* Whether an instance is of the graph tracer. */
+bool graph_is_of(const struct trace_instance *instance);
 
 /* --- system calls --------------------------------------------------------------------------- */
 
@@ -71,5 +73,7 @@ const struct event_class *syscall_classes(unsigned int fields);
 
 /* Whether an event is of one of these, in a trace that is read too; *out says which. */
 bool syscall_class_of(const struct event_class *class, enum syscall_class *out);
+/* Whether an instance is of the syscalls tracer. */
+bool syscall_is_of(const struct trace_instance *instance);
 
 #endif
