@@ -158,7 +158,7 @@ sub domain {
 	print $xml <<"XML";
 <domain type='$type' xmlns:qemu='http://libvirt.org/schemas/domain/qemu/1.0'><name>$name</name>$room<memory unit='MiB'>$mib</memory><vcpu current='$option{cpus}'>$slots</vcpu>$backing
 <os><type arch='$arch' machine='$option{machine}'>hvm</type><kernel>$work/$name.kernel</kernel>
-<initrd>$work/$name.initrd</initrd><cmdline>console=ttyS0 cryptomgr.notests panic=-1 no_timer_check $option{cmdline}</cmdline></os>
+<initrd>$work/$name.initrd</initrd><cmdline>console=ttyS0 cryptomgr.notests panic=-1 no_timer_check tsc=reliable $option{cmdline}</cmdline></os>
 <features><acpi/><apic/>$tcg</features>
 <cpu mode='custom' match='exact' check='none'><model fallback='allow'>$model</model>$cells</cpu>
 <devices><emulator>$emulator</emulator><controller type='usb' model='none'/>$root
