@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# A domain that is traced without exits changes its own text: its ftrace, its BPF programs and its kprobes take traced places,
-# and give them back. It hibernates. The tracer gives way each time, the guest never complains, and its text is as before, also
+# A domain that is traced without exits changes its own text: its ftrace, its BPF programs, its kprobes and a livepatch take
+# traced places, and give them back. It hibernates. The tracer gives way each time, the guest never complains, and its text is as before, also
 # where a kprobe of its own outlives the trace.
 #
 #   YIELD_KERNELS  6.1
@@ -17,6 +17,7 @@ use AttachTest;
 use Files;
 use GuestLog;
 use Process;
+use Testbed;
 use Tree;
 
 my @kernels = split ' ', $ENV{YIELD_KERNELS} // '6.1';
@@ -62,10 +63,14 @@ sub find_exits {
 	return map { "0x$_" } @exits;
 }
 
+# Debian's 7.0 and later have no livepatches.
+sub can_livepatch { return $_[0] =~ /^yields-(5-10|6-\d+)$/ }
+sub livepatching { return can_livepatch($_[0]) ? ('livepatch_on', 'work', 'livepatch_off') : () }
+
 # All of it once without a tracer: ftrace's own trampolines are not as before afterwards.
 sub rehearse {
 	my ($name, @exits) = @_;
-	do_inside($name, $_) for 'functions_on', 'work', 'functions_off', 'bpf_on', 'bpf_off', "probes_on @exits", 'work';
+	do_inside($name, $_) for 'functions_on', 'work', 'functions_off', 'bpf_on', 'bpf_off', livepatching($name), "probes_on @exits", 'work';
 	my $probed = text_of($name);
 	do_inside($name, 'probes_off');
 	learn_text($name, "$work/$name.kernel");
@@ -98,7 +103,7 @@ sub test_functions {
 	is(scalar(grep { $_ > 10 } @calls), 3, "$version: the guest's function tracer has recorded calls: @calls");
 }
 
-# BPF makes the site call its own code, past ftrace's; livepatch takes sites in the same way.
+# BPF makes the site call its own code, past ftrace's.
 sub test_bpf {
 	my ($name, $version) = @_;
 	do_inside($name, 'bpf_on');
@@ -108,6 +113,20 @@ sub test_bpf {
 	ok(wait_until(20, sub { refused(qr/guest's own ftrace/) == 1 }), "$version: the function is listed as refused");
 	do_inside($name, 'bpf_off');
 	ok(wait_until(20, sub { !refused(qr/guest's own ftrace/) }), "$version: it is traced again when the program has gone");
+}
+
+# The livepatch's own function calls another traced one.
+sub test_livepatch {
+	my ($name, $version) = @_;
+	do_inside($name, 'livepatch_on');
+	like((found($libvirt->serial($name) =~ s/\r//gr, 'livepatch'))[-1], qr/^kmem_cache_alloc(_noprof)? transition 0$/,
+		"$version: a livepatch is applied to a traced function");
+	do_inside($name, 'work');
+	ok(wait_until(20, sub { refused(qr/guest's own ftrace or livepatch/) }), "$version: the function is listed as refused");
+	do_inside($name, 'livepatch_off');
+	ok(wait_until(20, sub { !refused(qr/guest's own ftrace or livepatch/) }),
+		"$version: it is traced again when the livepatch has gone");
+	like(query(), qr/"lost":\s*0\b/, "$version: no event is lost because of it");
 }
 
 sub test_probes {
@@ -123,17 +142,29 @@ sub hits {
 	return map { /^(\w+) +(\d+) / ? ($1 => $2) : () } found($log, 'kprobe');
 }
 
+sub make_initrd {
+	my ($name, $version) = @_;
+	my @files = ("$FindBin::RealBin/yields-inside=/etc/rc");
+	if (can_livepatch($name)) {
+		build_module("$build/kernels/$version", "$tree/tests/workload/livepatch-module.c", "$work/livepatch.ko");
+		push @files, "$work/livepatch.ko=/lib/livepatch.ko";
+	}
+	build_initrd("$work/$name.initrd", @files);
+}
+
 sub test_kernel {
 	my ($version) = @_;
 	my $name = 'yields-' . $version =~ s/\./-/r;
+	make_initrd($name, $version);
 	# With two vCPUs QEMU 7.2's emulation hangs now and then when the guest changes its text, traced or not.
-	start_ticking($name, kernel => "$build/kernels/$version/vmlinuz", line => 1);
+	start_ticking($name, kernel => "$build/kernels/$version/vmlinuz", initrd => "$work/$name.initrd", line => 1);
 	my @exits = find_exits($name, $version);
 	my $probed = rehearse($name, @exits);
 	my $pid = $libvirt->spawn('traced', attach_command($name, '--monitor', "$work/run/m"));
 	ok(wait_tracing(), "$version: attach traces") or diag(log_of('traced'));
 	test_functions($name, $version);
 	test_bpf($name, $version);
+	test_livepatch($name, $version) if can_livepatch($name);
 	test_rapid($name, $version, @exits);
 	test_probes($name, $version, @exits);
 	kill INT => $pid;
@@ -187,7 +218,6 @@ sub test_kexec {
 }
 
 AttachTest::start();
-build_initrd("$work/initrd", "$FindBin::RealBin/yields-inside=/etc/rc");
 test_kernel($_) for @kernels;
 test_kexec($kernels[0]);
 done_testing();
