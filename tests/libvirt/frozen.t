@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# The file system of a trace hangs: it is frozen while the domain writes records as fast as it can. The domain goes on,
-# what is lost is counted, and when the file system works again the trace is valid and the domain can be left.
+# The file system of a trace hangs: it is frozen while the domain writes records as fast as it can, or stops for each call in
+# trap mode. The domain goes on, what is lost is counted, and when the file system works again the trace is valid and the domain can be left.
 use strict;
 use warnings;
 use FindBin;
@@ -107,6 +107,31 @@ sub test_left {
 	is_as_before($name, 'in the end');
 }
 
+# In trap mode the domain stands still for each call. Its disk has room for all of them.
+sub test_traps {
+	my ($name) = @_;
+	push @tracers, my $pid = $libvirt->spawn('trapped', attach_command($name, '--mode', 'trap'));
+	ok(wait_tracing(), 'attach traces by traps') or diag(log_of('trapped'));
+	sleep 1;
+	my $before = times_from($name, 0);
+	ok(freeze(), 'the file system hangs while the domain stops for each call');
+	sleep FROZEN;
+	my @times = times_from($name, $before);
+	cmp_ok($times[-1] - $times[0], '>', FROZEN / 2, 'the guest goes on in trap mode') or describe($name);
+	cmp_ok(longest_gap(@times), '<', LONGEST_GAP, sprintf 'it stands still for %.2f s at most in trap mode', longest_gap(@times));
+	kill INT => $pid;
+	ok(wait_until(30, sub { text_of($name) eq text_before($name) }), 'SIGINT takes all breakpoints out, though the disk hangs');
+	my $left = times_from($name, 0);
+	ok(wait_until(30, sub { times_from($name, 0) > $left + 20 }), 'and the guest works on') or describe($name);
+	thaw();
+	# 1: the disk has not answered in time; it had no more than one packet of each vCPU to write.
+	like($libvirt->wait_for(pop @tracers, 60), qr/^(1|130)$/, 'attach ends when the disk works again') or diag(log_of('trapped'));
+	like(log_of('trapped'), qr/, lost: none/, 'no record of a call that was traced is lost') or diag(log_of('trapped'));
+	my ($status, $said) = $libvirt->run("$work/sonde", 'check', trace_dir());
+	is($status, 0, 'the trace of traps is valid') or diag($said);
+	is_as_before($name, 'after traps');
+}
+
 AttachTest::start();
 my $why = mount_disk();
 plan skip_all => $why if $why;
@@ -114,5 +139,7 @@ build_initrd("$work/initrd", "$FindBin::RealBin/frozen-inside=/etc/rc");
 start_ticking('frozen');
 test_frozen('frozen');
 test_left('frozen');
+test_traps('frozen');
+is_untroubled($libvirt->serial('frozen') =~ s/\r//gr, "the guest's log has no warnings in the end", WARNINGS);
 $libvirt->destroy('frozen');
 done_testing();
