@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# Domains of type='kvm': libvirtd, the oracle test in both modes and, if LONG=1, the test of breakpoints
-# (kvm-traps) run in the software KVM host. So the guests run under real KVM, with libvirt and QEMU
+# Domains of type='kvm': libvirtd, the oracle test in both modes and, if LONG=1, the tests of breakpoints (kvm-traps) and of
+# vCPUs that halt without an exit (kvm-idle) run in the software KVM host. So the guests run under real KVM, with libvirt and QEMU
 # between them and sonde. PARTS='kvm-traps' selects parts.
 use strict;
 use warnings;
@@ -14,7 +14,7 @@ use Campaign;
 use Libvirt;
 use Tree;
 
-my @parts = split ' ', $ENV{PARTS} // ($ENV{LONG} ? 'oracle.t kvm-traps' : 'oracle.t');
+my @parts = split ' ', $ENV{PARTS} // ($ENV{LONG} ? 'oracle.t kvm-traps kvm-idle' : 'oracle.t');
 
 # The oracle takes about half of the time.
 sub budget { return in_campaign() && $_[0] eq 'kvm-traps' ? sprintf 'BUDGET=%d ', seconds_left() / 2 : '' }
