@@ -76,6 +76,34 @@ static void test_types(void)
 	fake_kernel_destroy(&other);
 }
 
+/* Kernels for one CPU with SLAB have such a struct page. */
+static void test_small_pages(void)
+{
+	static const char *const pages[] = {"kmem:pages", NULL};
+	static const char *const all[] = {"kmem", NULL};
+	static const char reason[] = "struct page has 56 bytes, not 64";
+	struct fake_kernel other;
+	struct trace_status status;
+	struct btf_types *own;
+	struct error err = {0};
+
+	if (fake_kernel_create(&other, FAKE_SMALL_PAGES, 4))
+		abort();
+	begin(&other, &own);
+	ok(trace_session_start(fs.session, pages, &err) == -ENOENT,
+	   "with a small struct page, tracing of pages alone is refused: %s", err.text);
+	ok(!trace_session_start(fs.session, all, &err), "tracing of all starts: %s", err.text);
+	status = fake_session_status(&fs);
+	is_str(reason_of(&status, "__alloc_pages"), reason, "allocations of pages are a gap");
+	ok(status.entry_sites && status.entry_sites < FAKE_NR_PROBES,
+	   "and other functions are traced");
+	fake_session_call(&fs, 0, FAKE_KMALLOC, 100);
+	is_u64(fake_session_recorded(&fs), 1, "kmalloc() is recorded nevertheless");
+	ok(!trace_session_stop(fs.session, NULL), "tracing of all stops");
+	end(own);
+	fake_kernel_destroy(&other);
+}
+
 static void test_no_btf(void)
 {
 	struct error err = {0};
@@ -134,6 +162,7 @@ int main(void)
 {
 	test_layout();
 	test_types();
+	test_small_pages();
 	test_no_btf();
 	test_members();
 	return tap_done();
