@@ -56,6 +56,16 @@ static bool is_at_returns(const struct session_instance *instance)
 	return instance->ops->at_returns && instance->ops->at_returns(instance->tracer);
 }
 
+/* Before there are tracers. */
+static bool may_want_returns(const struct instance_list *list)
+{
+	bool may = false;
+
+	for (size_t i = 0; i < list->n; i++)
+		may |= list->v[i]->ops->return_fields || list->v[i]->ops->at_returns;
+	return may;
+}
+
 static bool wants_returns(const struct instance_list *list)
 {
 	bool wanted = false;
@@ -357,12 +367,13 @@ static int check_plan(struct trace_session *s, const struct site_table *table,
 	return ret;
 }
 
-/* `table`: what was planned from; NULL: no sites were looked at. */
+/* `table`: what was planned from; NULL: no sites were looked at. `held`: the guest is stopped. It is
+ * resumed in any case. */
 static int commit(struct trace_session *s, const struct site_table *table,
-		  const struct handoffs *handoffs, struct error *err)
+		  const struct handoffs *handoffs, bool held, struct error *err)
 {
 	struct engine *engine = s->ring_engine;
-	int ret = text_locks_stop(&s->kernel, err);
+	int ret = held ? 0 : text_locks_stop(&s->kernel, err);
 	uint64_t since = clock_monotonic_ns();
 	size_t switched = 0;
 
@@ -404,26 +415,40 @@ static int await_sites(const struct trace_session *s, struct error *err)
 	return 0;
 }
 
+/* Before a commit, in a guest that runs, or is stopped. */
+static int prepare(struct change *c, struct direct_change *change, struct handoffs *handoffs,
+		   struct error *err)
+{
+	struct trace_session *s = c->session;
+	int ret = note_handoffs(s, handoffs, err);
+
+	if (!ret)
+		ret = plan(c, err);
+	*change = (struct direct_change){
+		.wants = c->wants, .nr_wants = c->nr_wants, .sites = &c->sites, .off = c->off};
+	if (c->slots.v)
+		change->slots = &c->slots;
+	if (!ret && c->n)
+		change->bell = modules_bell_site(s, &c->table, &c->sites);
+	return ret ? ret : s->ring_engine->ops->direct_prepare(s->ring_engine, change, err);
+}
+
+/* `hold`: plan, too, with the guest stopped, so that nothing of the plan is stale. */
 static int try_change(struct trace_session *s, struct instance_list *list, const bool *off,
-		      struct error *err)
+		      bool hold, struct error *err)
 {
 	struct change c = {.session = s, .list = list, .off = off};
 	struct direct_change change;
 	struct handoffs handoffs;
-	int ret = note_handoffs(s, &handoffs, err);
+	int ret = hold ? text_locks_stop(&s->kernel, err) : 0;
 
+	if (ret)
+		return ret;
+	ret = prepare(&c, &change, &handoffs, err);
 	if (!ret)
-		ret = plan(&c, err);
-	change = (struct direct_change){
-		.wants = c.wants, .nr_wants = c.nr_wants, .sites = &c.sites, .off = c.off};
-	if (c.slots.v)
-		change.slots = &c.slots;
-	if (!ret && c.n)
-		change.bell = modules_bell_site(s, &c.table, &c.sites);
-	if (!ret)
-		ret = s->ring_engine->ops->direct_prepare(s->ring_engine, &change, err);
-	if (!ret)
-		ret = commit(s, &c.table, &handoffs, err);
+		ret = commit(s, &c.table, &handoffs, hold, err);
+	else if (hold)
+		s->guest->control->resume(s->guest, NULL);
 	if (!ret)
 		keep_results(&c, true);
 	if (!ret)
@@ -432,17 +457,29 @@ static int try_change(struct trace_session *s, struct instance_list *list, const
 	return ret;
 }
 
-int direct_apply(struct trace_session *s, struct instance_list *list, const bool *off,
+/*
+ * A guest that loads modules one after the other makes each plan stale, so it is held while the
+ * second one is made; `hold`: the first one, too. A guest that is stopped to be read gets a plan for
+ * each change in turn: its stops do not nest.
+ */
+static int apply(struct trace_session *s, struct instance_list *list, const bool *off, bool hold,
 		 struct error *err)
 {
+	const bool nests = !(s->guest->caps & GUEST_STOPS_TO_READ);
 	int ret = -ESTALE;
 
 	for (int i = 0; ret == -ESTALE && i < CHANGE_TRIES; i++) {
 		ret = await_sites(s, err);
 		if (!ret)
-			ret = try_change(s, list, off, err);
+			ret = try_change(s, list, off, nests && (hold || i), err);
 	}
 	return ret;
+}
+
+int direct_apply(struct trace_session *s, struct instance_list *list, const bool *off,
+		 struct error *err)
+{
+	return apply(s, list, off, false, err);
 }
 
 static int try_keep(struct trace_session *s, const bool *off, struct error *err)
@@ -453,7 +490,7 @@ static int try_keep(struct trace_session *s, const bool *off, struct error *err)
 
 	if (!ret)
 		ret = s->ring_engine->ops->direct_prepare(s->ring_engine, &change, err);
-	return ret ? ret : commit(s, NULL, &handoffs, err);
+	return ret ? ret : commit(s, NULL, &handoffs, false, err);
 }
 
 int direct_keep_wants(struct trace_session *s, const bool *off, struct error *err)
@@ -531,6 +568,7 @@ bool direct_is_active(const struct trace_session *s)
 /* What is known of the image need not wait for the guest to be ready. */
 int direct_check_image(const struct trace_session *s, struct error *err)
 {
+	const struct function_exits *exits;
 	struct error why;
 
 	if (!instances_have_direct(&s->instances))
@@ -540,7 +578,8 @@ int direct_check_image(const struct trace_session *s, struct error *err)
 	if (kernel_image_check_btf(s->image, &why))
 		return error_set(err, why.code, "functions are recorded in exitless mode only: %s",
 				 why.text);
-	return 0;
+	/* found once, and not while the guest waits */
+	return may_want_returns(&s->instances) ? function_exits_of(s->image, &exits, err) : 0;
 }
 
 int direct_no_rings(const struct trace_session *s, struct error *err)
@@ -557,7 +596,8 @@ int direct_start(struct trace_session *s, struct error *err)
 	/* rings will not come: this is told once */
 	if (s->engine != s->ring_engine)
 		return direct_no_rings(s, err);
-	return direct_apply(s, &s->instances, NULL, err);
+	/* else the guest has booted, or powered off, when what it was started with is traced */
+	return apply(s, &s->instances, NULL, true, err);
 }
 
 void direct_forget(struct trace_session *s)
