@@ -305,11 +305,7 @@ static const char *next_verb(const struct recorder *r)
 {
 	const struct trace_writer_counts sum = recorder_sum(r);
 
-	if (sum.allocs || sum.frees)
-		return "report";
-	if (sum.events)
-		return "events";
-	return r->has_profiles ? "profile" : "report";
+	return !sum.events && r->has_profiles ? "profile" : "report";
 }
 
 /* The directory is quoted if a shell would need that. */
