@@ -4,11 +4,12 @@
  * of a loaded one (drain-mix.h), and has a real session drain them, through engine, tracer, encoder
  * and writer, into a trace in memory (TMPDIR, else /dev/shm).
  *
- * usage: drain-ns [-c VCPUS] [-r ROUNDS] [-k KIB] [-n] [SPEC...]
+ * usage: drain-ns [-c VCPUS] [-r ROUNDS] [-k KIB] [-n] [-o DIR] [SPEC...]
  *
  * For each spec of --trace it prints the CPU time per event of the thread that drains (the best
  * round), and that of the writer's thread (the mean). With -n it prints numbers of events only: for
- * a profiler, which has its own costs.
+ * a profiler, which has its own costs. With -o the trace of the last spec becomes DIR, on the file
+ * system of TMPDIR: two versions of the program must have made the same events of the same records.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,6 +26,7 @@ struct options {
 	unsigned int vcpus, rounds;
 	uint32_t bytes; /* in a ring, when a pass begins */
 	bool quiet;     /* no times */
+	const char *out;
 };
 
 struct costs {
@@ -175,7 +177,11 @@ static const char *measure_rounds(struct fake_session *fs, struct drain_mix *mix
 		return "the trace cannot be written";
 	costs->on_disk = trace_writer_bytes(fs->writer);
 	/* a stop needs it */
-	return ring_engine_start_thread(x, NULL) ? "no thread" : find_loss(fs, costs);
+	if (ring_engine_start_thread(x, NULL))
+		return "no thread";
+	if (o->out && rename(fs->dir.path, o->out))
+		return "the trace cannot be moved";
+	return find_loss(fs, costs);
 }
 
 static int measure(const char *spec, const struct options *o)
@@ -200,11 +206,13 @@ static int parse(int argc, char **argv, struct options *o)
 {
 	int c;
 
-	while ((c = getopt(argc, argv, "c:r:k:n")) >= 0) {
+	while ((c = getopt(argc, argv, "c:r:k:no:")) >= 0) {
 		unsigned int value = optarg ? (unsigned int)atoi(optarg) : 0;
 
 		if (c == 'n')
 			o->quiet = true;
+		else if (c == 'o')
+			o->out = optarg;
 		else if (c == 'c' && value && value <= FAKE_VCPUS)
 			o->vcpus = value;
 		else if (c == 'r' && value)
@@ -225,7 +233,8 @@ int main(int argc, char **argv)
 	int status = 0;
 
 	if (parse(argc, argv, &o)) {
-		fputs("usage: drain-ns [-c VCPUS] [-r ROUNDS] [-k KIB] [-n] [SPEC...]\n", stderr);
+		fputs("usage: drain-ns [-c VCPUS] [-r ROUNDS] [-k KIB] [-n] [-o DIR] [SPEC...]\n",
+		      stderr);
 		return 2;
 	}
 	setenv("TMPDIR", "/dev/shm", 0);
