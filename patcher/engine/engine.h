@@ -40,9 +40,9 @@ struct engine {
 typedef void engine_emit_fn(void *arg, const struct probe_ref *ref, enum probe_point point,
 			    const struct probe_hit *hit);
 
-/* The same, of a record without stack and items. False: it is to be emitted as a hit. */
-typedef bool engine_take_fn(void *arg, const struct probe_ref *ref, enum probe_point point,
-			    const struct probe_record *record);
+/* What takes the records of a place without stack and items, in the same order; NULL: all are hits.
+ */
+typedef probe_take_fn *engine_taker_fn(const struct probe_ref *ref);
 
 typedef void engine_settle_fn(void *arg);
 
@@ -134,7 +134,7 @@ struct engine_config {
 	struct trap_reader *reader; /* of the places that are traps */
 	struct first_error *failure;
 	engine_emit_fn *emit;
-	engine_take_fn *take; /* of records in rings; NULL: all are hits */
+	engine_taker_fn *taker; /* of records in rings; NULL: all are hits */
 	/* As emit: the hits so far were those of a pass, or of a trap. NULL: nothing to do. */
 	void (*emitted)(void *arg);
 	/* On a vCPU's thread, which goes on when it returns: the vCPU has come to the bell. */

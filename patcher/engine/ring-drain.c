@@ -60,7 +60,7 @@ __attribute__((noinline)) static void emit_trap(struct ring_engine *x, unsigned 
 	trap_record_read(taken, &point, &id, &hit);
 	hit.vcpu = vcpu;
 	hit.batch = x->passes;
-	hit.time_ns = tsc_quick_ns(&x->vcpus[vcpu].used_clock, taken->tsc);
+	hit.time_ns = tsc_quick_ns(&x->vcpus[vcpu].cpu.clock, taken->tsc);
 	ref = id == TRAP_RECORD_NO_REF ? NULL : &x->config.plan->refs[id];
 	x->config.emit(x->config.arg, ref, point, &hit);
 }
@@ -69,12 +69,10 @@ __attribute__((noinline)) static void emit_trap(struct ring_engine *x, unsigned 
 RING_INLINE bool take(struct ring_engine *x, unsigned int vcpu,
 		      const struct trampoline_place *place, const struct ring_taken *taken)
 {
-	const struct probe_record record = {vcpu,          x->passes,
-					    taken->tsc,    &x->vcpus[vcpu].used_clock,
-					    taken->fields, place->index};
+	const struct probe_record record = {&x->vcpus[vcpu].cpu, taken->tsc, taken->fields,
+					    place->index};
 
-	return !place->has_words && x->config.take &&
-	       x->config.take(x->config.arg, place->ref, place->capture.point, &record);
+	return place->take && place->take(x->config.arg, place->ref, &record);
 }
 
 __attribute__((noinline)) static void emit_hit(struct ring_engine *x, unsigned int vcpu,
@@ -92,7 +90,7 @@ __attribute__((noinline)) static void emit_hit(struct ring_engine *x, unsigned i
 	hit = trampoline_read(place, taken);
 	hit->vcpu = vcpu;
 	hit->batch = x->passes;
-	hit->time_ns = tsc_quick_ns(&x->vcpus[vcpu].used_clock, taken->tsc);
+	hit->time_ns = tsc_quick_ns(&x->vcpus[vcpu].cpu.clock, taken->tsc);
 	x->config.emit(x->config.arg, place->ref, place->capture.point, hit);
 }
 
@@ -142,11 +140,12 @@ static uint64_t running_ns(struct ring_engine *x)
 }
 
 /* Another thread may read the clocks again at any time. */
-static void use_clocks(struct ring_engine *x)
+static void begin_cpus(struct ring_engine *x)
 {
 	pthread_mutex_lock(&x->lock);
 	for (unsigned int i = 0; i < x->nr_vcpus; i++)
-		x->vcpus[i].used_clock = tsc_clock_quick(&x->vcpus[i].clock);
+		x->vcpus[i].cpu =
+			(struct probe_cpu){i, x->passes, tsc_clock_quick(&x->vcpus[i].clock)};
 	pthread_mutex_unlock(&x->lock);
 }
 
@@ -194,7 +193,7 @@ static uint64_t make_pass(struct ring_engine *x, uint64_t margin, uint64_t stall
 	clock.tsc = x->guest->clock->tsc(x->guest);
 	clock.now_ns = running_ns(x);
 	clock.late_ns = is_any_full(x) && stall ? RING_LATE_POLLS * x->poll_ns : stall;
-	use_clocks(x);
+	begin_cpus(x);
 	show_life(x);
 	pass.records = direct_pass(x, &clock);
 	ring_merge_pass(&x->merge, &clock, emit_record, &pass);

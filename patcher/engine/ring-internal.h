@@ -39,8 +39,8 @@ struct ring_asks {
 };
 
 struct ring_engine_vcpu {
-	struct tsc_clock clock;            /* under lock */
-	struct tsc_quick_clock used_clock; /* in the present pass */
+	struct tsc_clock clock;  /* under lock */
+	struct probe_cpu cpu;    /* in the present pass */
 	uint64_t cut_off;        /* its records that were not complete when the guest ended */
 	struct ring_counts seen; /* of its ring at the last pass; under lock */
 

@@ -314,6 +314,16 @@ static int make_code(struct ring_engine *x, struct error *err)
 				   &room, err);
 }
 
+static void find_takers(struct ring_engine *x)
+{
+	for (size_t i = 0; x->config.taker && i < x->set.n; i++) {
+		struct trampoline_place *place = &x->set.places[i];
+
+		if (place->made && !place->has_words)
+			place->take = x->config.taker(place->ref);
+	}
+}
+
 /* --- all of it ------------------------------------------------------------------------------- */
 
 static enum trampoline_full when_full(const struct ring_engine *x)
@@ -345,6 +355,7 @@ int ring_engine_make_memory(struct ring_engine *x, struct error *err)
 		patch_plan_use_traps(x->config.plan);
 		return ret;
 	}
+	find_takers(x);
 	direct_begin(x);
 	x->margin = ring_engine_ticks(x, MARGIN_NS);
 	return 0;

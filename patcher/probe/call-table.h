@@ -161,22 +161,23 @@ static inline struct open_call *call_table_enclosing(struct call_table *table, u
 	return chain->head ? call_table_find_enclosing(table, chain, key) : NULL;
 }
 
-/* Set inner_result of the innermost call that is still open around `key`. */
-static inline void call_table_note_inner(struct call_table *table, uint64_t key, uint64_t result)
+/* Set inner_result of the innermost call that is still open around `key`, whose chain this is. */
+static inline void call_table_note_inner(struct call_table *table, struct call_chain *chain,
+					 uint64_t key, uint64_t result)
 {
-	struct open_call *nearest = call_table_enclosing(table, key);
+	struct open_call *nearest =
+		chain->head ? call_table_find_enclosing(table, chain, key) : NULL;
 
 	if (nearest)
 		nearest->inner_result = result;
 }
 
-/* An object was freed: if a nested call returned it, the outer call itself may now get it. */
-static inline void call_table_forget_inner(struct call_table *table, uint64_t key, uint64_t object)
+/* An object was freed inside of this call, or of none (NULL): if a nested call returned it, the
+ * outer call itself may now get it. */
+static inline void call_table_forget_inner(struct open_call *outer, uint64_t object)
 {
-	struct open_call *nearest = call_table_enclosing(table, key);
-
-	if (nearest && nearest->inner_result == object)
-		nearest->inner_result = 0;
+	if (outer && outer->inner_result == object)
+		outer->inner_result = 0;
 }
 
 /* Whether any call is open. Any thread may ask; the answer is racy. */

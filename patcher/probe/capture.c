@@ -164,11 +164,11 @@ struct event_task probe_record_task(const struct probe_record *record, uint32_t 
 	return task;
 }
 
-struct probe_record probe_record_of(const struct probe_hit *hit)
+struct probe_record probe_record_of(const struct probe_hit *hit, struct probe_cpu *cpu)
 {
 	static const struct tsc_quick_clock in_ns = {
 		.clock = {.mult = UINT32_C(1) << 31, .shift = 1}, .whole = 1};
 
-	return (struct probe_record){hit->vcpu, hit->batch, hit->time_ns,
-				     &in_ns,    &hit->key,  probe_hit_index};
+	*cpu = (struct probe_cpu){hit->vcpu, hit->batch, in_ns};
+	return (struct probe_record){cpu, hit->time_ns, &hit->key, probe_hit_index};
 }

@@ -190,18 +190,30 @@ struct probe_hit {
 	size_t nr_items;
 };
 
+/* What the records of a vCPU have in common, in a pass over its ring. */
+struct probe_cpu {
+	unsigned int vcpu;
+	uint64_t batch; /* as in struct probe_hit */
+	struct tsc_quick_clock clock;
+};
+
 /*
  * A hit of a simple probe: what is frequent goes to its tracer without being copied. Its words may
  * be the guest's memory, which may change meanwhile.
  */
 struct probe_record {
-	unsigned int vcpu;
-	uint64_t batch; /* as in struct probe_hit */
+	const struct probe_cpu *cpu;
 	uint64_t tsc;
-	const struct tsc_quick_clock *clock;
 	const uint64_t *words;
 	const uint8_t *index; /* by field: which word it is; only of those that were captured */
 };
+
+/*
+ * Takes such a record to its tracer; `ref` is NULL at returns. False: it is to be emitted as a hit.
+ * Which function that is, is known of a place before there are records.
+ */
+typedef bool probe_take_fn(void *arg, const struct probe_ref *ref,
+			   const struct probe_record *record);
 
 /* Read once, and believed. */
 static inline uint64_t probe_record_word(const struct probe_record *record, enum record_field field)
@@ -211,7 +223,7 @@ static inline uint64_t probe_record_word(const struct probe_record *record, enum
 
 static inline uint64_t probe_record_ns(const struct probe_record *record)
 {
-	return tsc_quick_ns(record->clock, record->tsc);
+	return tsc_quick_ns(&record->cpu->clock, record->tsc);
 }
 
 /* The task of a hit or record with these of its fields. */
@@ -220,8 +232,8 @@ struct event_task probe_record_task(const struct probe_record *record, uint32_t 
 /* By field of one word, and of COMM the first: which word of a hit it is, from `key` on. */
 extern const uint8_t probe_hit_index[FIELD_COUNT];
 
-/* Lives as long as the hit. */
-struct probe_record probe_record_of(const struct probe_hit *hit);
+/* Lives as long as the hit and `cpu`, which is filled in. */
+struct probe_record probe_record_of(const struct probe_hit *hit, struct probe_cpu *cpu);
 
 /* How many items a call has whose return is `hit`; 0 without a saved array. */
 static inline uint64_t probe_hit_all_items(const struct probe_hit *hit)

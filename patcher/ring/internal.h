@@ -55,10 +55,13 @@ static inline bool ring_place_is_older(const struct ring_place *a, const struct 
 	return a->tsc < b->tsc || (a->tsc == b->tsc && a->cpu < b->cpu);
 }
 
-/* Whether the first CPU's record is older than all others. */
-static inline bool ring_order_holds(const struct ring_merge *merge)
+/* Up to which stamp the first CPU's records come before those of all others. */
+static inline uint64_t ring_order_until(const struct ring_merge *merge)
 {
-	return ring_place_is_older(&merge->order[0], &merge->order[1]);
+	const struct ring_place *second = &merge->order[1];
+
+	/* its own record is older: with the greater number, by at least a tick */
+	return merge->order[0].cpu < second->cpu ? second->tsc : second->tsc - 1;
 }
 
 /* The first CPU's stamp is a later one: put it where it belongs. */

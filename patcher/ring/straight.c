@@ -33,41 +33,56 @@ static void pass_emitted(struct ring *ring, struct ring_head *head)
 	head->kept = 0;
 }
 
+/* What limits the records that are read ahead, but for the stamp of the one before. */
+struct bounds {
+	const struct ring_shape *shapes;
+	size_t nr_shapes;
+	const uint8_t *end; /* of what is reserved, which may be in the tail */
+	uint64_t horizon;
+};
+
 /* Look at the record at `at`, behind one with the stamp `floor`. Its header is read once, and then
  * believed. *size: its bytes. */
-static inline enum ring_head_state look(const struct ring *ring, const uint8_t *at, size_t left,
-					uint64_t floor, uint64_t horizon, struct ring_taken *out,
-					size_t *size)
+static inline enum ring_head_state look(const struct bounds *bounds, const uint8_t *at,
+					uint64_t floor, struct ring_taken *out, size_t *size)
 {
 	const struct ring_record *record = (const void *)at;
-	const struct ring_shape *shape;
-
 	/* beyond all ids if it is not committed */
-	out->id = __atomic_load_n(&record->commit, __ATOMIC_ACQUIRE) ^ RING_COMMITTED;
-	if (out->id >= ring->config.nr_shapes)
+	const uint32_t id = __atomic_load_n(&record->commit, __ATOMIC_ACQUIRE) ^ RING_COMMITTED;
+	const struct ring_shape *shape = &bounds->shapes[id];
+	uint32_t items = 0;
+	uint64_t tsc;
+
+	if (id >= bounds->nr_shapes)
 		return RING_HEAD_UNUSUAL;
-	shape = &ring->config.shapes[out->id];
 	*size = shape->size;
-	out->items = 0;
 	if (shape->items) {
-		out->items = __atomic_load_n(&record->items, __ATOMIC_RELAXED);
-		if (out->items > shape->items)
+		items = __atomic_load_n(&record->items, __ATOMIC_RELAXED);
+		if (items > shape->items)
 			return RING_HEAD_UNUSUAL;
-		*size += out->items * sizeof(uint64_t);
+		*size += items * sizeof(uint64_t);
 	}
-	if (!shape->size || *size > left)
+	/* there are none of size 0 */
+	if (*size - 1 >= (size_t)(bounds->end - at))
 		return RING_HEAD_UNUSUAL;
-	out->tsc = __atomic_load_n(&record->tsc, __ATOMIC_RELAXED);
-	out->fields = record->fields;
-	if (out->tsc > horizon)
+	tsc = __atomic_load_n(&record->tsc, __ATOMIC_RELAXED);
+	if (tsc > bounds->horizon)
 		return RING_HEAD_END;
-	return out->tsc < floor ? RING_HEAD_UNUSUAL : RING_HEAD_RECORD;
+	if (tsc < floor)
+		return RING_HEAD_UNUSUAL;
+	out->id = id;
+	out->items = items;
+	out->tsc = tsc;
+	out->fields = record->fields;
+	return RING_HEAD_RECORD;
 }
 
 enum ring_head_state ring_read_ahead(struct ring *ring, struct ring_head *head, uint64_t horizon)
 {
+	struct bounds bounds = {ring->config.shapes, ring->config.nr_shapes, NULL, horizon};
 	enum ring_head_state state = RING_HEAD_RECORD;
 	struct ring_taken *next = head->ahead;
+	const uint8_t *stop;
 	uint32_t offset;
 	uint64_t floor;
 	size_t left, in_data, size;
@@ -78,16 +93,15 @@ enum ring_head_state ring_read_ahead(struct ring *ring, struct ring_head *head, 
 	floor = ring->floor;
 	left = head->stop - ring->consumed;
 	in_data = ring->config.data_bytes - offset;
-	if (in_data > left)
-		in_data = left;
 	at = ring->data + offset;
+	bounds.end = at + left;
+	stop = at + (in_data < left ? in_data : left);
 	head->begin = at;
-	for (; next < head->ahead + RING_AHEAD && at < head->begin + in_data; next++) {
-		state = look(ring, at, left, floor, horizon, next, &size);
+	for (; next < head->ahead + RING_AHEAD && at < stop; next++) {
+		state = look(&bounds, at, floor, next, &size);
 		if (state != RING_HEAD_RECORD)
 			break;
 		floor = next->tsc;
-		left -= size;
 		at += size;
 	}
 	head->next = head->ahead;
@@ -95,7 +109,7 @@ enum ring_head_state ring_read_ahead(struct ring *ring, struct ring_head *head, 
 	head->behind = at;
 	if (next != head->ahead)
 		return RING_HEAD_RECORD;
-	return left ? state : RING_HEAD_END;
+	return at < bounds.end ? state : RING_HEAD_END;
 }
 
 bool ring_find_heads(struct ring_merge *merge, uint64_t horizon)

@@ -28,20 +28,25 @@ RING_INLINE enum ring_head_state ring_emit_run(struct ring_merge *merge, uint64_
 					       ring_emit_fn *emit, void *arg, int *ret)
 {
 	const unsigned int cpu = merge->order[0].cpu;
+	const uint64_t until = ring_order_until(merge);
 	struct ring_head *const head = &merge->heads[cpu];
-	enum ring_head_state state = RING_HEAD_RECORD;
+	const struct ring_taken *next = head->next;
+	enum ring_head_state state;
 
 	do {
-		*ret = emit(arg, cpu, head->next);
+		*ret = emit(arg, cpu, next);
 		if (*ret)
 			return RING_HEAD_UNUSUAL;
-		if (++head->next == head->end)
+		head->next = ++next;
+		if (next == head->end) {
 			state = ring_read_ahead(merge->rings[cpu], head, horizon);
-		if (state != RING_HEAD_RECORD)
-			return state;
-		merge->order[0].tsc = head->next->tsc;
-	} while (ring_order_holds(merge));
-	return state;
+			if (state != RING_HEAD_RECORD)
+				return state;
+			next = head->next;
+		}
+	} while (next->tsc <= until);
+	merge->order[0].tsc = next->tsc;
+	return RING_HEAD_RECORD;
 }
 
 /* Emit records straight from the rings, in order, up to the horizon or to the first one that is

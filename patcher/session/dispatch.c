@@ -93,7 +93,8 @@ static void on_return(struct trace_session *s, const struct probe_hit *hit)
 	if (call->ignored)
 		return;
 	if (call->tracer->ops->ret(call->tracer, call->probe, hit, call))
-		call_table_note_inner(s->calls, hit->key, hit->result);
+		call_table_note_inner(s->calls, call_table_chain(s->calls, hit->key), hit->key,
+				      hit->result);
 	if (!is_last_hit(call, hit))
 		await_next_hit(s, call, hit);
 }
@@ -105,65 +106,78 @@ static uint64_t key_of(const struct probe_record *record)
 	return probe_record_word(record, FIELD_KEY) + RECORD_KEY_BIAS;
 }
 
-/* Functions that do not return to session_take(): it needs no frame of its own. */
-__attribute__((noinline)) static bool
-take_call(struct trace_session *s, const struct probe_ref *ref, const struct probe_record *record)
+/* One that was entered when it was wanted is passed over. */
+static inline bool is_off(const struct probe_ref *ref)
 {
-	struct open_call *call =
-		open_call(s, ref, key_of(record), probe_record_word(record, FIELD_CALL_SITE));
+	return atomic_load_explicit(&ref->off, memory_order_relaxed);
+}
 
+static bool take_entry(void *arg, const struct probe_ref *ref, const struct probe_record *record)
+{
+	(void)arg;
+	if (!is_off(ref))
+		ref->tracer->ops->take_entry(ref->tracer, ref->probe, record);
+	return true;
+}
+
+static bool take_call(void *arg, const struct probe_ref *ref, const struct probe_record *record)
+{
+	struct open_call *call;
+
+	if (is_off(ref))
+		return true;
+	call = open_call(arg, ref, key_of(record), probe_record_word(record, FIELD_CALL_SITE));
 	if (call)
-		ref->tracer->ops->take_entry(ref->tracer, ref->probe, record, call);
+		ref->tracer->ops->take_call(ref->tracer, ref->probe, record, call);
 	return true;
 }
 
 /* False: the call is none of a simple probe. */
-__attribute__((noinline)) static bool take_return(struct trace_session *s,
-						  const struct probe_record *record)
+static bool take_return(void *arg, const struct probe_ref *ref, const struct probe_record *record)
 {
+	struct trace_session *s = arg;
 	const uint64_t key = key_of(record);
 	struct call_chain *chain = call_table_chain(s->calls, key);
 	struct call_node **link = call_table_seek(chain, key);
 	const struct open_call *call;
 
+	(void)ref;
 	if (!link || !(*link)->entry.probe->simple)
 		return false;
 	call = call_table_unlink(chain, link);
 	if (!call->ignored &&
 	    call->tracer->ops->take_return(call->tracer, call->probe, record, call))
-		call_table_note_inner(s->calls, key, probe_record_word(record, FIELD_RESULT));
+		call_table_note_inner(s->calls, chain, key,
+				      probe_record_word(record, FIELD_RESULT));
 	return true;
 }
 
-bool session_take(void *arg, const struct probe_ref *ref, enum probe_point point,
-		  const struct probe_record *record)
+probe_take_fn *session_taker(const struct probe_ref *ref)
 {
-	struct trace_session *s = arg;
-
-	if (point == POINT_RETURN)
-		return take_return(s, record);
+	if (!ref)
+		return take_return;
 	if (!ref->probe->simple)
-		return false;
-	if (atomic_load_explicit(&ref->off, memory_order_relaxed))
-		return true; /* entered when it was wanted */
-	if (ref->probe->wants_return)
-		return take_call(s, ref, record);
-	ref->tracer->ops->take_entry(ref->tracer, ref->probe, record, NULL);
-	return true;
+		return NULL;
+	return ref->probe->wants_return ? take_call : take_entry;
 }
 
 void session_emit(void *arg, const struct probe_ref *ref, enum probe_point point,
 		  const struct probe_hit *hit)
 {
 	struct trace_session *s = arg;
-	const struct probe_record record = probe_record_of(hit);
+	probe_take_fn *const take = session_taker(point == POINT_RETURN ? NULL : ref);
+	struct probe_record record;
+	struct probe_cpu cpu;
 
-	if (session_take(s, ref, point, &record))
-		return;
+	if (take) {
+		record = probe_record_of(hit, &cpu);
+		if (take(s, ref, &record))
+			return;
+	}
 	if (point == POINT_RETURN)
 		on_return(s, hit);
-	else if (atomic_load_explicit(&ref->off, memory_order_relaxed))
-		return; /* likewise */
+	else if (is_off(ref))
+		return;
 	else if (ref->probe->wants_return)
 		await_return(s, ref, hit);
 	else

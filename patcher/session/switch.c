@@ -14,7 +14,7 @@ int session_create_engines(struct trace_session *s, struct error *err)
 					     .reader = &s->reader,
 					     .failure = &s->failure,
 					     .emit = session_emit,
-					     .take = session_take,
+					     .taker = session_taker,
 					     .emitted = session_emitted,
 					     .bell = session_on_bell,
 					     .arg = s,

@@ -122,10 +122,13 @@ struct tracer_ops {
 	/* Return of a call whose entry was seen; true if hit->result was recorded. */
 	bool (*ret)(struct tracer *tracer, const struct probe *probe, const struct probe_hit *hit,
 		    const struct open_call *call);
-	/* Both, of simple probes; of `call` only the call site is filled in at the entry. NULL for
-	 * a tracer without such probes. */
+	/* Both, of simple probes; of `call` only the call site is filled in at the entry. A probe
+	 * that does not want its return has take_entry, another one take_call. NULL for a tracer
+	 * without such probes. */
 	void (*take_entry)(struct tracer *tracer, const struct probe *probe,
-			   const struct probe_record *record, struct open_call *call);
+			   const struct probe_record *record);
+	void (*take_call)(struct tracer *tracer, const struct probe *probe,
+			  const struct probe_record *record, struct open_call *call);
 	bool (*take_return)(struct tracer *tracer, const struct probe *probe,
 			    const struct probe_record *record, const struct open_call *call);
 

@@ -171,6 +171,7 @@ struct trampoline_place {
 	struct capture capture;
 	struct record_layout layout;
 	bool has_words;             /* stack or items */
+	probe_take_fn *take;        /* the engine's, of what has no such words; or NULL */
 	uint32_t fields;            /* of one word, CAPTURE(...) of each, that a hit has */
 	uint8_t index[FIELD_COUNT]; /* of these: which word it is, as in struct probe_record */
 	struct probe_hit hit;       /* of the last record; what records of this place lack is 0 */

@@ -42,11 +42,14 @@ static bool is_inner(const struct kmem_tracer *t, const struct alloc_entry *entr
 void kmem_alloc_entry(const struct kmem_tracer *t, const struct probe *probe,
 		      const struct probe_hit *hit, struct open_call *call)
 {
-	const struct probe_record record = probe_record_of(hit);
 	const struct alloc_entry *entry = probe->data;
+	struct probe_record record;
+	struct probe_cpu cpu;
 
-	if (t->task.fields)
+	if (t->task.fields) {
+		record = probe_record_of(hit, &cpu);
 		call->task = probe_record_task(&record, probe->entry.fields);
+	}
 	if (is_inner(t, entry, call))
 		return;
 	call->attributed_site = kmem_call_site(t, entry, hit);
@@ -56,9 +59,10 @@ void kmem_alloc_entry(const struct kmem_tracer *t, const struct probe *probe,
 	}
 }
 
-void kmem_alloc_take_entry(const struct kmem_tracer *t, const struct probe *probe,
-			   const struct probe_record *record, struct open_call *call)
+void kmem_alloc_take(struct tracer *tracer, const struct probe *probe,
+		     const struct probe_record *record, struct open_call *call)
 {
+	const struct kmem_tracer *t = (const struct kmem_tracer *)tracer;
 	const struct alloc_entry *entry = probe->data;
 	uint32_t left = probe->entry.fields >> FIELD_ARG0 & ((1u << CAPTURE_ARGUMENTS) - 1);
 
@@ -196,9 +200,10 @@ static inline uint64_t found_cache(const struct probe *probe, const struct probe
 		       : 0;
 }
 
-bool kmem_alloc_take_return(const struct kmem_tracer *t, const struct probe *probe,
+bool kmem_alloc_take_return(struct tracer *tracer, const struct probe *probe,
 			    const struct probe_record *record, const struct open_call *call)
 {
+	const struct kmem_tracer *t = (const struct kmem_tracer *)tracer;
 	const struct alloc_entry *entry = probe->data;
 	const uint64_t result = probe_record_word(record, FIELD_RESULT);
 	struct kmem_moment at;

@@ -7,10 +7,11 @@ struct free_call {
 	const struct kmem_tracer *t;
 	const struct alloc_entry *entry;
 	const struct probe_hit *hit; /* of what is not simple */
-	uint64_t key, call_site, cache;
+	uint64_t call_site, cache;
 	struct kmem_moment at;
 	struct kmem_record record;
 	struct event_task task;
+	struct open_call *outer; /* an allocation that this is inside of; or NULL */
 	/* A bulk allocation that failed half-way, whose objects are freed here; or NULL. */
 	const struct open_call *undone;
 };
@@ -40,13 +41,12 @@ static bool gives_back(const struct free_call *call, const struct alloc_entry *b
 
 static void find_undone(struct free_call *call)
 {
-	const struct open_call *outer = call_table_enclosing(call->t->context.calls, call->key);
-	const struct probe *probe = outer ? outer->probe : NULL;
+	const struct open_call *outer = call->outer;
 
 	if (!outer || outer->tracer != &call->t->tracer)
 		return;
 	call->undone = outer;
-	if (!gives_back(call, probe->data))
+	if (!gives_back(call, outer->probe->data))
 		call->undone = NULL;
 }
 
@@ -69,7 +69,7 @@ static inline void free_object(struct free_call *call, uint64_t object)
 	/* a struct kmem_cache comes from a cache (mm/slab_common.c) */
 	if (call->entry->type == KMEM_TYPE_CACHE)
 		cache_ids_forget(call->t->caches, object);
-	call_table_forget_inner(call->t->context.calls, call->key, object);
+	call_table_forget_inner(call->outer, object);
 	call->record.ptr = object;
 	kmem_emit(call->t, &call->at, &call->record);
 }
@@ -134,10 +134,10 @@ static inline bool begin(struct free_call *call, const struct kmem_tracer *t,
 	}
 	call->t = t;
 	call->entry = entry;
-	call->key = key;
 	call->call_site = call_site;
 	call->record =
 		(struct kmem_record){.event_id = KMEM_EVENT_FREE, .type_id = (uint8_t)entry->type};
+	call->outer = call_table_enclosing(t->context.calls, key);
 	call->undone = NULL;
 	return true;
 }
@@ -152,16 +152,19 @@ static void note_task(struct free_call *call, const struct probe *probe,
 void kmem_free_entry(const struct kmem_tracer *t, const struct probe *probe,
 		     const struct probe_hit *hit)
 {
-	const struct probe_record record = probe_record_of(hit);
 	const struct alloc_entry *entry = probe->data;
+	struct probe_record record;
+	struct probe_cpu cpu;
 	struct free_call call;
 
 	if (!begin(&call, t, entry, hit->key, hit->call_site))
 		return;
 	call.hit = hit;
 	call.at = kmem_moment_of(hit);
-	if (t->task.fields)
+	if (t->task.fields) {
+		record = probe_record_of(hit, &cpu);
 		note_task(&call, probe, &record);
+	}
 	call.cache = argument(&call, ALLOC_ROLE_CACHE);
 	call.record.call_site = kmem_call_site(t, entry, hit);
 	if (entry->type == KMEM_TYPE_CACHE)
@@ -183,9 +186,10 @@ static inline uint64_t taken_argument(const struct alloc_entry *entry,
 	return argument ? probe_record_word(record, FIELD_ARG0 + argument - 1) : otherwise;
 }
 
-void kmem_free_take(const struct kmem_tracer *t, const struct probe *probe,
+void kmem_free_take(struct tracer *tracer, const struct probe *probe,
 		    const struct probe_record *record)
 {
+	const struct kmem_tracer *t = (const struct kmem_tracer *)tracer;
 	const struct alloc_entry *entry = probe->data;
 	struct free_call call;
 

@@ -414,21 +414,6 @@ static bool kmem_return(struct tracer *tracer, const struct probe *probe,
 	return kmem_alloc_return(kmem_of(tracer), probe->data, hit, call);
 }
 
-static void kmem_take_entry(struct tracer *tracer, const struct probe *probe,
-			    const struct probe_record *record, struct open_call *call)
-{
-	if (call)
-		kmem_alloc_take_entry(kmem_of(tracer), probe, record, call);
-	else
-		kmem_free_take(kmem_of(tracer), probe, record);
-}
-
-static bool kmem_take_return(struct tracer *tracer, const struct probe *probe,
-			     const struct probe_record *record, const struct open_call *call)
-{
-	return kmem_alloc_take_return(kmem_of(tracer), probe, record, call);
-}
-
 const struct tracer_ops tracer_kmem = {
 	.name = "kmem",
 	.help = "allocations and frees of slab memory and pages",
@@ -447,6 +432,7 @@ const struct tracer_ops tracer_kmem = {
 	.gaps = kmem_gaps,
 	.entry = kmem_entry,
 	.ret = kmem_return,
-	.take_entry = kmem_take_entry,
-	.take_return = kmem_take_return,
+	.take_entry = kmem_free_take,
+	.take_call = kmem_alloc_take,
+	.take_return = kmem_alloc_take_return,
 };

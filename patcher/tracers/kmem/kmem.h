@@ -98,8 +98,8 @@ static inline struct kmem_moment kmem_moment_of(const struct probe_hit *hit)
 
 static inline struct kmem_moment kmem_moment_of_record(const struct probe_record *record)
 {
-	return (struct kmem_moment){record->vcpu, (int64_t)probe_record_ns(record), record->batch,
-				    NULL};
+	return (struct kmem_moment){record->cpu->vcpu, (int64_t)probe_record_ns(record),
+				    record->cpu->batch, NULL};
 }
 
 /* The argument in that role, or `otherwise` if the function has none. */
@@ -175,15 +175,15 @@ void kmem_emit_alloc(const struct kmem_tracer *t, const struct kmem_moment *at, 
 
 void kmem_free_entry(const struct kmem_tracer *t, const struct probe *probe,
 		     const struct probe_hit *hit);
-void kmem_free_take(const struct kmem_tracer *t, const struct probe *probe,
+void kmem_free_take(struct tracer *tracer, const struct probe *probe,
 		    const struct probe_record *record);
 void kmem_alloc_entry(const struct kmem_tracer *t, const struct probe *probe,
 		      const struct probe_hit *hit, struct open_call *call);
 bool kmem_alloc_return(const struct kmem_tracer *t, const struct alloc_entry *entry,
 		       const struct probe_hit *hit, const struct open_call *call);
-void kmem_alloc_take_entry(const struct kmem_tracer *t, const struct probe *probe,
-			   const struct probe_record *record, struct open_call *call);
-bool kmem_alloc_take_return(const struct kmem_tracer *t, const struct probe *probe,
+void kmem_alloc_take(struct tracer *tracer, const struct probe *probe,
+		     const struct probe_record *record, struct open_call *call);
+bool kmem_alloc_take_return(struct tracer *tracer, const struct probe *probe,
 			    const struct probe_record *record, const struct open_call *call);
 /* One object of a bulk allocation that has not returned yet. */
 void kmem_alloc_object(const struct kmem_tracer *t, const struct alloc_entry *entry,

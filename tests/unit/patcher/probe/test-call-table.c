@@ -34,6 +34,11 @@ static uint64_t pop_inner(uint64_t key)
 	return call ? call->inner_result : UINT64_MAX;
 }
 
+static void note_inner(uint64_t key, uint64_t result)
+{
+	call_table_note_inner(table, call_table_chain(table, key), key, result);
+}
+
 static void test_nesting(void)
 {
 	uint64_t outer = STACK + 0x3f00, inner = STACK + 0x3e00, innermost = STACK + 0x3d00;
@@ -84,7 +89,7 @@ static void test_shared_window(void)
 
 	push(lower, 1);
 	is_u64(push(upper, 2).lost, 0, "a call beyond a guard page is on another stack");
-	call_table_note_inner(table, lower - 64, 77);
+	note_inner(lower - 64, 77);
 	is_u64(pop_inner(upper), 0, "a result is not noted in a call on another stack");
 	is_u64(pop_inner(lower), 77, "a result is noted in the call on the same stack");
 }
@@ -95,14 +100,14 @@ static void test_inner(void)
 
 	push(far, 1);
 	push(near, 2);
-	call_table_note_inner(table, self, 42);
+	note_inner(self, 42);
 	is_u64(pop_inner(near), 42, "a result is noted in the nearest enclosing call");
 	is_u64(pop_inner(far), 0, "a result is not noted in calls farther out");
 	push(self, 3);
-	call_table_note_inner(table, self, 43);
+	note_inner(self, 43);
 	is_u64(pop_inner(self), 0, "a result is not noted in the call itself");
 	push(STACK + STACK_SIZE + 8, 4);
-	call_table_note_inner(table, STACK + STACK_SIZE - 8, 44);
+	note_inner(STACK + STACK_SIZE - 8, 44);
 	is_u64(pop_inner(STACK + STACK_SIZE + 8), 0,
 	       "a result is not noted in a call on the next stack");
 }
