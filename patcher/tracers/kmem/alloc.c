@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "patcher/tracers/kmem/cache-ids.h"
 #include "patcher/tracers/kmem/kmem.h"
+
+#include <errno.h>
 
 static uint64_t argument(const struct alloc_entry *entry, const struct open_call *call,
 			 enum alloc_role role, uint64_t otherwise)
@@ -105,6 +108,70 @@ static inline const struct event_task *task_of(const struct kmem_tracer *t,
 	return t->task.fields ? &call->task : NULL;
 }
 
+static inline int fill_from_cache(const struct kmem_tracer *t, const struct kmem_moment *at,
+				  uint64_t cache, struct kmem_record *record)
+{
+	const struct cache_info *info = cache_ids_get(t->caches, cache, at->batch);
+
+	if (!info)
+		return -EFAULT;
+	record->cache = info->id;
+	record->bytes_alloc = info->size;
+	if (record->type_id == KMEM_TYPE_CACHE)
+		record->bytes_req = info->object_size;
+	return 0;
+}
+
+/* kmalloc() of more than any cache holds: the least order of pages (include/linux/slab.h). */
+static int fill_from_pages(const struct kmem_tracer *t, struct kmem_record *record)
+{
+	uint64_t bytes = KMEM_PAGE_SIZE;
+
+	if (!slab_in_direct_map(t->slab, record->ptr))
+		return -ERANGE;
+	if (record->bytes_req <= KMEM_MAX_CACHE_SIZE ||
+	    record->bytes_req > (uint64_t)KMEM_PAGE_SIZE << KMEM_MAX_ORDER)
+		return -EINVAL;
+	while (bytes < record->bytes_req)
+		bytes *= 2;
+	record->bytes_alloc = bytes;
+	return 0;
+}
+
+/* BTF does not show where a cache is, or what it is: the request is known nevertheless. */
+static inline bool lacks_cache(const struct kmem_tracer *t, uint64_t cache,
+			       const struct kmem_record *record)
+{
+	return record->type_id == KMEM_TYPE_KMALLOC &&
+	       (cache || record->bytes_req <= KMEM_MAX_CACHE_SIZE) &&
+	       slab_missing(t->slab, cache ? SLAB_CACHES : SLAB_OBJECTS) &&
+	       slab_in_direct_map(t->slab, record->ptr);
+}
+
+/* Complete (sizes, cache id) and emit an allocation from `cache`, or of whole pages by kmalloc() if
+ * that is 0. */
+static inline __attribute__((always_inline)) void emit_alloc(const struct kmem_tracer *t,
+							     const struct kmem_moment *at,
+							     uint64_t cache,
+							     struct kmem_record *record)
+{
+	int ret = 0;
+
+	if (lacks_cache(t, cache, record))
+		record->bytes_alloc = record->bytes_req;
+	else
+		ret = cache ? fill_from_cache(t, at, cache, record) : fill_from_pages(t, record);
+
+	/* kvmalloc() may have given vmalloc memory, which is outside the direct map: its pages have
+	 * records of their own. A record without sizes would be wrong. */
+	if (!ret)
+		kmem_emit(t, at, record);
+	else if (ret == -ERANGE && !cache)
+		count_event(t->context.counters, COUNTER_VMALLOC_ALLOCS, 1);
+	else
+		count_event(t->context.counters, COUNTER_UNREADABLE, 1);
+}
+
 static void record_item(struct alloc_call *a, uint64_t item)
 {
 	/* the bulk page allocator falls back to the single one, whose call has its own record */
@@ -119,7 +186,7 @@ static void record_item(struct alloc_call *a, uint64_t item)
 		return;
 	}
 	a->record.ptr = item;
-	kmem_emit_alloc(a->t, &a->at, argument(a->entry, a->call, ALLOC_ROLE_CACHE, 0), &a->record);
+	emit_alloc(a->t, &a->at, argument(a->entry, a->call, ALLOC_ROLE_CACHE, 0), &a->record);
 }
 
 /* How many a bulk call says it has got. */
@@ -217,7 +284,7 @@ bool kmem_alloc_take_return(struct tracer *tracer, const struct probe *probe,
 	out = begin_record(entry, call);
 	out.ptr = result;
 	out.bytes_req = argument(entry, call, ALLOC_ROLE_SIZE, 0);
-	kmem_emit_alloc(t, &at, argument(entry, call, ALLOC_ROLE_CACHE, found_cache(probe, record)),
-			&out);
+	emit_alloc(t, &at, argument(entry, call, ALLOC_ROLE_CACHE, found_cache(probe, record)),
+		   &out);
 	return true;
 }

@@ -57,29 +57,42 @@ static void alloc_undone(const struct free_call *call, uint64_t object)
 	kmem_alloc_object(call->t, probe->data, &call->at, call->undone, object);
 }
 
-static inline void free_object(struct free_call *call, uint64_t object)
+/* Whether there is an object. */
+static inline bool is_object(const struct kmem_tracer *t, uint64_t object)
 {
-	if (object <= KMEM_ZERO_SIZE_PTR) {
-		count_event(call->t->context.counters, COUNTER_NULL_FREES, 1);
+	if (object > KMEM_ZERO_SIZE_PTR)
+		return true;
+	count_event(t->context.counters, COUNTER_NULL_FREES, 1);
+	return false;
+}
+
+static inline void emit_object(const struct kmem_tracer *t, const struct alloc_entry *entry,
+			       const struct kmem_moment *at, uint64_t object,
+			       struct kmem_record *record)
+{
+	/* a struct kmem_cache comes from a cache (mm/slab_common.c) */
+	if (entry->type == KMEM_TYPE_CACHE)
+		cache_ids_forget(t->caches, object);
+	record->ptr = object;
+	kmem_emit(t, at, record);
+}
+
+static void free_object(struct free_call *call, uint64_t object)
+{
+	if (!is_object(call->t, object))
 		return;
-	}
 	/* its allocation was real, though the caller of the bulk allocation never got it */
 	if (call->undone)
 		alloc_undone(call, object);
-	/* a struct kmem_cache comes from a cache (mm/slab_common.c) */
-	if (call->entry->type == KMEM_TYPE_CACHE)
-		cache_ids_forget(call->t->caches, object);
 	call_table_forget_inner(call->outer, object);
-	call->record.ptr = object;
-	kmem_emit(call->t, &call->at, &call->record);
+	emit_object(call->t, call->entry, &call->at, object, &call->record);
 }
 
-static inline void set_cache(struct free_call *call, uint64_t cache)
+static inline uint16_t find_cache(const struct kmem_tracer *t, uint64_t cache)
 {
-	const struct cache_info *info = cache ? cache_ids_find(call->t->caches, cache) : NULL;
+	const struct cache_info *info = cache ? cache_ids_find(t->caches, cache) : NULL;
 
-	if (info)
-		call->record.cache = info->id;
+	return info ? info->id : 0;
 }
 
 /* After its grace period. kfree_rcu() takes objects of both families. */
@@ -90,7 +103,7 @@ static void set_sheaf(struct free_call *call)
 	slab_cache_is_kmalloc(call->t->slab, call->hit->owner, &is_kmalloc, NULL);
 	if (is_kmalloc)
 		call->record.type_id = KMEM_TYPE_KMALLOC;
-	set_cache(call, call->hit->owner);
+	call->record.cache = find_cache(call->t, call->hit->owner);
 }
 
 static void free_many_objects(struct free_call *call)
@@ -125,21 +138,29 @@ static void free_page(struct free_call *call)
 }
 
 /* Whether a call is one that counts. */
-static inline bool begin(struct free_call *call, const struct kmem_tracer *t,
-			 const struct alloc_entry *entry, uint64_t key, uint64_t call_site)
+static inline bool counts(const struct kmem_tracer *t, const struct alloc_entry *entry,
+			  uint64_t call_site)
 {
-	if (!alloc_call_counts(entry, kernel_link(t->context.kernel, call_site))) {
-		count_event(t->context.counters, COUNTER_NESTED, 1);
-		return false;
-	}
+	if (alloc_call_counts(entry, kernel_link(t->context.kernel, call_site)))
+		return true;
+	count_event(t->context.counters, COUNTER_NESTED, 1);
+	return false;
+}
+
+static inline struct kmem_record begin_record(const struct alloc_entry *entry)
+{
+	return (struct kmem_record){.event_id = KMEM_EVENT_FREE, .type_id = (uint8_t)entry->type};
+}
+
+static void begin(struct free_call *call, const struct kmem_tracer *t,
+		  const struct alloc_entry *entry, uint64_t call_site, struct open_call *outer)
+{
 	call->t = t;
 	call->entry = entry;
 	call->call_site = call_site;
-	call->record =
-		(struct kmem_record){.event_id = KMEM_EVENT_FREE, .type_id = (uint8_t)entry->type};
-	call->outer = call_table_enclosing(t->context.calls, key);
+	call->record = begin_record(entry);
+	call->outer = outer;
 	call->undone = NULL;
-	return true;
 }
 
 static void note_task(struct free_call *call, const struct probe *probe,
@@ -157,8 +178,9 @@ void kmem_free_entry(const struct kmem_tracer *t, const struct probe *probe,
 	struct probe_cpu cpu;
 	struct free_call call;
 
-	if (!begin(&call, t, entry, hit->key, hit->call_site))
+	if (!counts(t, entry, hit->call_site))
 		return;
+	begin(&call, t, entry, hit->call_site, call_table_enclosing(t->context.calls, hit->key));
 	call.hit = hit;
 	call.at = kmem_moment_of(hit);
 	if (t->task.fields) {
@@ -186,23 +208,54 @@ static inline uint64_t taken_argument(const struct alloc_entry *entry,
 	return argument ? probe_record_word(record, FIELD_ARG0 + argument - 1) : otherwise;
 }
 
-void kmem_free_take(struct tracer *tracer, const struct probe *probe,
-		    const struct probe_record *record)
+/* Inside of an allocation, or by a task that is recorded. */
+__attribute__((noinline)) static void take_inner(const struct kmem_tracer *t,
+						 const struct probe *probe,
+						 const struct probe_record *record,
+						 uint64_t call_site, struct open_call *outer)
 {
-	const struct kmem_tracer *t = (const struct kmem_tracer *)tracer;
 	const struct alloc_entry *entry = probe->data;
 	struct free_call call;
 
-	if (!begin(&call, t, entry, probe_record_word(record, FIELD_KEY) + RECORD_KEY_BIAS,
-		   probe_record_word(record, FIELD_CALL_SITE)))
-		return;
+	begin(&call, t, entry, call_site, outer);
 	call.at = kmem_moment_of_record(record);
 	if (t->task.fields)
 		note_task(&call, probe, record);
 	call.cache = taken_argument(entry, record, ALLOC_ROLE_CACHE, 0);
-	call.record.call_site = taken_argument(entry, record, ALLOC_ROLE_CALLER, call.call_site);
+	call.record.call_site = taken_argument(entry, record, ALLOC_ROLE_CALLER, call_site);
 	if (entry->type == KMEM_TYPE_CACHE)
 		find_undone(&call);
-	set_cache(&call, call.cache);
+	call.record.cache = find_cache(t, call.cache);
 	free_object(&call, taken_argument(entry, record, ALLOC_ROLE_OBJECT, 0));
+}
+
+/* All others. */
+static inline void take_alone(const struct kmem_tracer *t, const struct alloc_entry *entry,
+			      const struct probe_record *record, uint64_t call_site)
+{
+	const struct kmem_moment at = kmem_moment_of_record(record);
+	const uint64_t object = taken_argument(entry, record, ALLOC_ROLE_OBJECT, 0);
+	struct kmem_record out = begin_record(entry);
+
+	out.call_site = taken_argument(entry, record, ALLOC_ROLE_CALLER, call_site);
+	out.cache = find_cache(t, taken_argument(entry, record, ALLOC_ROLE_CACHE, 0));
+	if (is_object(t, object))
+		emit_object(t, entry, &at, object, &out);
+}
+
+void kmem_free_take(struct tracer *tracer, const struct probe *probe,
+		    const struct probe_record *record)
+{
+	const struct kmem_tracer *t = (const struct kmem_tracer *)tracer;
+	const uint64_t call_site = probe_record_word(record, FIELD_CALL_SITE);
+	struct open_call *outer;
+
+	if (!counts(t, probe->data, call_site))
+		return;
+	outer = call_table_enclosing(t->context.calls,
+				     probe_record_word(record, FIELD_KEY) + RECORD_KEY_BIAS);
+	if (outer || t->task.fields)
+		take_inner(t, probe, record, call_site, outer);
+	else
+		take_alone(t, probe->data, record, call_site);
 }

@@ -16,6 +16,7 @@ enum {
 	KMEM_PAGE_SIZE = 4096,
 	KMEM_ZERO_SIZE_PTR = 16,    /* what kmalloc(0) returns (include/linux/slab.h) */
 	KMEM_MAX_CACHE_SIZE = 8192, /* KMALLOC_MAX_CACHE_SIZE: larger kmalloc is whole pages */
+	KMEM_MAX_ORDER = 20,        /* that is believed */
 	KMEM_PAGE_ORDER_MASK = 63,  /* struct capture_items, page_orders */
 };
 
@@ -165,11 +166,6 @@ static inline void kmem_emit(const struct kmem_tracer *t, const struct kmem_mome
 /* Complete (address, sizes) and emit a record about 2^order pages at struct page `page`. */
 void kmem_emit_pages(const struct kmem_tracer *t, const struct kmem_moment *at, uint64_t page,
 		     unsigned int order, struct kmem_record *record);
-
-/* Complete (sizes, cache id) and emit an allocation from `cache`, or of whole pages by kmalloc() if
- * that is 0. */
-void kmem_emit_alloc(const struct kmem_tracer *t, const struct kmem_moment *at, uint64_t cache,
-		     struct kmem_record *record);
 
 /* --- allocations and frees; see struct tracer_ops -------------------------------------------- */
 
