@@ -61,12 +61,14 @@ static void copy_text(const struct direct_column *c, const struct direct_run *ru
 		      size_t stride)
 {
 	const uint8_t *from = run->first + c->from;
+	const size_t n = run->n, size = run->size;
+	const int64_t bias = c->bias;
 	int32_t low;
 	int64_t address;
 
-	for (size_t i = 0; i < run->n; i++, from += run->size, to += stride) {
+	for (size_t i = 0; i < n; i++, from += size, to += stride) {
 		memcpy(&low, from, sizeof(low));
-		address = low + c->bias;
+		address = low + bias;
 		memcpy(to, &address, sizeof(address));
 	}
 }
@@ -75,8 +77,9 @@ static void copy_int(const struct direct_column *c, const struct direct_run *run
 		     size_t stride)
 {
 	const uint8_t *from = run->first + c->from;
+	const size_t n = run->n, size = run->size;
 
-	for (size_t i = 0; i < run->n; i++, from += run->size, to += stride)
+	for (size_t i = 0; i < n; i++, from += size, to += stride)
 		memcpy(to, from, sizeof(uint32_t));
 }
 
@@ -84,11 +87,13 @@ static void copy_word(const struct direct_column *c, const struct direct_run *ru
 		      size_t stride)
 {
 	const uint8_t *from = run->first + c->from;
+	const size_t n = run->n, size = run->size;
+	const uint64_t bias = (uint64_t)c->bias;
 	uint64_t word;
 
-	for (size_t i = 0; i < run->n; i++, from += run->size, to += stride) {
+	for (size_t i = 0; i < n; i++, from += size, to += stride) {
 		memcpy(&word, from, sizeof(word));
-		word += (uint64_t)c->bias;
+		word += bias;
 		memcpy(to, &word, sizeof(word));
 	}
 }
