@@ -12,6 +12,7 @@
 #:   check-asan, check-tsan
 #:                 unit tests with AddressSanitizer and UBSan, with ThreadSanitizer; SANITIZED=all for the slow ones,
 #:                 too, or ROOM= and TESTS= as above
+#:   coverage *    line coverage of a folder by its unit tests, ROOM=vmm, or of all
 #:   check-faults  each FAULTS-th (24) fallible call of a trace session fails once
 #:   check-run-faults, check-attach-faults *
 #:                 so do random ones of sonde run and sonde attach (ROUNDS=6)
@@ -100,6 +101,15 @@ check-tsan: kernels
 	$(Q)$(MAKE) --no-print-directory -j2 O=$(O)/tsan TSAN=1 CFLAGS='-O1 -g1' KERNELS_DIR=$(abspath $(O))/kernels TESTS='$(TSAN_TESTS)' check-sanitized
 check-sanitized: all $(TESTS:%.c=$(O)/%)
 	$(Q)SONDE=$(abspath $(O))/sonde KERNELS_DIR=$(KERNELS_DIR) TSAN_OPTIONS='exitcode=66 handle_segv=0' prove -j3 -e '' $(TESTS:%.c=$(O)/%)
+
+# Some tests run as another user, who writes what was executed, too.
+COVERAGE_MAKE = $(MAKE) --no-print-directory -j2 O=$(O)/cov COVERAGE=1 KERNELS_DIR=$(abspath $(O))/kernels TESTS='$(TESTS)'
+.PHONY: coverage
+coverage: kernels
+	$(Q)$(COVERAGE_MAKE) all $(TESTS:%.c=$(O)/cov/%)
+	$(Q)find $(O)/cov -name '*.gcda' -delete && chmod -R a+rwX $(O)/cov
+	$(Q)$(COVERAGE_MAKE) check-sanitized
+	$(Q)for folder in $(or $(ROOM),$(FOLDERS)); do tests/coverage $(O)/cov $$folder || exit 1; done
 
 # clang builds the fuzz targets from the sources, all instrumented.
 FUZZ_FLAGS := -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined -O1 -g
