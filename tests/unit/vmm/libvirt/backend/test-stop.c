@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -258,6 +259,42 @@ static void test_adopted(void)
 	tear_down(&f);
 }
 
+/* A thread that would not wait for another one's stop: NULL if it could stop the domain. */
+static void *try_to_stop(void *arg)
+{
+	struct guest *guest = arg;
+
+	if (libvirt_guest_try_stop(guest, NULL))
+		return guest;
+	libvirt_guest_resume(guest, NULL);
+	return NULL;
+}
+
+static void *on_a_thread(void *(*fn)(void *), void *arg)
+{
+	pthread_t thread;
+	void *result;
+
+	if (pthread_create(&thread, NULL, fn, arg) || pthread_join(thread, &result))
+		abort();
+	return result;
+}
+
+static void test_try(void)
+{
+	struct fixture f;
+
+	set_up(&f);
+	ok(!on_a_thread(try_to_stop, &f.g.guest), "a domain that no thread holds can be stopped");
+	ok(world.runs, "and runs again");
+	if (libvirt_guest_stop(&f.g.guest, NULL))
+		abort();
+	ok(on_a_thread(try_to_stop, &f.g.guest) && !world.runs,
+	   "one that another thread holds stopped is left to it");
+	ok(!libvirt_guest_resume(&f.g.guest, NULL) && world.runs, "which lets it go on");
+	tear_down(&f);
+}
+
 /* Other states in which the guest stands still: it can be read and written, and is not resumed. */
 static void test_states(void)
 {
@@ -397,6 +434,7 @@ int main(void)
 	test_crossing();
 	test_stub();
 	test_adopted();
+	test_try();
 	test_states();
 	test_is_stopped();
 	test_dead();
