@@ -127,12 +127,13 @@ static void count_survivor(void *arg, uint64_t ptr, const struct heap_object *ob
 
 /* --- verdicts -------------------------------------------------------------------------------- */
 
-/* Caches that the kernel shrinks when memory is short, and memory that belongs to processes. */
+/* Caches that the kernel shrinks when memory is short, addresses of vmalloc(), which it gives back
+ * when many have been freed, and memory that belongs to processes. */
 static bool is_reclaimable(const struct leaks *l, const struct heap_origin *origin)
 {
 	static const char *const caches[] = {"dentry",      "inode",   "radix_tree_node",
 					     "buffer_head", "xfs_buf", "kernfs_node",
-					     "anon_vma",    "vm_area"};
+					     "anon_vma",    "vm_area", "vmap_area"};
 	static const char *const functions[] = {"fault",     "wp_page_copy", "page_cache",
 						"filemap",   "shmem_alloc",  "anonymous_page",
 						"anon_folio"};
@@ -358,7 +359,7 @@ static void print_text(const struct analysis *base, FILE *out)
 	if (l->n && l->all[0].verdict <= GROWS)
 		fprintf(out,
 			"\nNext          sonde report --by pointer --older 1s --filter "
-			"'call_site.function == %s' %s\n",
+			"'call_site.function == \"%s\"' %s\n",
 			sidecar_function_text(
 				trace_reader_sidecar(replay->reader),
 				heap_origin(replay->heap, l->all[0].origin)->call_site)

@@ -15,6 +15,7 @@ enum {
 	SAW = 0x4010,     /* frees all it has, again and again */
 	DENTRY = 0x5010,  /* grows, in a cache that the guest can shrink */
 	NEWEST = 0x6010,  /* begins at the end */
+	AREA = 0x7010,    /* grows, in a cache that the guest empties in batches */
 	STEPS = 20000,
 	LIVES = 20, /* steps of a busy object */
 	MS = 1000000,
@@ -22,13 +23,15 @@ enum {
 
 static const char sidecar[] =
 	"{\"version\":1,\"complete\":true,\"from_first_allocation\":true,\"vcpus\":[{}],"
-	"\"caches\":[{\"id\":1,\"name\":\"dentry\",\"object_size\":192,\"size\":192}],"
+	"\"caches\":[{\"id\":1,\"name\":\"dentry\",\"object_size\":192,\"size\":192},"
+	"{\"id\":2,\"name\":\"vmap_area\",\"object_size\":64,\"size\":64}],"
 	"\"symbols\":[{\"name\":\"leaky\",\"start\":\"0x1000\",\"size\":4096},"
 	"{\"name\":\"growing\",\"start\":\"0x2000\",\"size\":4096},"
 	"{\"name\":\"warm\",\"start\":\"0x3000\",\"size\":4096},"
 	"{\"name\":\"saw\",\"start\":\"0x4000\",\"size\":4096},"
 	"{\"name\":\"dentries\",\"start\":\"0x5000\",\"size\":4096},"
-	"{\"name\":\"newest\",\"start\":\"0x6000\",\"size\":4096}]}";
+	"{\"name\":\"newest\",\"start\":\"0x6000\",\"size\":4096},"
+	"{\"name\":\"areas\",\"start\":\"0x7000\",\"size\":4096}]}";
 
 struct maker {
 	struct kmem_record *records;
@@ -50,10 +53,12 @@ static uint64_t address(unsigned int site, unsigned int i)
 
 static void alloc(struct maker *maker, unsigned int site, unsigned int i, int64_t ns)
 {
+	const uint8_t cache = site == DENTRY ? 1 : site == AREA ? 2 : 0;
+
 	put(maker,
-	    make_alloc(site == DENTRY ? KMEM_TYPE_CACHE : KMEM_TYPE_KMALLOC, address(site, i), site,
-		       60, 64, ns),
-	    site == DENTRY);
+	    make_alloc(cache ? KMEM_TYPE_CACHE : KMEM_TYPE_KMALLOC, address(site, i), site, 60, 64,
+		       ns),
+	    cache);
 }
 
 static void release(struct maker *maker, unsigned int site, unsigned int i, int64_t ns)
@@ -77,6 +82,8 @@ static void step(struct maker *maker, unsigned int i, unsigned int leak_every)
 		release(maker, SAW, at, ns + 5);
 	if (i % 50 == 0)
 		alloc(maker, DENTRY, i, ns + 6);
+	if (i % 100 == 0)
+		alloc(maker, AREA, i, ns + 6);
 	if (i > STEPS / 20 * 19)
 		alloc(maker, NEWEST, i, ns + 7);
 }
@@ -143,6 +150,7 @@ static void test_leaks(const char *dir)
 		{"growing", "only grows", "a site that frees nothing only grows"},
 		{"warm", "settled", "what came early has settled"},
 		{"dentries", "reclaimable", "what the guest can shrink is reclaimable"},
+		{"areas", "reclaimable", "what the guest frees in batches is reclaimable"},
 		{"newest", "recent", "what came lately is recent"},
 	};
 	json_t *root = run(cmd_leaks, (const char *const[]){"leaks", "--json", dir, NULL});
@@ -169,6 +177,8 @@ static void test_leaks_text(const char *dir)
 	ok(strstr(result.out, "leaky+0x10/0x1000") && strstr(result.out, "growing+0x10/0x1000"),
 	   "text lists the suspicious call sites");
 	ok(!strstr(result.out, "warm+0x10"), "and no others");
+	ok(strstr(result.out, "--filter 'call_site.function == \"leaky\"'"),
+	   "the next command quotes the function, as names of modules have blanks");
 	ok(strstr(result.out, "  settled          1, "), "verdicts count their call sites");
 	verb_result_deinit(&result);
 }
@@ -237,7 +247,7 @@ static void test_usage(void)
 		 "name a second trace, or parts",
 		 "diff of one whole trace"},
 		{cmd_diff,
-		 {"diff", "--by", "task"},
+		 {"diff", "--by", "color"},
 		 "takes callsite, cache, ",
 		 "diff by what it does not compare"},
 	};
