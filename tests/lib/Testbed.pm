@@ -12,12 +12,13 @@ use Tree;
 our @EXPORT = qw(on_kvm_host build_initrd build_module fetch_kernel);
 
 # Runs a command on the KVM host, where the build folder is writable. Returns the exit status. Limits:
-# timeout in seconds, mem in MiB. The host has one CPU; tests/README.md says why.
+# timeout in seconds, mem in MiB; icount => undef for kvm-host --icount, which skips idle time. The host has one CPU;
+# tests/README.md says why.
 sub on_kvm_host {
 	my ($limits, @command) = @_;
 	my %limit = (mem => 1024, %$limits);
 	system("$tree/tests/testbed/kvm-host", '--cpus', 1, '--share', $build,
-		map({ ("--$_", $limit{$_}) } sort keys %limit), '--', @command);
+		map({ ("--$_", $limit{$_} // ()) } sort keys %limit), '--', @command);
 	return exit_status($?);
 }
 
