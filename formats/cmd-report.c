@@ -120,7 +120,8 @@ static const struct cli_option option_table[] = {
 	 .letter = 'b',
 	 .value = "LIST",
 	 .help = "group by callsite (default), cache, type, size, sizeclass,\n"
-		 "function, module, node, vcpu or pointer, or several: cache,callsite;\n"
+		 "function, module, node, vcpu, task or pointer, or several:\n"
+		 "cache,callsite;\n"
 		 "or syscall: as --analysis syscalls",
 	 .store = store_grouping},
 	{.name = "sort",

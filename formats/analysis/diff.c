@@ -21,7 +21,6 @@ enum { LABEL = 14 };
 struct side {
 	struct analysis base;
 	struct replay replay;
-	struct grouping by;
 	struct groups *groups;
 };
 
@@ -30,7 +29,7 @@ static int change(struct analysis *base, const struct heap_change *change)
 	struct side *side = (struct side *)base;
 
 	if (!side->groups)
-		side->groups = groups_create(&side->by, side->replay.heap,
+		side->groups = groups_create(&side->base.options.by, side->replay.heap,
 					     trace_reader_sidecar(side->replay.reader));
 	if (!side->groups)
 		return -ENOMEM;
@@ -80,7 +79,7 @@ struct diff {
 static struct text name_of(const struct side *side, const struct group *group)
 {
 	struct text name = groups_text(side->groups, group);
-	char *slash = side->by.by[0] == BY_CALLSITE ? strchr(name.s, '/') : NULL;
+	char *slash = side->base.options.by.by[0] == BY_CALLSITE ? strchr(name.s, '/') : NULL;
 
 	if (slash)
 		memmove(slash, slash + strcspn(slash, " "),
@@ -273,7 +272,7 @@ static void print_table(FILE *out, const struct diff *diff, size_t n)
 	if (!table)
 		return;
 	table_add_column(table, "CHANGE", false);
-	table_add_column(table, dimension_titles[diff->sides[0].by.by[0]], true);
+	table_add_column(table, dimension_titles[diff->sides[0].base.options.by.by[0]], true);
 	for (size_t i = 0; i < sizeof(titles) / sizeof(titles[0]); i++)
 		table_add_column(table, titles[i], false);
 	for (size_t i = 0; i < n; i++)
@@ -356,7 +355,8 @@ static int compare(const char *verb, struct diff *diff, const struct replay_view
 	for (int i = 0; i < 2; i++) {
 		int ret;
 
-		diff->sides[i].by = (struct grouping){{(enum dimension)options->by}, 1};
+		diff->sides[i].base.options.by =
+			(struct grouping){{(enum dimension)options->by}, 1};
 		ret = read_side(verb, &diff->sides[i], options->dirs[i], &views[i]);
 		if (ret)
 			return ret - 1;

@@ -367,7 +367,8 @@ static const char *list_name(const struct grouping *by)
 		[BY_TYPE] = "by_type",           [BY_SIZE] = "sizes",
 		[BY_SIZECLASS] = "size_classes", [BY_FUNCTION] = "functions",
 		[BY_MODULE] = "modules",         [BY_NODE] = "nodes",
-		[BY_VCPU] = "by_vcpu",           [BY_POINTER] = "pointers",
+		[BY_VCPU] = "by_vcpu",           [BY_TASK] = "tasks",
+		[BY_POINTER] = "pointers",
 	};
 
 	return by->n == 1 ? lists[by->by[0]] : "combinations";

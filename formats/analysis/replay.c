@@ -18,6 +18,7 @@ struct replay_parts {
 	struct event_filter *filter;
 	struct event_selection *selection; /* NULL: all allocations */
 	bool needs_heap;                   /* an analysis is told of changes */
+	bool needs_tasks;                  /* an analysis groups by task */
 	struct progress progress;
 };
 
@@ -242,6 +243,9 @@ static int take_record(struct replay *replay, const struct event *event)
 		note_time(replay, event->ns);
 	if (!replay->parts->needs_heap)
 		return 0;
+	if (replay->parts->needs_tasks && record.event_id == KMEM_EVENT_ALLOC &&
+	    heap_set_task(replay->heap, event))
+		return -ENOMEM;
 	selected = !replay->selects || is_selected(replay, event, &record);
 	return heap_apply(replay->heap, &record, event->vcpu, selected);
 }
@@ -285,12 +289,23 @@ static int take_events(struct replay *replay, struct error *err)
 	return ret;
 }
 
+static bool has_tasks(const struct grouping *by)
+{
+	bool has = false;
+
+	for (size_t i = 0; i < by->n; i++)
+		has |= by->by[i] == BY_TASK;
+	return has;
+}
+
 static int begin(struct replay *replay, struct analysis **analyses, size_t n, struct error *err)
 {
 	replay->analyses = analyses;
 	replay->nr_analyses = n;
-	for (size_t i = 0; i < n; i++)
+	for (size_t i = 0; i < n; i++) {
 		replay->parts->needs_heap |= analyses[i]->ops->change != NULL;
+		replay->parts->needs_tasks |= has_tasks(&analyses[i]->options.by);
+	}
 	if (replay->heap)
 		return 0;
 	replay->heap = heap_create(trace_reader_sidecar(replay->reader), deliver, replay);

@@ -138,6 +138,8 @@ static uint64_t key_of(struct groups *groups, enum dimension by, const struct he
 		return (uint32_t)object->node;
 	case BY_VCPU:
 		return object->vcpu;
+	case BY_TASK:
+		return object->task;
 	case BY_POINTER:
 		return ptr;
 	case NR_DIMENSIONS:
@@ -488,6 +490,8 @@ struct text groups_key_text(const struct groups *groups, const struct group *gro
 		return node_text(key);
 	case BY_VCPU:
 		return text_count(key);
+	case BY_TASK:
+		return heap_task_text(groups->heap, (uint16_t)key);
 	case BY_POINTER:
 	case NR_DIMENSIONS:
 		break;
@@ -555,6 +559,7 @@ static int put_key(const struct groups *groups, const struct group *group, size_
 	case BY_TYPE:
 	case BY_FUNCTION:
 	case BY_MODULE:
+	case BY_TASK:
 	case NR_DIMENSIONS:
 		break;
 	}

@@ -8,7 +8,7 @@ const char *const dimension_names[] = {
 	[BY_CALLSITE] = "callsite", [BY_CACHE] = "cache",         [BY_TYPE] = "type",
 	[BY_SIZE] = "size",         [BY_SIZECLASS] = "sizeclass", [BY_FUNCTION] = "function",
 	[BY_MODULE] = "module",     [BY_NODE] = "node",           [BY_VCPU] = "vcpu",
-	[BY_POINTER] = "pointer",   [NR_DIMENSIONS] = NULL};
+	[BY_TASK] = "task",         [BY_POINTER] = "pointer",     [NR_DIMENSIONS] = NULL};
 
 const char *const dimension_titles[] = {[BY_CALLSITE] = "CALL SITE",
 					[BY_CACHE] = "CACHE",
@@ -19,6 +19,7 @@ const char *const dimension_titles[] = {[BY_CALLSITE] = "CALL SITE",
 					[BY_MODULE] = "MODULE",
 					[BY_NODE] = "NODE",
 					[BY_VCPU] = "VCPU",
+					[BY_TASK] = "TASK",
 					[BY_POINTER] = "POINTER",
 					[NR_DIMENSIONS] = NULL};
 

@@ -20,6 +20,7 @@ enum dimension {
 	BY_MODULE,    /* number of a module */
 	BY_NODE,      /* NUMA node that was asked for; GROUP_ANY_NODE */
 	BY_VCPU,      /* that allocated */
+	BY_TASK,      /* that allocated: its number in the heap */
 	BY_POINTER,   /* the object's address */
 	NR_DIMENSIONS
 };

@@ -20,6 +20,7 @@ struct heap *heap_create(const struct sidecar *sidecar, heap_change_fn *fn, void
 	u64_map_init(&heap->blocks, sizeof(struct heap_object));
 	slabs_init(&heap->slabs);
 	origins_init(&heap->origins);
+	heap_tasks_init(&heap->tasks);
 	return heap;
 }
 
@@ -31,6 +32,7 @@ void heap_destroy(struct heap *heap)
 	u64_map_deinit(&heap->blocks);
 	slabs_deinit(&heap->slabs);
 	origins_deinit(&heap->origins);
+	heap_tasks_deinit(&heap->tasks);
 	free(heap);
 }
 
@@ -111,6 +113,7 @@ static int begin_life(struct heap *heap, struct heap_change *change, bool select
 				       .origin = (uint32_t)origin,
 				       .node = record->node,
 				       .vcpu = (uint16_t)change->vcpu,
+				       .task = heap->task,
 				       .role = heap->origins.all[origin].role,
 				       .selected = selected};
 	if (place(heap, record->ptr, object))
@@ -272,6 +275,21 @@ void heap_prefetch(const struct heap *heap, const struct event *event)
 	}
 	u64_map_prefetch(&heap->objects, record.ptr);
 	slabs_prefetch(&heap->slabs, record.ptr);
+}
+
+int heap_set_task(struct heap *heap, const struct event *event)
+{
+	int number = heap_tasks_number(&heap->tasks, event);
+
+	if (number < 0)
+		return number;
+	heap->task = (uint16_t)number;
+	return 0;
+}
+
+struct text heap_task_text(const struct heap *heap, uint16_t task)
+{
+	return heap_tasks_text(&heap->tasks, task);
 }
 
 int heap_apply(struct heap *heap, const struct kmem_record *record, unsigned int vcpu,

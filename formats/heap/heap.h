@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include "formats/base/text.h"
 #include "formats/event/kmem.h"
 #include "formats/trace/sidecar.h"
 
@@ -58,6 +59,7 @@ struct heap_object {
 	uint32_t origin; /* index of an origin */
 	int32_t node;    /* that was asked for; -1: any */
 	uint16_t vcpu;
+	uint16_t task; /* number, see heap_set_task() */
 	uint8_t place; /* enum heap_place, of a slab object */
 	uint8_t role;  /* enum heap_role, of a block: what it was taken for when it was allocated */
 	bool has_voted; /* of a block: it is known to have objects in it */
@@ -111,6 +113,12 @@ void heap_destroy(struct heap *heap);
 
 /* Have the processor load what an event that comes soon (or NULL) will change. */
 void heap_prefetch(const struct heap *heap, const struct event *event);
+
+/* Objects that are allocated from now on belong to the task of this event of kmem, if its tracer
+ * recorded tasks. Without a call the task is unknown. Returns 0 or -ENOMEM. */
+int heap_set_task(struct heap *heap, const struct event *event);
+/* The name of a task: "sh-123", or less if the trace says less. */
+struct text heap_task_text(const struct heap *heap, uint16_t task);
 
 /* `selected` is that of the object if the record is an allocation. Returns 0 or -ENOMEM. */
 int heap_apply(struct heap *heap, const struct kmem_record *record, unsigned int vcpu,

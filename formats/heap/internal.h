@@ -4,6 +4,7 @@
 
 #include "formats/base/u64-map.h"
 #include "formats/heap/heap.h"
+#include "formats/heap/tasks.h"
 
 /* --- origins (origins.c) --------------------------------------------------------------------- */
 
@@ -46,6 +47,8 @@ struct heap {
 	struct u64_map objects, blocks; /* struct heap_object */
 	struct slabs slabs;
 	struct origins origins;
+	struct heap_tasks tasks;
+	uint16_t task; /* of what is allocated */
 	struct heap_totals totals;
 	struct heap_sum size_classes[SIZE_CLASSES]; /* of all that is live */
 };

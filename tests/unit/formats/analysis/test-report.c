@@ -381,11 +381,10 @@ static void test_usage(void)
 		 2,
 		 "--top takes a number",
 		 "--top without a number exits with 2"},
-		{{"report", "--by", "cache,task", "x"},
+		{{"report", "--by", "cache,color", "x"},
 		 2,
-		 "--by takes callsite, cache, type, size, sizeclass, function, module, node, vcpu "
-		 "or "
-		 "pointer, not 'task'",
+		 "--by takes callsite, cache, type, size, sizeclass, function, module, node, vcpu, "
+		 "task or pointer, not 'color'",
 		 "an unknown word exits with 2"},
 		{{"report", "--by", "cache,cache,cache,cache,cache", "x"},
 		 2,
