@@ -54,79 +54,77 @@ void direct_plan_make(struct direct_plan *plan, const struct direct_want *want,
 		add_words(plan, layout->values, sizeof(struct function_event), want->fetch->bytes);
 }
 
-/* --- a column of a run; `from` is the guest's memory, read once --------------------------------
+/* --- a field of a record; `from` is the guest's memory, read once -------------------------------
  */
 
-static void copy_text(const struct direct_column *c, const struct direct_run *run, uint8_t *to,
-		      size_t stride)
+static inline void copy_text(const uint8_t *from, uint8_t *to, int64_t bias)
 {
-	const uint8_t *from = run->first + c->from;
-	const size_t n = run->n, size = run->size;
-	const int64_t bias = c->bias;
 	int32_t low;
 	int64_t address;
 
-	for (size_t i = 0; i < n; i++, from += size, to += stride) {
-		memcpy(&low, from, sizeof(low));
-		address = low + bias;
-		memcpy(to, &address, sizeof(address));
-	}
+	memcpy(&low, from, sizeof(low));
+	address = low + bias;
+	memcpy(to, &address, sizeof(address));
 }
 
-static void copy_int(const struct direct_column *c, const struct direct_run *run, uint8_t *to,
-		     size_t stride)
+static inline void copy_int(const uint8_t *from, uint8_t *to)
 {
-	const uint8_t *from = run->first + c->from;
-	const size_t n = run->n, size = run->size;
-
-	for (size_t i = 0; i < n; i++, from += size, to += stride)
-		memcpy(to, from, sizeof(uint32_t));
+	memcpy(to, from, sizeof(uint32_t));
 }
 
-static void copy_word(const struct direct_column *c, const struct direct_run *run, uint8_t *to,
-		      size_t stride)
+static inline void copy_word(const uint8_t *from, uint8_t *to, int64_t bias)
 {
-	const uint8_t *from = run->first + c->from;
-	const size_t n = run->n, size = run->size;
-	const uint64_t bias = (uint64_t)c->bias;
 	uint64_t word;
 
-	for (size_t i = 0; i < n; i++, from += size, to += stride) {
-		memcpy(&word, from, sizeof(word));
-		word += bias;
-		memcpy(to, &word, sizeof(word));
-	}
+	memcpy(&word, from, sizeof(word));
+	word += (uint64_t)bias;
+	memcpy(to, &word, sizeof(word));
 }
 
-static void copy_words(const struct direct_column *c, const struct direct_run *run, uint8_t *to,
-		       size_t stride)
+static inline void copy_words(const uint8_t *from, uint8_t *to, size_t n)
 {
-	const uint8_t *from = run->first + c->from;
+	for (size_t at = 0; at < n * sizeof(uint64_t); at += sizeof(uint64_t))
+		memcpy(to + at, from + at, sizeof(uint64_t));
+}
 
-	for (size_t i = 0; i < run->n; i++, from += run->size, to += stride)
-		for (size_t at = 0; at < c->words * sizeof(uint64_t); at += sizeof(uint64_t))
-			memcpy(to + at, from + at, sizeof(uint64_t));
+/* --- a column of a run ------------------------------------------------------------------------ */
+
+/* Of `n` records, `size` bytes each. All are constants of the loop, which the events are not. */
+static inline __attribute__((always_inline)) void copy_column(const struct direct_column *c,
+							      const uint8_t *from, size_t n,
+							      size_t size, uint8_t *to,
+							      size_t stride)
+{
+	const enum direct_copy copy = c->copy;
+	const size_t words = c->words;
+	const int64_t bias = c->bias;
+
+	if (copy == DIRECT_COPY_TEXT) {
+		for (size_t i = 0; i < n; i++)
+			copy_text(from + i * size, to + i * stride, bias);
+	} else if (copy == DIRECT_COPY_WORD) {
+		for (size_t i = 0; i < n; i++)
+			copy_word(from + i * size, to + i * stride, bias);
+	} else if (copy == DIRECT_COPY_INT) {
+		for (size_t i = 0; i < n; i++)
+			copy_int(from + i * size, to + i * stride);
+	} else {
+		for (size_t i = 0; i < n; i++)
+			copy_words(from + i * size, to + i * stride, words);
+	}
 }
 
 void direct_read(const struct direct_plan *plan, const struct direct_run *run, uint8_t *events)
 {
-	for (size_t i = 0; i < plan->nr_columns; i++) {
-		const struct direct_column *c = &plan->columns[i];
-		uint8_t *to = events + c->to;
+	const struct direct_column *c = plan->columns, *const end = c + plan->nr_columns;
+	const size_t n = run->n;
 
-		switch (c->copy) {
-		case DIRECT_COPY_TEXT:
-			copy_text(c, run, to, plan->stride);
-			break;
-		case DIRECT_COPY_INT:
-			copy_int(c, run, to, plan->stride);
-			break;
-		case DIRECT_COPY_WORD:
-			copy_word(c, run, to, plan->stride);
-			break;
-		case DIRECT_COPY_WORDS:
-			copy_words(c, run, to, plan->stride);
-			break;
-		}
+	/* entries and returns alternate: the loops over one record go */
+	if (n == 1) {
+		for (; c < end; c++)
+			copy_column(c, run->first + c->from, 1, 0, events + c->to, 0);
+		return;
 	}
+	for (; c < end; c++)
+		copy_column(c, run->first + c->from, n, run->size, events + c->to, plan->stride);
 }
