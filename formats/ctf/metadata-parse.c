@@ -196,14 +196,15 @@ static int parse_block(const char *text, struct ctf_described *out, struct error
 static bool is_whole(const char *text)
 {
 	const char *last = NULL, *next = text;
-	unsigned int crc;
+	char want[sizeof(CTF_CRC_BEGIN CTF_CRC_END) + 8];
 
 	while ((next = strstr(next, CTF_CRC_BEGIN)))
 		last = next++;
-	if (!last || sscanf(last + strlen(CTF_CRC_BEGIN), "%8x", &crc) != 1)
+	if (!last)
 		return false;
-	return crc == crc32c(0, text, (size_t)(last - text)) &&
-	       !strcmp(last + strlen(CTF_CRC_BEGIN) + 8, CTF_CRC_END);
+	snprintf(want, sizeof(want), CTF_CRC_BEGIN "%08x" CTF_CRC_END,
+		 crc32c(0, text, (size_t)(last - text)));
+	return !strcmp(last, want);
 }
 
 static int parse_text(const char *text, struct ctf_described *out, struct error *err)
