@@ -58,4 +58,34 @@ bool orc_table_is_usable(const struct orc_table *table);
  * none does. */
 bool orc_table_find(const struct orc_table *table, uint64_t link, struct orc_entry *out);
 
+/* --- unwind.c --------------------------------------------------------------------------------- */
+
+/*
+ * Call chains out of a part of a kernel stack that was copied, as the kernel's own unwinder finds
+ * them (Documentation/arch/x86/orc-unwinder.rst). A pure function of what it is given: what the
+ * guest wrote may be anything.
+ */
+struct stack_slice {
+	uint64_t sp;           /* gva of the first word, which is a return address */
+	uint64_t bp;           /* RBP at the function that returns there has been entered */
+	const uint64_t *words; /* from sp on */
+	size_t n;
+	/* gva of the end of the task's stack, where the registers of user mode lie; 0: the slice is
+	 * of another stack */
+	uint64_t top;
+};
+
+/*
+ * The return addresses, innermost first: up to `max`, *n of them. `start` and `end` are the
+ * link-time bounds of the text that the table is of; gva = link + slide. Returns whether the chain
+ * is whole: else the slice, the table or `max` ended before it did, or a step needs a register that
+ * is not known.
+ */
+struct orc_text {
+	const struct orc_table *table;
+	uint64_t start, end, slide;
+};
+bool stack_unwind(const struct orc_text *text, const struct stack_slice *slice, uint64_t *frames,
+		  size_t max, size_t *n);
+
 #endif

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "guest-symbols/orc/orc-table.h"
+
+/* struct pt_regs, arch/x86/include/asm/ptrace.h */
+enum {
+	REGS_BP = 32,
+	REGS_IP = 128,
+	REGS_CS = 136,
+	REGS_SP = 152,
+	REGS_BYTES = 168,
+	USER_RPL = 3,
+	/* Above the registers of user mode, in kernels with FRED (TOP_OF_KERNEL_STACK_PADDING). */
+	FRED_PADDING = 16,
+	WORD = 8,
+};
+
+struct unwinder {
+	const struct orc_text *text;
+	const struct stack_slice *slice;
+	uint64_t ip, sp, bp;
+	bool exact; /* ip was interrupted; else it is a return address, behind the call */
+};
+
+enum step { STEP_FRAME, STEP_WHOLE, STEP_CUT };
+
+/* False: it is not in the slice. */
+static bool read_word(const struct unwinder *u, uint64_t gva, uint64_t *word)
+{
+	const uint64_t offset = gva - u->slice->sp;
+
+	if (offset % WORD || offset / WORD >= u->slice->n)
+		return false;
+	*word = u->slice->words[offset / WORD];
+	return true;
+}
+
+static bool find_entry(const struct unwinder *u, struct orc_entry *out)
+{
+	const uint64_t link = u->ip - u->text->slide - !u->exact;
+
+	return link >= u->text->start && link < u->text->end &&
+	       orc_table_find(u->text->table, link, out);
+}
+
+/* The canonical frame address: where the frame that called begins. */
+static bool find_cfa(const struct unwinder *u, const struct orc_entry *entry, uint64_t *cfa)
+{
+	const uint64_t offset = (uint64_t)(int64_t)entry->sp_offset;
+
+	switch (entry->sp_base) {
+	case ORC_BASE_SP:
+		*cfa = u->sp + offset;
+		return true;
+	case ORC_BASE_BP:
+		*cfa = u->bp + offset;
+		return true;
+	case ORC_BASE_BP_INDIRECT:
+		return read_word(u, u->bp + offset, cfa);
+	case ORC_BASE_SP_INDIRECT:
+		if (!read_word(u, u->sp, cfa))
+			return false;
+		*cfa += offset;
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* False: it cannot be read. What says nothing of RBP leaves it as it is. */
+static bool find_bp(const struct unwinder *u, const struct orc_entry *entry, uint64_t cfa,
+		    uint64_t *bp)
+{
+	const uint64_t offset = (uint64_t)(int64_t)entry->bp_offset;
+
+	switch (entry->bp_base) {
+	case ORC_BASE_UNDEFINED:
+		return true;
+	case ORC_BASE_PREV_SP:
+		return read_word(u, cfa + offset, bp);
+	case ORC_BASE_BP:
+		return read_word(u, u->bp + offset, bp);
+	default:
+		return false;
+	}
+}
+
+/* Stacks grow down: each frame lies above the one before. */
+static bool goes_up(const struct unwinder *u, uint64_t sp)
+{
+	return sp > u->sp && sp - u->slice->sp <= u->slice->n * WORD;
+}
+
+/* The kernel's half of the addresses; the last one is no instruction's. */
+static bool is_kernel_code(uint64_t ip)
+{
+	return ip >> 63 && ip != UINT64_MAX;
+}
+
+static enum step step_call(struct unwinder *u, const struct orc_entry *entry, uint64_t cfa)
+{
+	uint64_t bp = u->bp;
+
+	if (!goes_up(u, cfa) || !read_word(u, cfa - WORD, &u->ip) || !find_bp(u, entry, cfa, &bp))
+		return STEP_CUT;
+	u->sp = cfa;
+	u->bp = bp;
+	u->exact = false;
+	return STEP_FRAME;
+}
+
+/* At the end of the task's stack are those of user mode, also where the slice does not reach. */
+static bool is_at_top(const struct unwinder *u, uint64_t regs)
+{
+	const uint64_t top = u->slice->top, end = regs + REGS_BYTES;
+
+	return top && regs >= u->sp && (end == top || end + FRED_PADDING == top);
+}
+
+/* `regs` is where the struct begins, if it is whole. */
+static enum step step_regs(struct unwinder *u, uint64_t regs, bool partial)
+{
+	uint64_t ip, cs, sp, bp = u->bp;
+
+	if (is_at_top(u, regs))
+		return STEP_WHOLE;
+	if (!read_word(u, regs + REGS_IP, &ip) || !read_word(u, regs + REGS_CS, &cs) ||
+	    !read_word(u, regs + REGS_SP, &sp))
+		return STEP_CUT;
+	if ((cs & USER_RPL) == USER_RPL)
+		return STEP_WHOLE;
+	if (!goes_up(u, sp) || (!partial && !read_word(u, regs + REGS_BP, &bp)))
+		return STEP_CUT;
+	u->ip = ip;
+	u->sp = sp;
+	u->bp = bp;
+	u->exact = true;
+	return STEP_FRAME;
+}
+
+static enum step unwind_step(struct unwinder *u)
+{
+	struct orc_entry entry;
+	uint64_t cfa;
+
+	if (!find_entry(u, &entry))
+		return STEP_CUT;
+	if (entry.kind == ORC_KIND_END)
+		return STEP_WHOLE;
+	if (entry.kind == ORC_KIND_UNKNOWN || !find_cfa(u, &entry, &cfa))
+		return STEP_CUT;
+	if (entry.kind == ORC_KIND_CALL)
+		return step_call(u, &entry, cfa);
+	if (entry.kind == ORC_KIND_REGS)
+		return step_regs(u, cfa, false);
+	return step_regs(u, cfa - REGS_IP, true);
+}
+
+bool stack_unwind(const struct orc_text *text, const struct stack_slice *slice, uint64_t *frames,
+		  size_t max, size_t *n)
+{
+	struct unwinder u = {.text = text, .slice = slice, .sp = slice->sp + WORD, .bp = slice->bp};
+	enum step step = slice->n ? STEP_FRAME : STEP_CUT;
+
+	*n = 0;
+	if (slice->n)
+		u.ip = slice->words[0];
+	while (step == STEP_FRAME && *n < max && is_kernel_code(u.ip)) {
+		frames[(*n)++] = u.ip;
+		step = unwind_step(&u);
+	}
+	return step == STEP_WHOLE;
+}
