@@ -90,6 +90,10 @@ static int read_entry(struct ctf_stream *s, enum ctf_table table, struct cursor 
 		return text ? learn_string(s, id, text) : 0;
 	case CTF_TABLE_CACHES:
 		return learn_cache(s, id, c);
+	case CTF_TABLE_STACKS:
+		value.word[1] = cursor_u16(c);
+		value.word[0] = cursor_u64(c);
+		return learn(s, CTF_MEANS_FRAME, id, &value);
 	case CTF_NR_TABLES:
 		break;
 	}
@@ -141,6 +145,7 @@ int ctf_read_tables(struct ctf_stream *s, const struct ctf_packet *packet)
 	size_t end = packet->content / 8;
 	size_t header = read_header(s, packet->tables, end, &clock, &id);
 	struct cursor c = cursor_make(s->packet, end);
+	const enum ctf_table nr_tables = (enum ctf_table)ctf_plan_nr_tables(s->plan);
 	uint16_t counts[CTF_NR_TABLES];
 	int ret = 0;
 
@@ -149,9 +154,9 @@ int ctf_read_tables(struct ctf_stream *s, const struct ctf_packet *packet)
 	s->nr_packets++;
 	c.swap = s->decoder->described.identity.big_endian;
 	cursor_seek(&c, packet->tables + header);
-	for (enum ctf_table i = 0; i < CTF_NR_TABLES; i++)
+	for (enum ctf_table i = 0; i < nr_tables; i++)
 		counts[i] = cursor_u16(&c);
-	for (enum ctf_table i = 0; i < CTF_NR_TABLES; i++)
+	for (enum ctf_table i = 0; i < nr_tables; i++)
 		for (unsigned int n = 0; !ret && !c.failed && n < counts[i]; n++)
 			ret = read_entry(s, i, &c);
 	if (ret)
@@ -228,6 +233,30 @@ static size_t get_string(const uint8_t *packet, const struct ctf_step *step, siz
 	return pos + 8u * step->size;
 }
 
+/* All words of a stack. */
+static ALWAYS_INLINE void get_frames(struct place *p, const struct ctf_step *step, bool big_endian)
+{
+	for (unsigned int i = 0; i < EVENT_STACK_WORDS; i++)
+		store(p->bytes + step->at + i * sizeof(uint64_t), sizeof(uint64_t),
+		      get_bits(p, 64, big_endian));
+}
+
+/* From the innermost frame to the callers. Returns false for an id that the tables lack. */
+static bool get_stack(const struct place *p, const struct ctf_step *step, uint64_t id)
+{
+	uint8_t *at = p->bytes + step->at;
+
+	for (unsigned int i = 0; id && i < EVENT_STACK_WORDS; i++) {
+		const struct ctf_value *frame = meaning(p->stream, CTF_MEANS_FRAME, id);
+
+		if (!frame)
+			return false;
+		store(at + i * sizeof(uint64_t), sizeof(uint64_t), frame->word[0]);
+		id = frame->word[1];
+	}
+	return !id;
+}
+
 static const struct ctf_value *value_of_id(const struct place *p, const struct ctf_step *step,
 					   uint64_t id)
 {
@@ -267,8 +296,11 @@ static bool get_any(const struct place *p, const struct ctf_step *step, uint64_t
 		if (named)
 			memcpy(at, named, step->size);
 		return named;
+	case CTF_STACK:
+		return get_stack(p, step, value);
 	case CTF_ORDER:
 	case CTF_BYTES:
+	case CTF_FRAMES:
 		break;
 	}
 	return true;
@@ -285,6 +317,10 @@ static ALWAYS_INLINE bool get_step(struct place *p, const struct ctf_step *step,
 
 	if (step->op == CTF_BYTES) {
 		p->pos = get_string(p->packet, step, p->pos, at);
+		return true;
+	}
+	if (step->op == CTF_FRAMES) {
+		get_frames(p, step, big_endian);
 		return true;
 	}
 	value = get_bits(p, step->bits, big_endian) & step->max;

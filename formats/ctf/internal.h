@@ -38,7 +38,7 @@ struct ctf_instance {
 	struct trace_instance about; /* owned copies but for the classes, which are borrowed */
 	char suffix[TRACE_INSTANCE_NAME_MAX + 16]; /* of its files: "cpu0" and this */
 	struct ctf_plan *plan;
-	struct ctf_dictionary code, flags, strings;
+	struct ctf_dictionary code, flags, strings, stacks;
 };
 
 /* A stream: events are gathered into packets, each as long as its content. */
@@ -57,9 +57,11 @@ struct ctf_writer {
 	uint64_t begin, clock;
 	size_t used;        /* bytes of the packet */
 	size_t table_bytes; /* that its tables will take */
-	struct ctf_values code, flags, strings;
+	struct ctf_values code, flags, strings, stacks;
 	struct ctf_value last_string; /* and its id; 0: none yet in this packet */
 	unsigned int last_string_id;
+	uint64_t last_stack[EVENT_STACK_WORDS]; /* likewise */
+	unsigned int last_stack_id;
 	uint64_t last_flags; /* likewise */
 	unsigned int last_flags_id;
 	uint16_t *used_caches; /* by the packet */
@@ -101,7 +103,13 @@ struct ctf_decoder {
 };
 
 /* What ids stand for, by id: those of the packet at hand have its number. */
-enum ctf_meaning { CTF_MEANS_CODE, CTF_MEANS_FLAGS, CTF_MEANS_STRING, CTF_NR_MEANINGS };
+enum ctf_meaning {
+	CTF_MEANS_CODE,
+	CTF_MEANS_FLAGS,
+	CTF_MEANS_STRING,
+	CTF_MEANS_FRAME, /* its address, and the id of its caller's frame */
+	CTF_NR_MEANINGS
+};
 
 struct ctf_meanings {
 	struct {

@@ -275,6 +275,11 @@ static void put_field(FILE *out, const struct ctf_form *form, const struct ctf_s
 			"\t\tinteger { size = 8; align = 8; signed = false; encoding = UTF8; } "
 			"%s[%u];\n",
 			name_of(form, step).s, field->size);
+	else if (step->op == CTF_FRAMES)
+		fprintf(out,
+			"\t\tinteger { size = 64; align = 1; signed = false; base = 16; } "
+			"%s[%u];\n",
+			name_of(form, step).s, EVENT_STACK_WORDS);
 	else if (enumeration)
 		fprintf(out, "\t\tenum %s%u_%u %s;\n", enumeration, step->bits, number,
 			name_of(form, step).s);
@@ -318,13 +323,15 @@ static void put_table(FILE *out, const struct ctf_table_layout *table)
 	fprintf(out, "\t\t} %s[nr_%s];\n", table->name, table->name);
 }
 
-static void put_tables(FILE *out, unsigned int id, unsigned int number)
+static void put_tables(FILE *out, const struct ctf_plan *plan, unsigned int number)
 {
-	begin_event(out, "sonde_tables", id, number);
+	const unsigned int nr_tables = ctf_plan_nr_tables(plan);
+
+	begin_event(out, "sonde_tables", ctf_plan_id(plan, CTF_TABLES), number);
 	begin_fields(out);
-	for (enum ctf_table i = 0; i < CTF_NR_TABLES; i++)
+	for (unsigned int i = 0; i < nr_tables; i++)
 		fprintf(out, "\t\tuint16_t nr_%s;\n", ctf_tables[i].name);
-	for (enum ctf_table i = 0; i < CTF_NR_TABLES; i++)
+	for (unsigned int i = 0; i < nr_tables; i++)
 		put_table(out, &ctf_tables[i]);
 	end_event(out);
 }
@@ -341,5 +348,5 @@ void ctf_metadata_put_instance(FILE *out, const struct ctf_metadata *metadata, u
 	begin_fields(out);
 	fputs("\t\tinteger { size = 64; align = 8; signed = true; } timestamp;\n", out);
 	end_event(out);
-	put_tables(out, ctf_plan_id(plan, CTF_TABLES), number);
+	put_tables(out, plan, number);
 }

@@ -25,6 +25,8 @@ static enum ctf_op op_of(const struct event_field *field, unsigned int bits)
 		return whole || !bits ? CTF_NUMBER : CTF_PAGES;
 	case EVENT_STRING:
 		return whole ? CTF_BYTES : CTF_STRING;
+	case EVENT_STACK:
+		return whole ? CTF_FRAMES : CTF_STACK;
 	case EVENT_UINT:
 	case EVENT_HEX:
 	case EVENT_NR_TYPES:
@@ -39,7 +41,7 @@ static void set_load(struct ctf_step *step, unsigned int class_size)
 	unsigned int load = step->at + 8u <= class_size ? step->at : class_size - 8u;
 	unsigned int before = 8 * (step->at - load), unused = 64 - 8u * step->size;
 
-	step->load = (uint8_t)load;
+	step->load = (uint16_t)load;
 	step->right = (uint8_t)unused;
 	step->left = (uint8_t)(__BYTE_ORDER == __BIG_ENDIAN ? before : unused - before);
 }
@@ -77,10 +79,10 @@ static void add_field(struct ctf_form *form, const struct event_field *field)
 	add_step(form, field, op, bits);
 	if (field->type == EVENT_PAGES && bits == 64)
 		add_step(form, field, CTF_ORDER, ORDER_BITS);
-	form->has_bytes |= op == CTF_BYTES;
+	form->has_bytes |= op == CTF_BYTES || op == CTF_FRAMES;
 }
 
-/* Of the entry that a step's value may need. */
+/* Of the entries that a step's value may need. */
 static size_t table_bytes(const struct ctf_step *step)
 {
 	switch ((enum ctf_op)step->op) {
@@ -92,6 +94,8 @@ static size_t table_bytes(const struct ctf_step *step)
 		return ctf_tables[CTF_TABLE_STRINGS].entry_bytes;
 	case CTF_CACHE:
 		return ctf_tables[CTF_TABLE_CACHES].entry_bytes;
+	case CTF_STACK:
+		return EVENT_STACK_WORDS * ctf_tables[CTF_TABLE_STACKS].entry_bytes;
 	default:
 		return 0;
 	}
@@ -161,4 +165,9 @@ unsigned int ctf_plan_max_id(const struct ctf_plan *plan, enum ctf_op op)
 		}
 	}
 	return (unsigned int)max;
+}
+
+unsigned int ctf_plan_nr_tables(const struct ctf_plan *plan)
+{
+	return ctf_plan_max_id(plan, CTF_STACK) ? CTF_NR_TABLES : CTF_TABLE_STACKS;
 }

@@ -37,6 +37,8 @@ enum ctf_op {
 	CTF_ORDER,   /* the smallest such n, beside the bytes, for other readers */
 	CTF_STRING,  /* the id of a string; 0 for an empty one */
 	CTF_BYTES,   /* a string as it is, from the next byte on */
+	CTF_STACK,   /* the id of its innermost frame; 0 for an empty one */
+	CTF_FRAMES,  /* all words of a stack as they are */
 };
 
 struct ctf_step {
@@ -46,7 +48,8 @@ struct ctf_step {
 	uint8_t size;  /* bytes of the field in memory */
 	uint16_t at;   /* of the field in memory */
 	/* In memory: shift the 8 bytes from `load` on left, then right. Not for strings. */
-	uint8_t load, left, right;
+	uint16_t load;
+	uint8_t left, right;
 	/* On disk: where the bits begin in a word of 64 bits, and whether they fill it up. */
 	uint8_t shift;
 	bool fills;
@@ -72,9 +75,9 @@ struct ctf_form {
 	ctf_put_fn *put;         /* with a compact header; NULL: it cannot be written so */
 	ctf_put_run_fn *put_run; /* NULL: there is none */
 	unsigned int class_index, form;
-	bool has_bytes; /* a step is CTF_BYTES */
+	bool has_bytes; /* a step is CTF_BYTES or CTF_FRAMES */
 	size_t nr_steps;
-	size_t size;        /* bytes on disk with a compact header, without CTF_BYTES */
+	size_t size;        /* bytes on disk with a compact header, if it has no such bytes */
 	size_t table_bytes; /* that an event adds to the packet's tables, at most */
 	struct ctf_step steps[CTF_MAX_STEPS];
 };
@@ -114,8 +117,14 @@ enum ctf_table {
 	CTF_TABLE_FLAGS,
 	CTF_TABLE_STRINGS,
 	CTF_TABLE_CACHES,
+	/* Frames of stacks: of each its caller's frame, which comes before it, or 0. Only in the
+	 * tables of an instance that has stacks. */
+	CTF_TABLE_STACKS,
 	CTF_NR_TABLES,
 };
+
+/* How many there are in the packets of this plan. */
+unsigned int ctf_plan_nr_tables(const struct ctf_plan *plan);
 
 struct ctf_table_field {
 	const char *name; /* NULL ends the list */

@@ -73,6 +73,39 @@ __attribute__((noinline)) uint64_t ctf_string_id(struct ctf_writer *w, const uin
 	return w->last_string_id;
 }
 
+/* The outermost frame first: stacks that begin alike share these frames. 0: there is no id. */
+static uint64_t frames_id(struct ctf_writer *w, const uint64_t *words)
+{
+	unsigned int n = 0, id = 0;
+
+	while (n < EVENT_STACK_WORDS && words[n])
+		n++;
+	while (n-- > 0) {
+		id = ctf_values_find(&w->stacks, &(const struct ctf_value){{words[n], id}});
+		if (!id)
+			break;
+	}
+	return id;
+}
+
+static uint64_t stack_id(struct ctf_writer *w, const uint8_t *bytes)
+{
+	if (w->last_stack_id && !memcmp(bytes, w->last_stack, sizeof(w->last_stack)))
+		return w->last_stack_id;
+	memcpy(w->last_stack, bytes, sizeof(w->last_stack));
+	w->last_stack_id = (unsigned int)frames_id(w, w->last_stack);
+	return w->last_stack_id;
+}
+
+static void note_frames(struct ctf_writer *w, const uint8_t *bytes)
+{
+	uint64_t words[EVENT_STACK_WORDS];
+
+	memcpy(words, bytes, sizeof(words));
+	for (unsigned int i = 0; i < EVENT_STACK_WORDS && words[i]; i++)
+		call_sites_note(w->sites, words[i]);
+}
+
 /*
  * The bits that a step writes. Returns false if the form cannot express the value. UINT64_MAX is no
  * id, so that it never fits.
@@ -117,7 +150,12 @@ get_bits(struct ctf_writer *w, const struct ctf_step *step, const uint8_t *bytes
 		value = ctf_string_id(w, bytes + step->at, step->size);
 		value = value || !bytes[step->at] ? value : UINT64_MAX;
 		break;
+	case CTF_STACK:
+		value = stack_id(w, bytes + step->at);
+		value = value || !load(step, bytes) ? value : UINT64_MAX;
+		break;
 	case CTF_BYTES:
+	case CTF_FRAMES:
 	default:
 		return true;
 	}
@@ -185,6 +223,17 @@ static void put_bytes(struct bit_cursor *c, const struct ctf_step *step, const u
 		bit_put(c, text[i], 8);
 }
 
+static void put_frames(struct ctf_writer *w, struct bit_cursor *c, const struct ctf_step *step,
+		       const uint8_t *bytes)
+{
+	uint64_t words[EVENT_STACK_WORDS];
+
+	note_frames(w, bytes + step->at);
+	memcpy(words, bytes + step->at, sizeof(words));
+	for (unsigned int i = 0; i < EVENT_STACK_WORDS; i++)
+		bit_put(c, words[i], 64);
+}
+
 __attribute__((cold, noinline)) static bool
 put_slow(struct ctf_writer *w, const struct ctf_form *form, uint64_t clock, const uint8_t *bytes)
 {
@@ -199,6 +248,8 @@ put_slow(struct ctf_writer *w, const struct ctf_form *form, uint64_t clock, cons
 			return false;
 		if (step->op == CTF_BYTES)
 			put_bytes(&c, step, bytes);
+		else if (step->op == CTF_FRAMES)
+			put_frames(w, &c, step, bytes);
 		else
 			bit_put(&c, value, step->bits);
 	}
@@ -348,6 +399,15 @@ static void put_caches(struct bit_cursor *c, const struct ctf_writer *w)
 	}
 }
 
+static void put_stacks(struct bit_cursor *c, const struct ctf_values *stacks)
+{
+	for (size_t i = 0; i < stacks->nr_used; i++) {
+		bit_put(c, stacks->used[i].id, 16);
+		bit_put(c, stacks->used[i].value.word[1], 16);
+		bit_put(c, stacks->used[i].value.word[0], 64);
+	}
+}
+
 static size_t count_near(const struct ctf_values *code)
 {
 	size_t n = 0;
@@ -368,11 +428,14 @@ size_t ctf_put_tables(struct ctf_writer *w)
 	bit_put(&c, w->flags.nr_used, 16);
 	bit_put(&c, w->strings.nr_used, 16);
 	bit_put(&c, w->nr_used_caches, 16);
+	if (ctf_plan_nr_tables(w->plan) > CTF_TABLE_STACKS)
+		bit_put(&c, w->stacks.nr_used, 16);
 	put_code(&c, &w->code, true);
 	put_code(&c, &w->code, false);
 	put_flags(&c, &w->flags);
 	put_strings(&c, &w->strings);
 	put_caches(&c, w);
+	put_stacks(&c, &w->stacks);
 	w->used = bit_bytes(&c);
 	return begin;
 }

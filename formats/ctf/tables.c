@@ -13,4 +13,6 @@ const struct ctf_table_layout ctf_tables[CTF_NR_TABLES] = {
 			      {ID, {"object_size", 8, false, false},
 			       {"size", 8, false, false}, {"name", 0, false, false}},
 			      18 + CTF_NAME_MAX + 1},
+	[CTF_TABLE_STACKS] = {"stacks", {ID, {"caller", 2, false, false},
+					 {"address", 8, false, true}}, 12},
 };

@@ -34,6 +34,8 @@ static void begin_packet(struct ctf_writer *w)
 	ctf_values_begin(&w->code);
 	ctf_values_begin(&w->flags);
 	ctf_values_begin(&w->strings);
+	ctf_values_begin(&w->stacks);
+	w->last_stack_id = 0;
 	w->last_string_id = 0;
 	w->last_flags = w->last_flags_id = 0;
 	for (size_t i = 0; i < w->nr_used_caches; i++)
@@ -147,6 +149,7 @@ static void destroy_stream(struct stream_writer *base)
 	ctf_values_deinit(&w->code);
 	ctf_values_deinit(&w->flags);
 	ctf_values_deinit(&w->strings);
+	ctf_values_deinit(&w->stacks);
 	free(w->used_caches);
 	free(w->bytes);
 	free(w);
@@ -195,12 +198,15 @@ static int init_values(struct ctf_writer *w)
 	const size_t code_bytes = ctf_tables[CTF_TABLE_CODE].entry_bytes;
 	const size_t flags_bytes = ctf_tables[CTF_TABLE_FLAGS].entry_bytes;
 	const size_t string_bytes = ctf_tables[CTF_TABLE_STRINGS].entry_bytes;
+	const size_t stack_bytes = ctf_tables[CTF_TABLE_STACKS].entry_bytes;
 	struct ctf_instance *instance = w->instance;
 	int ret = ctf_values_init(&w->code, &instance->code, &w->table_bytes, code_bytes, w->sites);
 
 	ret |= ctf_values_init(&w->flags, &instance->flags, &w->table_bytes, flags_bytes, NULL);
 	ret |= ctf_values_init(&w->strings, &instance->strings, &w->table_bytes, string_bytes,
 			       NULL);
+	ret |= ctf_values_init(&w->stacks, &instance->stacks, &w->table_bytes, stack_bytes,
+			       w->sites);
 	return ret;
 }
 
@@ -253,6 +259,7 @@ static void destroy_instance(struct ctf_instance *instance)
 	ctf_dictionary_deinit(&instance->code);
 	ctf_dictionary_deinit(&instance->flags);
 	ctf_dictionary_deinit(&instance->strings);
+	ctf_dictionary_deinit(&instance->stacks);
 	free(instance);
 }
 
@@ -287,6 +294,9 @@ static struct ctf_instance *new_instance(const struct trace_instance *about, str
 			    budget);
 	ctf_dictionary_init(&instance->strings,
 			    instance->plan ? ctf_plan_max_id(instance->plan, CTF_STRING) : 0,
+			    budget);
+	ctf_dictionary_init(&instance->stacks,
+			    instance->plan ? ctf_plan_max_id(instance->plan, CTF_STACK) : 0,
 			    budget);
 	if (!instance->about.name || !instance->about.spec || !instance->plan) {
 		destroy_instance(instance);

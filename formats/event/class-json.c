@@ -15,7 +15,7 @@ static const char *const type_names[EVENT_NR_TYPES] = {
 	[EVENT_UINT] = "uint",       [EVENT_INT] = "int",          [EVENT_HEX] = "hex",
 	[EVENT_POINTER] = "pointer", [EVENT_CODE] = "code",        [EVENT_FUNCTION] = "function",
 	[EVENT_FLAGS] = "flags",     [EVENT_DICTIONARY] = "cache", [EVENT_PAGES] = "pages",
-	[EVENT_STRING] = "string",
+	[EVENT_STRING] = "string",   [EVENT_STACK] = "stack",
 };
 
 /* --- writing --------------------------------------------------------------------------------- */
@@ -123,7 +123,7 @@ static bool read_bits(const json_t *json, struct event_field *field, unsigned in
 
 		if (n != whole && (n < 0 || n > most_bits(field)))
 			return false;
-		if (i == nr_forms - 1 && n != whole)
+		if ((i == nr_forms - 1 && n != whole) || (!n && field->type == EVENT_STACK))
 			return false;
 		field->bits[i] = (uint8_t)n;
 	}
@@ -156,8 +156,10 @@ static bool names_differ(const struct event_class *class)
 
 static bool is_same(const struct event_field *a, const struct event_field *b)
 {
-	return a->size == b->size &&
-	       (a->type == b->type || (event_field_is_code(a) && event_field_is_code(b)));
+	const bool stacks = a->type == EVENT_STACK || b->type == EVENT_STACK;
+
+	return a->size == b->size && (a->type == b->type || (!stacks && event_field_is_code(a) &&
+							     event_field_is_code(b)));
 }
 
 /*
@@ -188,7 +190,7 @@ static int lay_out(struct event_class *class, struct event_field *fields)
 			continue;
 		end = (end + align - 1) / align * align;
 		fields[i].at = (uint16_t)end;
-		end += fields[i].size;
+		end += event_field_bytes(&fields[i]);
 	}
 	end = (end + 7) / 8 * 8;
 	class->size = (uint16_t)(end ? end : 8);

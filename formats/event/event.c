@@ -53,3 +53,17 @@ void event_field_text(const struct event_field *field, const void *bytes,
 	memcpy(raw, (const uint8_t *)bytes + field->at, field->size);
 	clean_text(out, sizeof(raw), raw);
 }
+
+unsigned int event_field_frames(const struct event_field *field, const void *bytes,
+				uint64_t frames[EVENT_STACK_FRAMES], bool *cut)
+{
+	uint64_t words[EVENT_STACK_WORDS];
+	unsigned int n = 0;
+
+	memcpy(words, (const uint8_t *)bytes + field->at, sizeof(words));
+	while (n < EVENT_STACK_FRAMES && words[n] && words[n] != EVENT_STACK_CUT)
+		n++;
+	memcpy(frames, words, n * sizeof(words[0]));
+	*cut = words[n];
+	return n;
+}

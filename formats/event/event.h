@@ -21,15 +21,24 @@ enum event_field_type {
 	EVENT_DICTIONARY, /* an id whose name a dictionary holds: a cache of the sidecar */
 	EVENT_PAGES,      /* bytes of a block of pages, mostly 4096 times a power of two */
 	EVENT_STRING,     /* characters, filled up with NULs */
+	EVENT_STACK,      /* a call chain: EVENT_STACK_WORDS words; see below */
 	EVENT_NR_TYPES,
 };
 
 enum {
 	EVENT_FORMS = 5,       /* at most, of a class */
 	EVENT_MAX_FIELDS = 24, /* of a class */
-	EVENT_MAX_SIZE = 256,  /* bytes of an event */
+	EVENT_MAX_SIZE = 768,  /* bytes of an event */
 	EVENT_STRING_MAX = 16, /* bytes of a string */
+	EVENT_STACK_FRAMES = 64,
+	EVENT_STACK_WORDS = EVENT_STACK_FRAMES + 1,
 };
+
+/*
+ * A call chain: return addresses, innermost first, up to the first 0. The last word that is not 0
+ * is EVENT_STACK_CUT if the chain is known to go on, or to be unknown from there on.
+ */
+#define EVENT_STACK_CUT UINT64_MAX
 
 /*
  * Where a field lies in an event's bytes, in the host's byte order, and how many bits it takes on
@@ -40,14 +49,16 @@ enum {
  *	8 * size          the field as it is
  *	less, otherwise   EVENT_CODE, EVENT_FUNCTION, EVENT_FLAGS, EVENT_STRING: the number of the
  *	                  value in a table of values; EVENT_PAGES: n of 4096 << n; EVENT_INT and
- *	                  EVENT_POINTER: the low bits, to be sign-extended; else the low bits
+ *	                  EVENT_POINTER: the low bits, to be sign-extended; EVENT_STACK: the number
+ *	                  of the innermost frame in a table of frames; else the low bits
  *
  * In the last form of a class, all fields are as they are.
  */
 struct event_field {
 	const char *name;
 	enum event_field_type type;
-	uint8_t size; /* bytes: 1, 2, 4 or 8; of a string up to EVENT_STRING_MAX */
+	uint8_t size; /* bytes: 1, 2, 4 or 8; of a string up to EVENT_STRING_MAX; of a stack those
+		       * of a word */
 	uint16_t at;  /* bytes from the start */
 	uint8_t bits[EVENT_FORMS];
 	int8_t implied;
@@ -111,15 +122,28 @@ struct event {
 	uint64_t index, offset; /* in its stream: events, and bytes of the file, before it */
 };
 
+/* event_field_value() is an address of code: of a stack its innermost frame's. */
 static inline bool event_field_is_code(const struct event_field *field)
 {
-	return field->type == EVENT_CODE || field->type == EVENT_FUNCTION;
+	return field->type == EVENT_CODE || field->type == EVENT_FUNCTION ||
+	       field->type == EVENT_STACK;
 }
+
+/* Bytes of a field in an event. */
+static inline unsigned int event_field_bytes(const struct event_field *field)
+{
+	return field->type == EVENT_STACK ? EVENT_STACK_WORDS * sizeof(uint64_t) : field->size;
+}
+
+/* The frames of an EVENT_STACK, innermost first; returns how many. *cut: the chain goes on. */
+unsigned int event_field_frames(const struct event_field *field, const void *bytes,
+				uint64_t frames[EVENT_STACK_FRAMES], bool *cut);
 
 /* NULL if the class has no such field. */
 const struct event_field *event_field_find(const struct event_class *class, const char *name);
 
-/* A field's value; EVENT_INT is sign-extended to 64 bits. Not for EVENT_STRING. */
+/* A field's value; EVENT_INT is sign-extended to 64 bits. Not for EVENT_STRING. Of an EVENT_STACK
+ * the first word. */
 uint64_t event_field_value(const struct event_field *field, const void *bytes);
 
 /* The text of an EVENT_STRING, with '?' for what is not printable ASCII, NUL-terminated. */

@@ -20,6 +20,12 @@
 #define PID FIELD(pid, EVENT_UINT, 22, 32)
 #define COMM FIELD(comm, EVENT_STRING, 10, 128)
 
+#define STACK                                                                     \
+	{                                                                         \
+		"stack", EVENT_STACK, sizeof(uint64_t),                           \
+			offsetof(struct function_stack_event, stack), {16, 64}, 0 \
+	}
+
 static const struct event_field function_ip[] = {IP};
 static const struct event_field function_ip_parent[] = {IP, PARENT};
 static const struct event_field function_ip_pid[] = {IP, PID};
@@ -29,10 +35,20 @@ static const struct event_field function_ip_parent_comm[] = {IP, PARENT, COMM};
 static const struct event_field function_ip_pid_comm[] = {IP, PID, COMM};
 static const struct event_field function_all[] = {IP, PARENT, PID, COMM};
 
+static const struct event_field function_ip_stack[] = {IP, STACK};
+static const struct event_field function_ip_parent_stack[] = {IP, PARENT, STACK};
+static const struct event_field function_ip_pid_stack[] = {IP, PID, STACK};
+static const struct event_field function_ip_parent_pid_stack[] = {IP, PARENT, PID, STACK};
+static const struct event_field function_ip_comm_stack[] = {IP, COMM, STACK};
+static const struct event_field function_ip_parent_comm_stack[] = {IP, PARENT, COMM, STACK};
+static const struct event_field function_ip_pid_comm_stack[] = {IP, PID, COMM, STACK};
+static const struct event_field function_all_stack[] = {IP, PARENT, PID, COMM, STACK};
+
 #undef FIELD
 #undef IP
 #undef PARENT
 #undef PID
 #undef COMM
+#undef STACK
 
 #endif

@@ -15,17 +15,25 @@ struct function_event {
 	uint32_t padding;
 };
 
+/* The same with a call chain. */
+struct function_stack_event {
+	struct function_event call;
+	uint64_t stack[EVENT_STACK_WORDS]; /* parent_ip first */
+};
+
 /* What is recorded beside `ip`. */
 enum function_fields {
 	FUNCTION_PARENT = 1 << 0,
 	FUNCTION_PID = 1 << 1,
 	FUNCTION_COMM = 1 << 2,
 	FUNCTION_ALL = FUNCTION_PARENT | FUNCTION_PID | FUNCTION_COMM,
+	FUNCTION_STACK = 1 << 3,
 };
 
 /*
  * The class of events with these fields: a constant, one for each set. Its events' bytes are a
- * struct function_event, of which the other members are not read.
+ * struct function_event, or with FUNCTION_STACK a struct function_stack_event, of which the other
+ * members are not read.
  */
 const struct event_class *function_class(unsigned int fields);
 

@@ -85,6 +85,7 @@ static char *put_value(const struct csv *c, char *at, const struct event_field *
 	switch (field->type) {
 	case EVENT_CODE:
 	case EVENT_FUNCTION:
+	case EVENT_STACK:
 		if (!is_symbol)
 			return digits_put_hex(at, value);
 		return put_text(at, event_texts_of(c->base.input.texts, field, value));

@@ -142,6 +142,7 @@ static const char *conversion(const struct ftrace_field *f, const struct sidecar
 
 	switch (f->field->type) {
 	case EVENT_CODE:
+	case EVENT_STACK:
 		return "%pS";
 	case EVENT_FUNCTION:
 		return "%ps";

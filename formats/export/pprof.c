@@ -203,7 +203,7 @@ static int put_sample(struct pprof *p, const struct stack *stack, unsigned int n
 	return 0;
 }
 
-_Static_assert((EVENT_MAX_FIELDS + STACK_NR_SUMS + 4) * PROTO_NUMBER_MAX < FIELD_BYTES,
+_Static_assert((STACK_MAX_FRAMES + STACK_NR_SUMS + 4) * PROTO_NUMBER_MAX < FIELD_BYTES,
 	       "a sample fits");
 
 static int put_samples(struct pprof *p, const struct stack *stacks, size_t n)

@@ -72,6 +72,27 @@ static void add_frames(struct stack *stack, const struct event *event, enum even
 	}
 }
 
+/* False: the event has no stack. */
+static bool add_chain(struct stack *stack, const struct event *event)
+{
+	uint64_t frames[EVENT_STACK_FRAMES];
+	const struct event_field *field = NULL;
+	unsigned int n;
+	bool cut;
+
+	for (size_t i = 0; !field && i < event->class->nr_fields; i++)
+		if (event->class->fields[i].type == EVENT_STACK)
+			field = &event->class->fields[i];
+	if (!field)
+		return false;
+	n = event_field_frames(field, event->bytes, frames, &cut);
+	if (cut)
+		stack->frames[stack->nr_frames++] = EVENT_STACK_CUT;
+	while (n-- > 0)
+		stack->frames[stack->nr_frames++] = frames[n];
+	return true;
+}
+
 static bool is_same(const struct stack *a, const struct stack *b)
 {
 	return a->class == b->class && a->instance == b->instance && a->nr_frames == b->nr_frames &&
@@ -114,7 +135,8 @@ static int64_t find(struct stacks *stacks, const struct event *event)
 	stack.class = event->class;
 	stack.instance = event->instance;
 	stack.nr_frames = 0;
-	add_frames(&stack, event, EVENT_CODE);
+	if (!add_chain(&stack, event))
+		add_frames(&stack, event, EVENT_CODE);
 	add_frames(&stack, event, EVENT_FUNCTION);
 	for (key = hash_of(&stack); (index = u64_map_find(&stacks->by_hash, key)); key++)
 		if (is_same(&stacks->all[*index], &stack))

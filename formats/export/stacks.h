@@ -8,7 +8,8 @@
 
 /*
  * Sums over events by the code that they come from: those of a class whose code addresses are the
- * same. An event's frames are its fields with code addresses, callers first, functions last.
+ * same. An event's frames are its stack, if it has one, else its other fields with code addresses;
+ * callers first, functions last. A stack that goes on begins with EVENT_STACK_CUT.
  *
  * Allocations have bytes, too, and what of them is live. Pages for slab objects and for large
  * kmalloc() objects have none, as their objects have them: no byte counts twice.
@@ -21,11 +22,13 @@ enum stack_sum {
 	STACK_NR_SUMS,
 };
 
+enum { STACK_MAX_FRAMES = EVENT_STACK_WORDS + EVENT_MAX_FIELDS };
+
 struct stack {
 	const struct trace_instance *instance;
 	const struct event_class *class;
 	unsigned int nr_frames;
-	uint64_t frames[EVENT_MAX_FIELDS]; /* outermost first */
+	uint64_t frames[STACK_MAX_FRAMES]; /* outermost first */
 	uint64_t sums[STACK_NR_SUMS];
 };
 

@@ -191,7 +191,8 @@ static bool text_matches(const struct bound_term *term, const struct event_names
 		event_field_text(field, bytes, text);
 	else
 		names->text(names->arg, field, event_field_value(field, bytes), text, sizeof(text));
-	offset = field->type == EVENT_CODE ? strchr(text, '+') : NULL;
+	offset = field->type != EVENT_FUNCTION && event_field_is_code(field) ? strchr(text, '+')
+									     : NULL;
 	found = !(offset && term->function_only) && text_is(term, text);
 	if (offset && !found) {
 		*offset = '\0';

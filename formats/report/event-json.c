@@ -24,6 +24,35 @@ static char *put_address(char *at, uint64_t value)
 	return at;
 }
 
+/* Addresses and symbols in arrays, and whether the chain goes on. */
+static char *put_stack(char *at, const struct event_text_field *f, struct event_texts *texts,
+		       const void *bytes)
+{
+	static const char marks[2][8] = {"false", "true"};
+	uint64_t frames[EVENT_STACK_FRAMES];
+	bool cut;
+	unsigned int n = event_field_frames(f->field, bytes, frames, &cut);
+
+	*at++ = '[';
+	for (unsigned int i = 0; i < n; i++) {
+		if (i)
+			*at++ = ',';
+		at = put_address(at, frames[i]);
+	}
+	*at++ = ']';
+	at = piece_text_put(at, f->symbol_label);
+	*at++ = '[';
+	for (unsigned int i = 0; i < n; i++) {
+		if (i)
+			*at++ = ',';
+		at = put_quoted(at, event_text_of(texts, EVENT_TEXT_CODE, frames[i])->s);
+	}
+	*at++ = ']';
+	at = piece_text_put(at, f->cut_label);
+	memcpy(at, marks[cut], sizeof(marks[cut]));
+	return at + strlen(marks[cut]);
+}
+
 /* Addresses are strings, as JSON's numbers have 53 bits; a code address has its symbol, too. */
 static char *put_value(char *at, const struct event_text_field *f, struct event_texts *texts,
 		       const void *bytes)
@@ -35,6 +64,8 @@ static char *put_value(char *at, const struct event_text_field *f, struct event_
 		event_field_text(f->field, bytes, text);
 		return put_quoted(at, text);
 	}
+	if (f->sort == EVENT_TEXT_STACK)
+		return put_stack(at, f, texts, bytes);
 	value = event_text_value(f, bytes);
 	if (f->sort == EVENT_TEXT_HEX)
 		return put_address(at, value);

@@ -77,11 +77,12 @@ static bool make_field(struct event_text_field *f, const struct event_class *cla
 
 	f->field = field;
 	f->sort = event_text_sorts[field->type];
-	if (f->sort != EVENT_TEXT_STRING)
+	if (f->sort != EVENT_TEXT_STRING && f->sort != EVENT_TEXT_STACK)
 		set_load(f, class->size);
 	f->label = make_label(field->name, "", json);
 	f->symbol_label = make_label(field->name, "_symbol", json);
-	return f->label && f->symbol_label;
+	f->cut_label = make_label(field->name, "_cut", json);
+	return f->label && f->symbol_label && f->cut_label;
 }
 
 /* Whether a field says which of the others could not be read. */
@@ -99,11 +100,14 @@ static bool make_fields(struct event_layout *l, bool json)
 	uint32_t fault = 0;
 
 	for (size_t i = 0; made && i < class->nr_fields; i++) {
+		const bool is_behind = class->fields[i].type == EVENT_STACK && !json;
 		const bool says = says_faults(&class->fields[i]);
 
 		if (says)
 			l->faults = &class->fields[i];
-		if (!says || json) {
+		if (is_behind)
+			l->stack = &class->fields[i];
+		if (!is_behind && (!says || json)) {
 			made = make_field(&l->fields[l->nr_fields], class, i, json);
 			l->fields[l->nr_fields++].fault = fault;
 		}
@@ -136,6 +140,7 @@ void event_layout_destroy(struct event_layout *l)
 	for (size_t i = 0; l && i < l->nr_fields; i++) {
 		free(l->fields[i].label);
 		free(l->fields[i].symbol_label);
+		free(l->fields[i].cut_label);
 	}
 	if (l)
 		free(l->head);

@@ -134,19 +134,26 @@ const enum event_text_sort event_text_sorts[EVENT_NR_TYPES] = {
 	[EVENT_CODE] = EVENT_TEXT_CODE,     [EVENT_FUNCTION] = EVENT_TEXT_FUNCTION,
 	[EVENT_FLAGS] = EVENT_TEXT_FLAGS,   [EVENT_DICTIONARY] = EVENT_TEXT_CACHE,
 	[EVENT_PAGES] = EVENT_TEXT_DECIMAL, [EVENT_STRING] = EVENT_TEXT_STRING,
+	[EVENT_STACK] = EVENT_TEXT_STACK,
 };
+
+/* The value of a stack is its innermost frame. */
+static enum event_text_sort sort_of_value(const struct event_field *field)
+{
+	return field->type == EVENT_STACK ? EVENT_TEXT_CODE : event_text_sorts[field->type];
+}
 
 const char *event_texts_of(struct event_texts *texts, const struct event_field *field,
 			   uint64_t value)
 {
-	return event_text_of(texts, event_text_sorts[field->type], value)->s;
+	return event_text_of(texts, sort_of_value(field), value)->s;
 }
 
 /* Filters see "symbol+0x1f", without the function's size. */
 void event_texts_filter_text(void *arg, const struct event_field *field, uint64_t value, char *out,
 			     size_t size)
 {
-	enum event_text_sort sort = event_text_sorts[field->type];
+	enum event_text_sort sort = sort_of_value(field);
 	char *slash;
 
 	snprintf(out, size, "%s", event_text_of(arg, sort, value)->s);

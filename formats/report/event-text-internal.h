@@ -18,6 +18,7 @@ enum event_text_sort {
 	EVENT_TEXT_SIGNED,
 	EVENT_TEXT_HEX,
 	EVENT_TEXT_STRING,
+	EVENT_TEXT_STACK,
 };
 
 /* How values of each type of field are shown. */
@@ -92,6 +93,7 @@ struct event_text_field {
 	uint8_t left, right; /* bits */
 	uint32_t fault;      /* the bit of the faults that says that it could not be read; or 0 */
 	struct piece_text *label, *symbol_label; /* the latter: of a code address in JSON */
+	struct piece_text *cut_label;            /* of a stack in JSON */
 };
 
 /* event_field_value() of a field that is no string. */
@@ -114,6 +116,7 @@ struct event_layout {
 	/* Of an event with values that may lie in memory which is not there (the probe tracer): bit
 	 * i is the i-th field behind it. NULL: there is none. */
 	const struct event_field *faults;
+	const struct event_field *stack; /* of lines of text, which have it behind them; or NULL */
 	size_t nr_fields;
 	struct event_text_field fields[EVENT_MAX_FIELDS];
 };
@@ -129,12 +132,14 @@ void event_layout_destroy(struct event_layout *layout);
 
 /*
  * Most bytes of a line: a JSON object, in which each character of a text may be escaped, and a code
- * address has its label twice.
+ * address has its label twice. An event has room for one stack.
  */
 enum {
 	EVENT_NAME_BYTES = 64, /* of a field or class, with what is printed around it */
-	EVENT_LINE_MAX = 1024 + EVENT_MAX_FIELDS * (2 * (int)sizeof(struct text) +
-						    2 * EVENT_NAME_BYTES + 2 * PIECE_BYTES),
+	EVENT_LINE_MAX = 1024 +
+			 EVENT_MAX_FIELDS * (2 * (int)sizeof(struct text) + 2 * EVENT_NAME_BYTES +
+					     2 * PIECE_BYTES) +
+			 EVENT_STACK_FRAMES * (2 * (int)sizeof(struct text) + 2 * PIECE_BYTES),
 };
 
 /* Behind `at` there is room for the longest line. Returns where it ends. */

@@ -160,6 +160,28 @@ static char *put_fault(char *at)
 	return at + sizeof(fault) - 1;
 }
 
+/* A line for each frame, as perf script shows it. */
+static char *put_stack(char *at, const struct event_field *field, struct event_texts *texts,
+		       const void *bytes)
+{
+	static const char mark[] = "\t[cut]\n";
+	uint64_t frames[EVENT_STACK_FRAMES];
+	bool cut;
+	unsigned int n = event_field_frames(field, bytes, frames, &cut);
+
+	for (unsigned int i = 0; i < n; i++) {
+		*at++ = '\t';
+		at = digits_put_hex(at, frames[i]);
+		*at++ = ' ';
+		at = piece_text_put(at, event_text_of(texts, EVENT_TEXT_CODE, frames[i]));
+		*at++ = '\n';
+	}
+	if (!cut)
+		return at;
+	memcpy(at, mark, sizeof(mark) - 1);
+	return at + sizeof(mark) - 1;
+}
+
 static char *put_line(struct event_printer *p, char *at, const struct event_layout *layout,
 		      const struct event *event)
 {
@@ -176,7 +198,7 @@ static char *put_line(struct event_printer *p, char *at, const struct event_layo
 			at = put_value(at, f, p->texts, event->bytes);
 	}
 	*at++ = '\n';
-	return at;
+	return layout->stack ? put_stack(at, layout->stack, p->texts, event->bytes) : at;
 }
 
 /* --- lines ----------------------------------------------------------------------------------- */

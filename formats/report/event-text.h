@@ -35,7 +35,8 @@ const char *event_texts_of(struct event_texts *texts, const struct event_field *
  *
  *	[vCPU] seconds system:name: field=value field=value ...
  *
- * or as JSON objects. Buffers: event_printer_flush() at the end.
+ * and behind it a line for each frame of its stack, or as JSON objects. Buffers:
+ *event_printer_flush() at the end.
  */
 struct event_printer;
 

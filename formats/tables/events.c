@@ -95,6 +95,7 @@ static char *put_value(const struct events *e, char *at, const struct event_fiel
 	switch (field->type) {
 	case EVENT_CODE:
 	case EVENT_FUNCTION:
+	case EVENT_STACK:
 	case EVENT_FLAGS:
 	case EVENT_DICTIONARY:
 		return put_quoted(at, event_texts_of(e->base.input.texts, field, value));

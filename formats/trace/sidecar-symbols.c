@@ -31,6 +31,17 @@ const struct sidecar_symbol *sidecar_symbol(const struct sidecar *sidecar, uint6
 	return address == symbol->address || address - symbol->start < symbol->size ? symbol : NULL;
 }
 
+static struct text nameless_text(uint64_t address)
+{
+	struct text out;
+
+	if (address == EVENT_STACK_CUT)
+		snprintf(out.s, sizeof(out.s), "[cut]");
+	else
+		snprintf(out.s, sizeof(out.s), "0x%" PRIx64, address);
+	return out;
+}
+
 struct text sidecar_symbol_text(const struct sidecar *sidecar, uint64_t address)
 {
 	const struct sidecar_symbol *symbol = sidecar_symbol(sidecar, address);
@@ -40,7 +51,7 @@ struct text sidecar_symbol_text(const struct sidecar *sidecar, uint64_t address)
 		snprintf(out.s, sizeof(out.s), "%s+0x%" PRIx64 "/0x%" PRIx64, symbol->name,
 			 address - symbol->start, symbol->size);
 	else
-		snprintf(out.s, sizeof(out.s), "0x%" PRIx64, address);
+		out = nameless_text(address);
 	return out;
 }
 
@@ -52,7 +63,7 @@ struct text sidecar_function_text(const struct sidecar *sidecar, uint64_t addres
 	if (symbol)
 		snprintf(out.s, sizeof(out.s), "%s", symbol->name);
 	else
-		snprintf(out.s, sizeof(out.s), "0x%" PRIx64, address);
+		out = nameless_text(address);
 	return out;
 }
 

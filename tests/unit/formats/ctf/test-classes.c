@@ -46,6 +46,7 @@ static uint8_t bits_of(const struct event_field *field)
 	case EVENT_FUNCTION:
 	case EVENT_FLAGS:
 	case EVENT_STRING:
+	case EVENT_STACK:
 		return (uint8_t)(1 + below(16));
 	case EVENT_PAGES:
 		return (uint8_t)(1 + below(5));
@@ -54,13 +55,18 @@ static uint8_t bits_of(const struct event_field *field)
 	}
 }
 
-static void make_field(struct event_field *field, char *name, unsigned int i, unsigned int forms)
+/* An event has room for one stack. */
+static void make_field(struct event_field *field, char *name, unsigned int i, unsigned int forms,
+		       bool *has_stack)
 {
 	static const uint8_t sizes[] = {1, 2, 4, 8};
 
 	snprintf(name, NAME, "field_%u", i);
 	field->name = name;
-	field->type = below(EVENT_NR_TYPES);
+	do
+		field->type = below(EVENT_NR_TYPES);
+	while (field->type == EVENT_STACK && *has_stack);
+	*has_stack |= field->type == EVENT_STACK;
 	field->size = sizes[below(4)];
 	if (event_field_is_code(field) || field->type == EVENT_FLAGS || field->type == EVENT_PAGES)
 		field->size = 8;
@@ -75,6 +81,7 @@ static void make_field(struct event_field *field, char *name, unsigned int i, un
 
 static void make_class(struct made_class *made, unsigned int number)
 {
+	bool has_stack = false;
 	unsigned int at = 0;
 
 	memset(made, 0, sizeof(*made));
@@ -85,18 +92,34 @@ static void make_class(struct made_class *made, unsigned int number)
 					   .nr_fields = 1 + below(FIELDS),
 					   .nr_forms = (uint8_t)(1 + below(EVENT_FORMS))};
 	for (unsigned int i = 0; i < made->class.nr_fields; i++) {
-		make_field(&made->fields[i], made->names[i], i, made->class.nr_forms);
+		make_field(&made->fields[i], made->names[i], i, made->class.nr_forms, &has_stack);
 		made->fields[i].at = (uint16_t)at;
-		at += made->fields[i].size;
+		at += event_field_bytes(&made->fields[i]);
 	}
 	made->class.size = (uint16_t)((at + 7) / 8 * 8);
+}
+
+/* Few addresses, so that chains have parts in common. */
+static void make_stack(uint64_t *words)
+{
+	unsigned int n = below(EVENT_STACK_WORDS);
+
+	for (unsigned int i = 0; i < n; i++)
+		words[i] = UINT64_C(0xffffffff81000000) + i * 16 + below(2);
+	if (below(2))
+		words[n] = EVENT_STACK_CUT;
 }
 
 /* A value that the field can have; a string is printable, as the writer makes it. */
 static void make_value(const struct event_field *field, uint8_t *bytes)
 {
-	uint64_t value = random64();
+	uint64_t value = random64(), words[EVENT_STACK_WORDS] = {0};
 
+	if (field->type == EVENT_STACK) {
+		make_stack(words);
+		memcpy(bytes + field->at, words, sizeof(words));
+		return;
+	}
 	if (below(4) == 0)
 		value = (uint64_t)(int64_t)field->implied;
 	if (field->type == EVENT_PAGES && below(2))
@@ -183,7 +206,7 @@ static bool is_same(const struct event *event, const struct event_class *class,
 
 		same = !strcmp(from->name, to->name) && from->type == to->type &&
 		       !memcmp(want->bytes + from->at, (const uint8_t *)event->bytes + to->at,
-			       from->size);
+			       event_field_bytes(from));
 	}
 	return same;
 }
