@@ -23,7 +23,7 @@ static bool wants_task(const struct direct_change *change)
 	for (size_t i = 0; i < change->nr_wants; i++) {
 		const struct direct_want *want = &change->wants[i];
 
-		wanted |= want->fields & (DIRECT_PID | DIRECT_COMM);
+		wanted |= want->fields & (DIRECT_PID | DIRECT_COMM | DIRECT_STACK);
 		wanted |= want->gate && gate_sources(want->gate) & gate_source_bit(GATE_PID);
 	}
 	return wanted;

@@ -51,6 +51,8 @@ static void put_run(struct drained *d, const struct direct_run *records, int64_t
 	struct event_run run = {records->n, ns, events, slot->plan.stride};
 
 	direct_read(&slot->plan, records, events);
+	if (want->fields & DIRECT_STACK)
+		direct_read_stacks(d->x, slot, records, events);
 	if (want->filter)
 		run.n = choose(d, want->filter, events, run.stride, ns, run.n);
 	if (!run.n)

@@ -139,6 +139,11 @@ static int find_slot(struct direct_lane *lane, const struct direct_want *want, u
 	*out = vacant;
 	if (vacant == DIRECT_MAX)
 		return error_set(err, ENOSPC, "more than %d traced instances", DIRECT_MAX);
+	if (want->fields & DIRECT_STACK && lane->ring_bytes < RING_MIN_LARGE)
+		return error_set(err, ENOSPC,
+				 "call chains need rings of %d KiB per vCPU, and there is room for "
+				 "%u KiB",
+				 RING_MIN_LARGE >> 10, lane->ring_bytes >> 10);
 	group = choose_group(lane, want);
 	if (group == DIRECT_GROUPS)
 		return no_group(lane, want, err);

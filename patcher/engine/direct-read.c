@@ -23,6 +23,8 @@ static size_t event_size(const struct direct_want *want)
 {
 	if (want->fetch)
 		return sizeof(struct function_event) + want->fetch->bytes;
+	if (want->fields & DIRECT_STACK)
+		return sizeof(struct function_stack_event);
 	return want->fields & (DIRECT_FRAME | DIRECT_RESULT) ? sizeof(struct syscall_event)
 							     : sizeof(struct function_event);
 }

@@ -13,7 +13,8 @@
  * The direct lane of the ring engine: direct-lane.c has its slots and rings, direct-code.c its
  * code, direct-change.c brings it from one set of instances to the next, direct-retire.c takes away
  * what is left behind, direct-drain.c empties the rings, direct-read.c makes events of records,
- * direct-count.c has the rings whose memory is for counts.
+ * direct-stack.c makes call chains of copied stacks, direct-count.c has the rings whose memory is
+ * for counts.
  */
 enum {
 	DIRECT_GROUPS =
@@ -234,8 +235,15 @@ void direct_retire(struct ring_engine *x);
 
 void direct_plan_make(struct direct_plan *plan, const struct direct_want *want,
 		      const struct direct_layout *layout);
-/* Events of a run, one every `stride` bytes; of each only what the slot has wanted is written. */
+/* Events of a run, one every `stride` bytes; of each only what the slot has wanted is written: but
+ * for stacks. */
 void direct_read(const struct direct_plan *plan, const struct direct_run *run, uint8_t *events);
+
+/* --- direct-stack.c --------------------------------------------------------------------------- */
+
+/* Likewise the call chains of a slot that wants DIRECT_STACK. */
+void direct_read_stacks(const struct ring_engine *x, const struct direct_slot *slot,
+			const struct direct_run *run, uint8_t *events);
 
 /* --- direct-drain.c --------------------------------------------------------------------------- */
 

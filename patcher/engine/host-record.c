@@ -14,7 +14,7 @@ _Static_assert(sizeof(struct trap_words) == TRAP_RECORD_WORDS * 8, "counted");
 
 enum {
 	FIXED_BYTES = sizeof(struct ring_record) + sizeof(struct trap_words),
-	MAX_WORDS = (RING_MAX_RECORD - FIXED_BYTES) / 8,
+	MAX_WORDS = (RING_MAX_ORDERED - FIXED_BYTES) / 8,
 };
 
 _Static_assert((int)MAX_WORDS > (int)CAPTURE_MAX_STACK, "a stack leaves room for items");

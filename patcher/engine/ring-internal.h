@@ -86,7 +86,7 @@ struct ring_engine {
 	uint8_t *trap_memory;                  /* of the latter */
 	struct ring_saved_array *saved_arrays; /* the guest's table */
 	struct ring_merge merge;
-	uint64_t copy[RING_MAX_RECORD / sizeof(uint64_t)]; /* the fields of a record */
+	uint64_t copy[RING_MAX_ORDERED / sizeof(uint64_t)]; /* the fields of a record */
 	struct ring_settle settle;
 	uint64_t margin; /* ticks */
 	uint64_t passes; /* of the thread, over all installations */

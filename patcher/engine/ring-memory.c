@@ -65,7 +65,11 @@ static int read_facts(struct ring_engine *x, struct error *err)
 
 	if (!ret)
 		ret = read_task_facts(x, err);
-	return ret ? ret : task_stacks_init(x->kernel, &x->tasks, err);
+	if (!ret)
+		ret = task_stacks_init(x->kernel, &x->tasks, err);
+	x->facts.task_stack = x->tasks.stack;
+	x->facts.stack_bytes = x->tasks.stack_bytes;
+	return ret;
 }
 
 static uint64_t distance(uint64_t a, uint64_t b)

@@ -101,10 +101,10 @@ static uint32_t field_size(const struct capture *c, enum record_field field)
 /* COMM takes two words; RESULT, SLAB_CACHE and KEPT are not at entries, six arguments not at
  * returns. */
 _Static_assert(sizeof(struct ring_record) + 8 * (FIELD_STACK + 1 - 3) + 8 * CAPTURE_MAX_STACK <=
-		       RING_MAX_RECORD,
+		       RING_MAX_ORDERED,
 	       "every description without items fits a record");
 _Static_assert(sizeof(struct ring_record) + 8 * (FIELD_STACK + 1 - 3) + ITEMS_BYTES <=
-		       RING_MAX_RECORD,
+		       RING_MAX_ORDERED,
 	       "and with items, but for a large slice of the stack");
 _Static_assert(CAPTURE_ITEMS_PER_CALL % CAPTURE_MAX_ITEMS == 0, "a walk ends with a full record");
 
@@ -125,7 +125,7 @@ int record_layout(const struct capture *capture, struct record_layout *out, stru
 	if (capture->items.from == ITEMS_NONE ||
 	    (capture->items.from == ITEMS_SAVED && !capture->items.skip_filled))
 		return 0;
-	if (out->size + ITEMS_BYTES > RING_MAX_RECORD)
+	if (out->size + ITEMS_BYTES > RING_MAX_ORDERED)
 		return error_set(err, EINVAL, "%d items do not fit behind %u bytes of fields",
 				 CAPTURE_MAX_ITEMS, out->size);
 	out->items = (uint16_t)out->size;

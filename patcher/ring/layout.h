@@ -20,8 +20,8 @@
  *	if (reserve >= limit) take the slow path: `out` to the host, or count in `lost`;
  *	position = xadd(reserve, size); read the TSC; write the fields; write the commit word last.
  * Host: copies records whose commit word is not 0, zeroes them, and then raises `limit` to at most
- * consumed + data_bytes - RING_SLACK. A lower limit makes an earlier record ring the doorbell: with
- * limit = reserve it is the very next one.
+ * consumed + data_bytes - ring_slack(). A lower limit makes an earlier record ring the doorbell:
+ *with limit = reserve it is the very next one.
  *
  * Positions are in the order of reservations: the record of an NMI can lie behind the one it
  * interrupted and have the earlier time. The CPU may execute RDTSC a little before the stores ahead
@@ -32,13 +32,22 @@
  */
 enum {
 	RING_HEADER_BYTES = 128,
-	RING_MAX_RECORD = 512, /* bytes */
-	/* A writer checks before it reserves: room for its own record, and for three nested ones */
+	RING_MAX_RECORD = 2048, /* bytes: a direct record with a slice of the stack */
+	RING_MAX_ORDERED = 512, /* bytes of a record of the ordered lane */
+	/* A writer checks before it reserves: room for its own record, and for three nested ones.
+	 * In a ring of less than RING_MIN_LARGE bytes, half of it: records are no larger there than
+	 * RING_MAX_ORDERED. */
 	RING_SLACK = 4 * RING_MAX_RECORD,
-	RING_MIN_DATA = 4096, /* bytes; twice the slack */
+	RING_MIN_DATA = 8 * RING_MAX_ORDERED, /* bytes */
+	RING_MIN_LARGE = 2 * RING_SLACK,      /* of a ring with larger records */
 	RING_RECORD_ALIGN = 8,
 	RING_PATIENCE_BITS = 32,
 };
+
+static inline uint32_t ring_slack(uint32_t data_bytes)
+{
+	return data_bytes < RING_MIN_LARGE ? data_bytes / 2 : RING_SLACK;
+}
 
 /* Guest-written and host-written fields lie in cache lines of their own. */
 struct ring_header {
@@ -112,8 +121,8 @@ _Static_assert(sizeof(struct ring_record) == 16, "fixed by trampolines");
  * A direct record: an event by itself, about a call of a function or about its return. Behind it
  * lie, in this order and as far as wanted: the caller's address (32 bits), the current task's pid
  * (32 bits); and, at multiples of 8, its name (16 bytes), the call's frame and its result (64 bits
- * each), the arguments of a system call, and what a dynamic probe
- * fetches. Addresses of text are sign-extended 32 bits.
+ * each), the arguments of a system call, a slice of the stack (struct direct_stack), and what a
+ * dynamic probe fetches. Addresses of text are sign-extended 32 bits.
  */
 struct direct_record {
 	uint32_t commit; /* as in struct ring_record */
@@ -135,18 +144,51 @@ enum direct_field {
 	/* the registers that a system call has its arguments in, 64 bits each, out of the struct
 	 * pt_regs that its function's parameter points to; of entries only */
 	DIRECT_SYSCALL = 1 << 5,
-	DIRECT_ENTRY_FIELDS =
-		DIRECT_PARENT | DIRECT_PID | DIRECT_COMM | DIRECT_FRAME | DIRECT_SYSCALL,
+	/* what the call chain is made of; of entries only */
+	DIRECT_STACK = 1 << 6,
+	DIRECT_ENTRY_FIELDS = DIRECT_PARENT | DIRECT_PID | DIRECT_COMM | DIRECT_FRAME |
+			      DIRECT_SYSCALL | DIRECT_STACK,
 	DIRECT_RETURN_FIELDS =
 		DIRECT_PARENT | DIRECT_PID | DIRECT_COMM | DIRECT_FRAME | DIRECT_RESULT,
 	DIRECT_FRAME_BIAS = 8,
 	DIRECT_SYSCALL_ARGS = 6,
 	DIRECT_COMM_SIZE = 16, /* bytes; TASK_COMM_LEN of Linux, include/linux/sched.h */
+	DIRECT_STACK_WORDS = 240,
 };
+
+/*
+ * From the call's return address up, as far as memory is known to be there: to the end of the
+ * task's stack, or on another stack to that of the page (direct_stack_words()). Words behind are
+ * not written.
+ */
+struct direct_stack {
+	uint64_t sp;   /* gva of words[0] */
+	uint64_t bp;   /* RBP */
+	uint64_t task; /* gva of the current task's stack: its lowest address */
+	uint64_t words[DIRECT_STACK_WORDS];
+};
+
+enum { DIRECT_PAGE_BYTES = 4096 };
+
+static inline bool direct_stack_is_task(const struct direct_stack *stack, uint32_t stack_bytes)
+{
+	return stack->sp - stack->task < stack_bytes;
+}
+
+/* How many words were written. `stack_bytes` is the size of each task's stack. */
+static inline uint32_t direct_stack_words(const struct direct_stack *stack, uint32_t stack_bytes)
+{
+	uint64_t bytes = direct_stack_is_task(stack, stack_bytes)
+				 ? stack_bytes - (stack->sp - stack->task)
+				 : DIRECT_PAGE_BYTES - stack->sp % DIRECT_PAGE_BYTES;
+
+	bytes /= sizeof(uint64_t);
+	return bytes < DIRECT_STACK_WORDS ? (uint32_t)bytes : DIRECT_STACK_WORDS;
+}
 
 /* Bytes from the record's start; only of fields that it has. */
 struct direct_layout {
-	uint16_t size, parent, pid, comm, frame, result, syscall;
+	uint16_t size, parent, pid, comm, frame, result, syscall, stack;
 	uint16_t values; /* what a dynamic probe fetches, behind all others */
 };
 
@@ -160,8 +202,10 @@ static inline struct direct_layout direct_layout(uint32_t fields)
 	l.frame = (uint16_t)(l.comm + (fields & DIRECT_COMM ? DIRECT_COMM_SIZE : 0));
 	l.result = (uint16_t)(l.frame + (fields & DIRECT_FRAME ? sizeof(uint64_t) : 0));
 	l.syscall = (uint16_t)(l.result + (fields & DIRECT_RESULT ? sizeof(uint64_t) : 0));
-	l.size = (uint16_t)(l.syscall +
-			    (fields & DIRECT_SYSCALL ? DIRECT_SYSCALL_ARGS * sizeof(uint64_t) : 0));
+	l.stack =
+		(uint16_t)(l.syscall +
+			   (fields & DIRECT_SYSCALL ? DIRECT_SYSCALL_ARGS * sizeof(uint64_t) : 0));
+	l.size = (uint16_t)(l.stack + (fields & DIRECT_STACK ? sizeof(struct direct_stack) : 0));
 	return l;
 }
 

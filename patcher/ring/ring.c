@@ -73,7 +73,8 @@ static int check_config(const void *memory, const struct ring_config *config, st
 
 void ring_publish_limit(struct ring *ring)
 {
-	uint64_t limit = ring->consumed + ring->config.data_bytes - RING_SLACK;
+	const uint32_t size = ring->config.data_bytes;
+	uint64_t limit = ring->consumed + size - ring_slack(size);
 
 	if (ring->dead)
 		limit = 0;

@@ -31,6 +31,8 @@ static int check_record(const struct direct_spec *spec, enum probe_point point, 
 				 spec->fields);
 	if (spec->id >= RING_COMMITTED)
 		return error_set(err, EINVAL, "a record's id is too large: %#x", spec->id);
+	if (spec->fields & DIRECT_STACK && spec->fetch)
+		return error_set(err, EINVAL, "a record has no stack behind what it fetches");
 	if (spec->count)
 		ret = count_check(spec->count, point, err);
 	else if (spec->fetch)
@@ -45,9 +47,10 @@ int direct_check(const struct direct_spec *records, size_t n, enum probe_point p
 
 	if (n > DIRECT_MAX_RECORDS)
 		return error_set(err, EINVAL, "%zu records of one call are too many", n);
-	if ((kernel->task_pid | kernel->task_comm) > INT32_MAX - DIRECT_COMM_SIZE)
+	if ((kernel->task_pid | kernel->task_comm | kernel->task_stack | kernel->stack_bytes) >
+	    INT32_MAX - DIRECT_COMM_SIZE)
 		return error_set(err, EINVAL, "an offset in struct task_struct is too large: %#x",
-				 kernel->task_pid | kernel->task_comm);
+				 kernel->task_pid | kernel->task_comm | kernel->task_stack);
 	for (size_t i = 0; !ret && i < n; i++)
 		ret = check_record(&records[i], point, err);
 	return ret;
@@ -107,7 +110,66 @@ static void emit_syscall(const struct direct_code *d, const struct ring_code *ri
 	}
 }
 
-static void emit_fields(const struct direct_code *d, const struct ring_code *ring, uint32_t fields)
+static const enum asm_reg copy_regs[] = {ASM_RSI, ASM_RDI, ASM_RCX};
+enum { NR_COPY_REGS = sizeof(copy_regs) / sizeof(copy_regs[0]) };
+
+/* RCX = bytes from RSI up to where the stack may end: direct_stack_words(). RAX is the task's. */
+static void emit_stack_bytes(const struct direct_code *d)
+{
+	const int32_t stack_bytes = (int32_t)d->kernel->stack_bytes;
+	struct asm_label other = {0}, known = {0};
+
+	asm_move(d->a, ASM_RCX, ASM_RSI);
+	asm_sub(d->a, ASM_RCX, ASM_RAX);
+	asm_alu(d->a, ASM_64, ASM_CMP, ASM_RCX, stack_bytes);
+	asm_jump_if(d->a, ASM_AE, &other);
+	asm_negate(d->a, ASM_RCX);
+	asm_alu(d->a, ASM_32, ASM_ADD, ASM_RCX, stack_bytes);
+	asm_jump(d->a, &known);
+	asm_bind(d->a, &other);
+	asm_move(d->a, ASM_RCX, ASM_RSI);
+	asm_alu(d->a, ASM_32, ASM_AND, ASM_RCX, DIRECT_PAGE_BYTES - 1);
+	asm_negate(d->a, ASM_RCX);
+	asm_alu(d->a, ASM_32, ASM_ADD, ASM_RCX, DIRECT_PAGE_BYTES);
+	asm_bind(d->a, &known);
+}
+
+static void emit_stack_words(const struct direct_code *d, const struct ring_code *ring, size_t to)
+{
+	static const uint8_t rep_movsq[] = {0xf3, 0x48, 0xa5};
+	const int32_t most = DIRECT_STACK_WORDS * sizeof(uint64_t);
+	struct asm_label fits = {0};
+
+	asm_alu(d->a, ASM_32, ASM_CMP, ASM_RCX, most);
+	asm_jump_if(d->a, ASM_BE, &fits);
+	asm_constant32(d->a, ASM_RCX, (uint32_t)most);
+	asm_bind(d->a, &fits);
+	asm_shift_right(d->a, ASM_RCX, 3);
+	asm_lea(d->a, ASM_RDI, ring_record_at(ring, to));
+	asm_bytes(d->a, rep_movsq, sizeof(rep_movsq));
+}
+
+static void emit_stack(struct direct_code *d, const struct ring_code *ring, size_t to)
+{
+	for (int i = 0; i < NR_COPY_REGS; i++)
+		asm_push(d->a, copy_regs[i]);
+	d->pushed += NR_COPY_REGS * sizeof(uint64_t);
+	asm_lea(d->a, ASM_RSI, asm_at(ASM_RSP, d->caller_at + d->pushed));
+	asm_store(d->a, ASM_64, ring_record_at(ring, to + offsetof(struct direct_stack, sp)),
+		  ASM_RSI);
+	asm_store(d->a, ASM_64, ring_record_at(ring, to + offsetof(struct direct_stack, bp)),
+		  ASM_RBP);
+	code_load_task_word(d->a, ASM_64, ASM_RAX, d->kernel, d->kernel->task_stack);
+	asm_store(d->a, ASM_64, ring_record_at(ring, to + offsetof(struct direct_stack, task)),
+		  ASM_RAX);
+	emit_stack_bytes(d);
+	emit_stack_words(d, ring, to + offsetof(struct direct_stack, words));
+	for (int i = NR_COPY_REGS; i-- > 0;)
+		asm_pop(d->a, copy_regs[i]);
+	d->pushed -= NR_COPY_REGS * sizeof(uint64_t);
+}
+
+static void emit_fields(struct direct_code *d, const struct ring_code *ring, uint32_t fields)
 {
 	struct direct_layout layout = direct_layout(fields);
 
@@ -124,6 +186,8 @@ static void emit_fields(const struct direct_code *d, const struct ring_code *rin
 		asm_store(d->a, ASM_64, ring_record_at(ring, layout.result), ASM_RAX);
 	if (fields & DIRECT_SYSCALL)
 		emit_syscall(d, ring, layout.syscall);
+	if (fields & DIRECT_STACK)
+		emit_stack(d, ring, layout.stack);
 }
 
 /* R10 must be right wherever the code before goes on, so it does not depend on gates. */

@@ -89,7 +89,7 @@ void ring_emit_check(struct ring_code *r)
 
 /*
  * No LOCK: only this CPU writes `reserve`, and what can come between, an NMI, comes between whole
- * instructions. It may reserve between the check and the XADD, which RING_SLACK allows for.
+ * instructions. It may reserve between the check and the XADD, which ring_slack() allows for.
  */
 void ring_emit_reserve(const struct ring_code *r)
 {

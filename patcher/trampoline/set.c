@@ -212,6 +212,8 @@ int trampoline_set_extend(const struct trampoline_set *set, uint32_t number,
 	kernel.current_task = task->current_task;
 	kernel.task_pid = task->task_pid;
 	kernel.task_comm = task->task_comm;
+	kernel.task_stack = task->task_stack;
+	kernel.stack_bytes = task->stack_bytes;
 	spec.kernel = &kernel;
 	spec.extra = records;
 	spec.nr_extra = n;

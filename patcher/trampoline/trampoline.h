@@ -45,6 +45,8 @@ struct trampoline_kernel {
 	int32_t current_task;         /* %gs:this is the gva of the running task */
 	uint32_t task_pid, task_comm; /* offsets in struct task_struct */
 	uint32_t task_tgid;           /* likewise */
+	uint32_t task_stack;          /* likewise, of the pointer to its stack ... */
+	uint32_t stack_bytes;         /* ... of so many bytes */
 	/* Offsets, of the first in struct task_struct: pointers that lead to the cgroup's id, which
 	 * is the last. Each pointer may be NULL. */
 	uint32_t cgroup_path[4];
@@ -241,8 +243,8 @@ struct probe_hit *trampoline_read(struct trampoline_place *place, const struct r
  * At entries a mcount site becomes a call to it, which returns: the return address on the stack
  * names the site. It changes RAX, R10, R11 and the flags of arithmetic. Guest instructions with
  * call and return: 23 for one record, 14 for each further one; more for each record with the
- * caller's address (2), pid (3), comm (6), frame (2), and 1 if its rings differ in size from those
- * of the record before.
+ * caller's address (2), pid (3), comm (6), frame (2), stack (27 and its words), and 1 if its rings
+ * differ in size from those of the record before.
  *
  * At returns a return slot becomes a jump to it, and it ends with the instruction that stood there:
  * slots with the same one share it. It changes RCX, RSI, R10, R11 and those flags; the result in

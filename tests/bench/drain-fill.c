@@ -9,7 +9,7 @@
 static bool has_room(const struct ring *ring, uint32_t bytes)
 {
 	uint64_t used = ring->header->reserve - ring->consumed;
-	uint32_t most = ring->config.data_bytes - RING_SLACK;
+	uint32_t most = ring->config.data_bytes - ring_slack(ring->config.data_bytes);
 
 	return used < (bytes < most ? bytes : most);
 }

@@ -8,7 +8,7 @@
 #include "patcher/ring/direct.h"
 #include "tests/lib/ring-writer.h"
 
-enum { DATA = RING_MIN_DATA, NR_IDS = 4, STALL = 50 };
+enum { DATA = RING_MIN_LARGE, NR_IDS = 4, STALL = 50 };
 
 static const struct ring_shape shapes[NR_IDS] = {{16, 0}, {40, 0}, {0, 0}, {RING_MAX_RECORD, 0}};
 

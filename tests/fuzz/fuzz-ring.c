@@ -8,7 +8,7 @@
 #include "patcher/ring/straight.h"
 #include "tests/lib/ring-writer.h"
 
-enum { NR_RINGS = 3, DATA = RING_MIN_DATA, QUEUE = 2 * RING_MAX_RECORD, NR_IDS = 4 };
+enum { NR_RINGS = 3, DATA = RING_MIN_LARGE, QUEUE = 2 * RING_MAX_RECORD, NR_IDS = 4 };
 
 static const struct ring_shape shapes[NR_IDS] = {{24, 32}, {136, 0}, {RING_MAX_RECORD, 0}, {0, 0}};
 

@@ -11,7 +11,7 @@
  * Trampolines executed natively in user mode: the thread is the guest's CPU, GS its per-CPU area,
  * and the SIGSEGV that OUT raises is the exit to the host. Code, rings and stacks lie below 2 GiB.
  */
-enum { FAKE_REGS = 16, FAKE_STACK = 4096, FAKE_DATA = 4096 };
+enum { FAKE_REGS = 16, FAKE_STACK = 4096, FAKE_DATA = RING_MIN_LARGE };
 enum { FAKE_PATIENCE = 1 << 30 }; /* ticks: some tenths of a second */
 
 /* By their numbers in instructions: RAX, RCX, RDX, RBX, RSP, RBP, RSI, RDI, R8..R15. */

@@ -11,6 +11,7 @@ enum {
 	RCX,
 	RDX,
 	RSP = 4,
+	RBP = 5,
 	RSI = 6,
 	RDI,
 	R10 = 10,
@@ -24,6 +25,7 @@ static struct {
 	uint64_t pad[5];
 	uint32_t tgid, pid;
 	char comm[DIRECT_COMM_SIZE];
+	uint64_t stack;
 } task = {.comm = "fifteen-letters", .pid = 0x12345678, .tgid = 0x55555555};
 
 const unsigned int fake_argument_regs[CAPTURE_ARGUMENTS] = {7, 6, 2, 1, 8, 9};
@@ -67,6 +69,8 @@ void fake_site_init(struct fake_site *s, enum fake_site_kind kind)
 		.kind = kind, .cpu = fake_cpu_enter(CPU), .kernel = fake_cpu_kernel()};
 	s->kernel.task_pid = (uint32_t)((char *)&task.pid - (char *)&task);
 	s->kernel.task_comm = (uint32_t)((char *)task.comm - (char *)&task);
+	s->kernel.task_stack = (uint32_t)((char *)&task.stack - (char *)&task);
+	s->kernel.stack_bytes = FAKE_STACK;
 	s->cpu->current_task = (uint64_t)(uintptr_t)&task;
 	for (unsigned int i = 0; i < FAKE_GROUPS; i++)
 		s->groups[i] = make_group(i < FAKE_GROUPS / 2 ? FAKE_DATA : 2 * FAKE_DATA);
@@ -148,6 +152,8 @@ void fake_site_prepare(struct fake_site *s)
 	for (unsigned int i = 0; i < FAKE_STACK; i++)
 		s->stack[i] = cpu->stack[i] = (uint8_t)fake_random();
 	cpu->target = (uint64_t)(uintptr_t)s->function.code;
+	/* the task's, or another one */
+	task.stack = (uint64_t)(uintptr_t)cpu->stack + (fake_random() & 1 ? 0 : FAKE_STACK);
 	for (size_t i = 0; i < sizeof(registers) / sizeof(registers[0]); i++)
 		registers[i] = fake_random();
 	for (size_t i = 0; i < s->nr_records; i++)
@@ -253,6 +259,28 @@ static bool syscall_is(const uint8_t *at)
 	return true;
 }
 
+/* Up to the end of the stack; what lies behind in the record is as it was. */
+static bool stack_is(const struct fake_site *s, const uint8_t *at, uint64_t sp)
+{
+	const uint32_t n = (uint32_t)((uintptr_t)s->cpu->stack + FAKE_STACK - sp) / 8;
+	struct direct_stack stack;
+
+	memcpy(&stack, at, sizeof(stack));
+	if (!long_is((const uint8_t *)&stack.sp, sp, "sp") ||
+	    !long_is((const uint8_t *)&stack.bp, s->cpu->in.reg[RBP], "bp") ||
+	    !long_is((const uint8_t *)&stack.task, task.stack, "the task's stack") ||
+	    !word_is((const uint8_t *)&(uint32_t){direct_stack_words(&stack, FAKE_STACK)}, n,
+		     "the number of words") ||
+	    !long_is((const uint8_t *)stack.words, (uintptr_t)fake_cpu_return_address,
+		     "the caller") ||
+	    memcmp(stack.words + 1, s->stack + FAKE_STACK - (n - 1) * 8, (n - 1) * 8))
+		return false;
+	for (uint32_t i = n; i < DIRECT_STACK_WORDS; i++)
+		if (stack.words[i])
+			return false;
+	return true;
+}
+
 bool fake_site_recorded(const struct fake_site *s, unsigned int i, uint64_t position)
 {
 	const struct fake_group *group = fake_site_group(s, i);
@@ -275,7 +303,8 @@ bool fake_site_recorded(const struct fake_site *s, unsigned int i, uint64_t posi
 	       (!(fields & DIRECT_FRAME) ||
 		long_is(at + layout.frame, frame - DIRECT_FRAME_BIAS, "frame")) &&
 	       (!(fields & DIRECT_RESULT) || long_is(at + layout.result, in[RAX], "result")) &&
-	       (!(fields & DIRECT_SYSCALL) || syscall_is(at + layout.syscall));
+	       (!(fields & DIRECT_SYSCALL) || syscall_is(at + layout.syscall)) &&
+	       (!(fields & DIRECT_STACK) || stack_is(s, at + layout.stack, frame));
 }
 
 static void clear(struct fake_group *group, uint64_t start, uint64_t room)

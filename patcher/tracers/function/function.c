@@ -7,10 +7,13 @@
 #include "formats/event/function.h"
 #include "patcher/tracers/functions.h"
 
-/* In the order of the bits of enum direct_field, and of enum function_fields. */
-static const char *const words[] = {"parent", "pid", "comm", NULL};
+/* In the order of the bits of enum function_fields; all but the last are those of enum
+ * direct_field, too. */
+static const char *const words[] = {"parent", "pid", "comm", "stack", NULL};
 _Static_assert(DIRECT_PARENT == 1 && DIRECT_PID == 2 && DIRECT_COMM == 4, "the bits of words[]");
-_Static_assert(FUNCTION_PARENT == 1 && FUNCTION_PID == 2 && FUNCTION_COMM == 4, "likewise");
+_Static_assert(FUNCTION_PARENT == 1 && FUNCTION_PID == 2 && FUNCTION_COMM == 4 &&
+		       FUNCTION_STACK == 8,
+	       "likewise");
 
 /* What is known of a call in the guest. */
 static const struct gate_field gate_fields[] = {
@@ -24,7 +27,7 @@ struct function_tracer {
 	struct tracer tracer;
 	struct functions functions;
 	const struct trace_spec *spec;
-	uint32_t fields;
+	uint32_t fields;                   /* enum function_fields */
 	struct event_predicate *predicate; /* NULL: no filter */
 	struct gate gate;
 	struct gate_split split; /* of the filter, if there is one */
@@ -140,6 +143,19 @@ static void function_conditions(const struct tracer *tracer, const struct trace_
 	join(out, size, text);
 }
 
+/* Stacks are unwound by the image alone. */
+static int check_stacks(const struct kernel *kernel, struct error *err)
+{
+	struct orc_table table;
+
+	orc_table_init(kernel->image, &table);
+	if (orc_table_is_usable(&table))
+		return 0;
+	return error_set(err, ENOTSUP,
+			 "stacks cannot be recorded: the kernel has no ORC tables that its BTF "
+			 "describes (CONFIG_UNWINDER_ORC)");
+}
+
 static int function_create(const struct tracer_context *context,
 			   const struct trace_spec *const *specs, size_t nr_specs,
 			   struct tracer **out, struct error *err)
@@ -154,6 +170,8 @@ static int function_create(const struct tracer_context *context,
 	t->spec = specs[0];
 	t->fields = specs[0]->words;
 	ret = functions_init(&t->functions, context->kernel, specs[0], err);
+	if (!ret && t->fields & FUNCTION_STACK)
+		ret = check_stacks(context->kernel, err);
 	if (!ret)
 		ret = make_gate(t, err);
 	if (ret)
@@ -173,7 +191,9 @@ static int function_select(const struct tracer *tracer, const struct site_table 
 
 static uint32_t function_fields(const struct tracer *tracer)
 {
-	return function_of(tracer)->fields;
+	const uint32_t fields = function_of(tracer)->fields;
+
+	return (fields & FUNCTION_ALL) | (fields & FUNCTION_STACK ? DIRECT_STACK : 0);
 }
 
 static const struct event_class *function_classes(const struct tracer *tracer, size_t *n)

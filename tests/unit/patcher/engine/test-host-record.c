@@ -120,7 +120,7 @@ static void check_size(size_t nr_stack, size_t nr_items, const char *what)
 	struct probe_hit hit = random_hit(nr_stack);
 
 	hit.nr_items = nr_items;
-	ok(trap_record_size(&hit) <= RING_MAX_RECORD && write_hit(POINT_ENTRY, 0, &hit) &&
+	ok(trap_record_size(&hit) <= RING_MAX_ORDERED && write_hit(POINT_ENTRY, 0, &hit) &&
 		   comes_out(POINT_ENTRY, 0, &hit),
 	   "%s", what);
 }
@@ -137,7 +137,8 @@ static void test_sizes(void)
 		   "the deepest stack fits with as many items as there is room for");
 	check_size(0, trap_record_max_items(&none),
 		   "a hit with as many items as there is room for fits");
-	is_u64(trap_record_size(&large), RING_MAX_RECORD, "the most items fill the largest record");
+	is_u64(trap_record_size(&large), RING_MAX_ORDERED,
+	       "the most items fill the largest record");
 }
 
 /* Nothing is read from where a hit has none. */

@@ -8,7 +8,14 @@
 #include "tests/lib/ring-writer.h"
 
 /* A ring with its reader and a writer that writes as trampolines do. */
-enum { DATA = 8192, QUEUE = 16384, STALL_NS = 1000, NR_IDS = 6, SMALL = 24, BIG = 512 };
+enum {
+	DATA = 2 * RING_MIN_LARGE,
+	QUEUE = 2 * DATA,
+	STALL_NS = 1000,
+	NR_IDS = 6,
+	SMALL = 24,
+	BIG = RING_MAX_RECORD
+};
 
 /* No record has the id 5. */
 static const struct ring_shape shapes[NR_IDS] = {{SMALL, 0}, {40, 0}, {BIG, 0},

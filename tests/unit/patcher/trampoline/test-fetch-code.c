@@ -301,7 +301,7 @@ static bool program_good(enum fake_site_kind kind, const struct fetch_program *p
 
 	fake_site_init(&s, kind);
 	/* the registers are random, and the first argument points to no system call's */
-	fields = fake_site_fields(&s) & ~(uint32_t)DIRECT_SYSCALL;
+	fields = fake_site_fields(&s) & ~(uint32_t)(DIRECT_SYSCALL | DIRECT_STACK);
 	fake_site_add(&s, 0, (uint32_t)fake_random() & fields, TRAMPOLINE_BLOCK, NULL);
 	s.records[0].fetch = program;
 	fake_site_add(&s, 2, fields, TRAMPOLINE_BLOCK, NULL);

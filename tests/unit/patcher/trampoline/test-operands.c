@@ -21,6 +21,8 @@ static const struct trampoline_kernel kernel = {
 	.task_pid = 0x4f8,
 	.task_comm = 0x6b8,
 	.task_tgid = 0x4fc,
+	.task_stack = 0x20,
+	.stack_bytes = 16384,
 	.cgroup_path = {0x8f8, 0x88, 0x60, 0x60},
 	.page_offset = UINT64_C(0xffff888000000000),
 	.vmemmap = UINT64_C(0xffffea0000000000),
@@ -226,7 +228,9 @@ static bool shared_good_at(enum probe_point point, uint64_t next, uint32_t field
 			   enum trampoline_full full, const struct gate *gate)
 {
 	const struct capture capture = {.point = point,
-					.fields = CAPTURE(FIELD_PID) | CAPTURE(FIELD_COMM)};
+					.fields =
+						CAPTURE(FIELD_PID) | CAPTURE(FIELD_COMM) |
+						(fields & DIRECT_STACK ? CAPTURE(FIELD_STACK) : 0)};
 	const struct record_layout layout = {.size = direct_layout(fields).size};
 	struct direct_spec records[DIRECT_MAX_RECORDS];
 	struct shared_spec spec = {.gva = UINT64_C(0xffffffffb8200000),
