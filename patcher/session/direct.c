@@ -323,6 +323,7 @@ static void keep_results(struct change *c, bool active)
 		instance->planned = c->nr_sites[i];
 		instance->wanted = c->chosen[i];
 		instance->active = active;
+		instance->begun |= active;
 		c->refused[i] = NULL;
 		c->chosen[i] = NULL;
 	}

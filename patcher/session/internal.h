@@ -104,6 +104,7 @@ struct session_instance {
 	uint64_t id;
 	char *conditions[2]; /* by enum tracer_decider; NULL until they are asked for */
 	bool active;
+	bool begun; /* has been active */
 	size_t sites;
 	struct site_refusal *refused; /* their names are the session's site table's */
 	size_t nr_refused;

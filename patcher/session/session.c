@@ -398,6 +398,11 @@ int trace_session_tick(struct trace_session *s, struct error *err)
 	session_poll(s);
 	session_follow_cpus(s);
 	ret = direct_start(s, err);
+	/* the guest changes its text, or is about to leave its kernel: the next tick tries again */
+	if (ret == -EAGAIN || ret == -ESTALE) {
+		s->direct_pending = true;
+		ret = 0;
+	}
 	return ret ? ret : modules_follow(s, err);
 }
 

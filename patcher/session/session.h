@@ -120,6 +120,7 @@ struct trace_instance_status {
 	const char *name, *spec, *tracer; /* spec: as the user wrote it */
 	bool direct;                      /* an event is a record, else several may make one */
 	bool active;                      /* traces now */
+	bool begun;                       /* traces now, or has traced */
 	const char *waiting; /* why it does not, though tracing is on; NULL: no reason */
 	size_t sites;        /* functions that it records */
 	size_t nr_refused;   /* that it should, and cannot */

@@ -127,6 +127,7 @@ static void fill_instances(const struct trace_session *s, struct trace_status *o
 			.tracer = instance->ops->name,
 			.direct = direct,
 			.active = s->enabled && (!direct || instance->active),
+			.begun = direct ? instance->begun : s->starts != 0,
 			.sites = instance->sites,
 			.refused = instance->refused,
 			.guest_conditions = find_conditions(instance, DECIDED_BY_GUEST),

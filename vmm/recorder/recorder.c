@@ -294,6 +294,26 @@ static void find_start(struct recorder *r)
 		r->started_ns = now - since;
 }
 
+/* The first is what the run ends with, unless something else failed before, which may be the
+ * reason; the others are said here. */
+static void fail_unbegun(struct recorder *r)
+{
+	const bool failed = r->failed.code;
+	struct error err;
+
+	for (unsigned int i = 0; r->starts && i < r->last.nr_specs; i++) {
+		const struct trace_instance_status *instance = &r->last.instances[i];
+
+		if (instance->begun)
+			continue;
+		error_set(&err, ENOENT, "instance '%s' recorded nothing%s", instance->name,
+			  failed ? "" : ": the trace ended before its functions could be patched");
+		if (r->failed.code)
+			fprintf(stderr, "sonde %s: %s\n", r->config.verb, err.text);
+		recorder_fail(r, &err);
+	}
+}
+
 static void finish(struct recorder *r)
 {
 	struct trace_info info;
@@ -315,6 +335,7 @@ static void finish(struct recorder *r)
 	if (trace_writer_error(r->writer))
 		recorder_fail(r, trace_writer_error(r->writer));
 	trace_session_status(r->session, &r->last);
+	fail_unbegun(r);
 }
 
 /* The guest gets its text back first: a file system that hangs holds up all that follows. */
