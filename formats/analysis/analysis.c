@@ -92,7 +92,7 @@ static int check_kmem(const struct replay *replay, const struct analysis_ops *op
 	size_t n;
 	const struct trace_instance *all = trace_reader_instances(replay->reader, &n);
 
-	if (!ops->change || replay->instance || !n)
+	if (!ops->change || ops->any_trace || replay->instance || !n)
 		return 0;
 	if (replay->chosen)
 		return error_set(err, EINVAL, "--instance: '%s' is not of the kmem tracer",

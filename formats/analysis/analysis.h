@@ -42,6 +42,7 @@ struct analysis {
 
 struct analysis_ops {
 	const char *about; /* a line for --help */
+	bool any_trace;    /* has something to say of a trace without allocations, too */
 
 	/* Fills in the analysis's own data only. Returns 0 or -errno. */
 	int (*create)(const struct replay *replay, const struct analysis_options *options,

@@ -268,6 +268,7 @@ static int put_json(const struct analysis *base, json_t *root)
 }
 
 const struct analysis_ops check_analysis = {.about = "what cannot be true",
+					    .any_trace = true,
 					    .create = create,
 					    .event = event,
 					    .change = change,

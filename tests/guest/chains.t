@@ -107,6 +107,7 @@ sub test_guest {
 	like(slurp("$out/folded"), qr/^function:function;entry_SYSCALL_64_after_hwframe;do_syscall_64;.*ksys_read;vfs_read \d+$/m,
 		'folded stacks have whole chains');
 	ok($log =~ /^status 0$/m, 'the recorder succeeds');
+	ok($log =~ /^check 0$/m, 'sonde check finds no error');
 	like(slurp("$out/err"), qr/lost: none/, 'none is lost');
 	unlike($log =~ s/^sonde-begin.*//msr, qr/WARNING|BUG|Oops|Call Trace/, 'nothing in the log');
 }

@@ -101,6 +101,15 @@ static void test_instance(const char *dir)
 	verb_result_deinit(&result);
 }
 
+static void test_check(const char *dir)
+{
+	struct verb_result result = verb_run(cmd_check, (const char *const[]){"check", dir, NULL});
+
+	ok(!result.status && strstr(result.out, "7 records"),
+	   "a trace without allocations can be checked");
+	verb_result_deinit(&result);
+}
+
 static void test_refusals(const char *dir)
 {
 	struct verb_result result = REPORT(dir, "--by", "cache");
@@ -122,6 +131,7 @@ int main(void)
 	test_default(dir.path);
 	test_instance(dir.path);
 	test_refusals(dir.path);
+	test_check(dir.path);
 	scratch_remove(&dir);
 	return tap_done();
 }
