@@ -149,7 +149,7 @@ sub make_initrd {
 		build_module("$build/kernels/$version", "$tree/tests/workload/livepatch-module.c", "$work/livepatch.ko");
 		push @files, "$work/livepatch.ko=/lib/livepatch.ko";
 	}
-	build_initrd("$work/$name.initrd", @files);
+	build_initrd("$work/$name.cpio", @files);
 }
 
 sub test_kernel {
@@ -157,7 +157,7 @@ sub test_kernel {
 	my $name = 'yields-' . $version =~ s/\./-/r;
 	make_initrd($name, $version);
 	# With two vCPUs QEMU 7.2's emulation hangs now and then when the guest changes its text, traced or not.
-	start_ticking($name, kernel => "$build/kernels/$version/vmlinuz", initrd => "$work/$name.initrd", line => 1);
+	start_ticking($name, kernel => "$build/kernels/$version/vmlinuz", initrd => "$work/$name.cpio", line => 1);
 	my @exits = find_exits($name, $version);
 	my $probed = rehearse($name, @exits);
 	my $pid = $libvirt->spawn('traced', attach_command($name, '--monitor', "$work/run/m"));
