@@ -344,6 +344,14 @@ static void print_verdicts(FILE *out, const struct leaks *l)
 	}
 }
 
+/* Whether the window begins with the guest's boot, in which what leaks later does not grow. */
+static bool has_boot(const struct replay *replay)
+{
+	const struct sidecar *sidecar = trace_reader_sidecar(replay->reader);
+
+	return sidecar && sidecar->info.from_first_allocation && replay->from_ns == INT64_MIN;
+}
+
 static void print_text(const struct analysis *base, FILE *out)
 {
 	const struct leaks *l = (const struct leaks *)base;
@@ -365,6 +373,11 @@ static void print_text(const struct analysis *base, FILE *out)
 				heap_origin(replay->heap, l->all[0].origin)->call_site)
 				.s,
 			base->options.dir);
+	else if (l->n && has_boot(replay))
+		fprintf(out,
+			"%-*snothing grows from boot on; sonde leaks --since init %s leaves the "
+			"boot out\n",
+			LABEL, "Next", base->options.dir);
 	else if (l->n && !base->options.verbose)
 		fprintf(out, "%-*snothing leaks; sonde leaks --verbose %s shows all\n", LABEL,
 			"Next", base->options.dir);
