@@ -37,12 +37,17 @@ sub start {
 	$self->{runtime} = tempdir('sonde-libvirt-XXXXXX', DIR => '/dev/shm', CLEANUP => 1);
 	symlink $self->{runtime}, "$work/run" or die "$work/run: $!";
 	make_path(map { "$work/$_" } qw(home config data cache out));
-	copy($sonde, "$work/sonde") or die "$sonde: $!";
-	chmod 0755, "$work/sonde";
+	copy_program($sonde, "$work/sonde");
 	if ($> == 0) {
 		chown NOBODY, NOBODY, $work, $self->{runtime}, map { "$work/$_" } qw(home config data cache out);
 	}
 	return $self;
+}
+
+sub copy_program {
+	my ($from, $to) = @_;
+	copy($from, $to) or die "$from: $!";
+	chmod 0755, $to;
 }
 
 sub work { return $_[0]{work} }
@@ -114,6 +119,14 @@ sub sonde {
 
 # --- domains
 
+sub emulator {
+	my ($self, $type, $qemu) = @_;
+	return "/usr/bin/$qemu" if $type eq 'kvm';
+	my $path = "$self->{work}/$qemu";
+	copy_program(dirname(__FILE__) . '/emulator', $path) unless -e $path;
+	return $path;
+}
+
 # Options: kernel, initrd, cpus, machine, memory ('shared' or 'private');
 # persistent: define it and do not start it; tb_cache: MiB of translated code that QEMU keeps;
 # arguments: more arguments of QEMU; line: a second serial line, ttyS1, for tell();
@@ -133,7 +146,7 @@ sub domain {
 	my $type = $ENV{DOMAIN_TYPE} // 'qemu';
 	my $ports = "<controller type='pci' model='pcie-root-port'/>" x ($option{ports} // 2);
 	my ($arch, $model, $mib) = ($option{arch} // 'x86_64', $option{model} // 'qemu64', $option{mib} // 384);
-	my $emulator = '/usr/bin/qemu-system-' . ($arch eq 'i686' ? 'i386' : $arch);
+	my $emulator = $self->emulator($type, 'qemu-system-' . ($arch eq 'i686' ? 'i386' : $arch));
 	my $room = $option{max_mib} ? "<maxMemory slots='4' unit='MiB'>$option{max_mib}</maxMemory>" : '';
 	my $cells = $option{cells} ? "<numa>$option{cells}</numa>" : '';
 	my $slots = $option{slots} // $option{cpus};
