@@ -37,8 +37,10 @@ struct survivors {
 	uint32_t origin;
 	uint64_t objects, bytes;
 	uint64_t old_objects, old_bytes; /* older than what is freed gets to be */
+	int64_t first_ns;                /* birth of the oldest one in the window */
 	uint64_t births[PARTS];          /* objects, by time of birth in the window */
-	uint64_t before;                 /* objects that are older than it */
+	uint64_t judged[PARTS];          /* the same in the time that is judged */
+	uint64_t before;                 /* objects that are older than the window */
 	/* when judged: */
 	enum verdict verdict;
 	double per_s; /* bytes per second that stay */
@@ -93,36 +95,65 @@ static double old_age_ns(const struct leaks *l, const struct site *site)
 	return usual > part ? usual : part;
 }
 
-static void count_birth(const struct replay *replay, struct survivors *s, int64_t born_ns)
+/*
+ * A leak that begins within the window, with its module or its load, is judged from its beginning
+ * on, if that leaves half of the window: in the whole of it, its survivors would not look even.
+ */
+static int64_t judged_from_ns(const struct replay *replay, const struct survivors *s)
 {
-	uint64_t ns = replay_duration_ns(replay) / PARTS + 1, part;
+	const uint64_t all = replay_duration_ns(replay);
+	const uint64_t rest = (uint64_t)replay->last_ns - (uint64_t)s->first_ns;
 
-	if (born_ns < replay->first_ns) {
-		s->before++;
-		return;
-	}
-	part = ((uint64_t)born_ns - (uint64_t)replay->first_ns) / ns;
-	s->births[part < PARTS ? part : PARTS - 1]++;
+	return s->before || rest < all / 2 || rest > all ? replay->first_ns : s->first_ns;
+}
+
+static void count_birth(const struct replay *replay, uint64_t births[PARTS], int64_t from_ns,
+			int64_t born_ns)
+{
+	uint64_t ns = ((uint64_t)replay->last_ns - (uint64_t)from_ns) / PARTS + 1;
+	uint64_t part = ((uint64_t)born_ns - (uint64_t)from_ns) / ns;
+
+	births[part < PARTS ? part : PARTS - 1]++;
+}
+
+static struct survivors *survivors_of(struct leaks *l, const struct heap_object *object)
+{
+	return object->selected && object->origin < l->n ? &l->all[object->origin] : NULL;
 }
 
 static void count_survivor(void *arg, uint64_t ptr, const struct heap_object *object)
 {
 	struct leaks *l = arg;
 	const struct replay *replay = l->base.replay;
-	struct survivors *s;
+	struct survivors *s = survivors_of(l, object);
 	double age = (double)replay->last_ns - (double)object->born_ns;
 
 	(void)ptr;
-	if (!object->selected || object->origin >= l->n)
+	if (!s)
 		return;
-	s = &l->all[object->origin];
 	s->objects++;
 	s->bytes += object->bytes;
-	count_birth(replay, s, object->born_ns);
+	if (object->born_ns < replay->first_ns)
+		s->before++;
+	else if (s->objects == s->before + 1 || object->born_ns < s->first_ns)
+		s->first_ns = object->born_ns;
 	if (age < old_age_ns(l, &l->sites.all[object->origin]))
 		return;
 	s->old_objects++;
 	s->old_bytes += object->bytes;
+}
+
+static void sort_survivor(void *arg, uint64_t ptr, const struct heap_object *object)
+{
+	struct leaks *l = arg;
+	const struct replay *replay = l->base.replay;
+	struct survivors *s = survivors_of(l, object);
+
+	(void)ptr;
+	if (!s || object->born_ns < replay->first_ns)
+		return;
+	count_birth(replay, s->births, replay->first_ns, object->born_ns);
+	count_birth(replay, s->judged, judged_from_ns(replay, s), object->born_ns);
 }
 
 /* --- verdicts -------------------------------------------------------------------------------- */
@@ -160,8 +191,8 @@ static uint64_t middle(const struct survivors *s, size_t *parts)
 
 	*parts = 0;
 	for (size_t i = FIRST_PART; i < LAST_PART; i++) {
-		sum += s->births[i];
-		*parts += s->births[i] > 0;
+		sum += s->judged[i];
+		*parts += s->judged[i] > 0;
 	}
 	return sum;
 }
@@ -175,7 +206,7 @@ static double evenness(const struct survivors *s, uint64_t sum)
 	for (size_t i = FIRST_PART; i < LAST_PART; i++) {
 		double line = (double)(i + 1 - FIRST_PART) / n, off;
 
-		so_far += (double)s->births[i];
+		so_far += (double)s->judged[i];
 		off = so_far / (double)sum - line;
 		off = off < 0 ? -off : off;
 		most = off > most ? off : most;
@@ -188,8 +219,8 @@ static enum verdict judge_uneven(const struct survivors *s)
 	uint64_t early = s->before, late = 0;
 
 	for (size_t i = 0; i < PARTS; i++) {
-		early += i < PARTS / 2 ? s->births[i] : 0;
-		late += i >= LAST_PART ? s->births[i] : 0;
+		early += i < PARTS / 2 ? s->judged[i] : 0;
+		late += i >= LAST_PART ? s->judged[i] : 0;
 	}
 	if (late * 2 > s->objects)
 		return RECENT;
@@ -213,7 +244,9 @@ static enum verdict judge(const struct leaks *l, const struct survivors *s)
 
 static void assess(const struct leaks *l, struct survivors *s)
 {
-	double seconds = (double)replay_duration_ns(l->base.replay) / 1e9;
+	const struct replay *replay = l->base.replay;
+	double seconds =
+		(double)((uint64_t)replay->last_ns - (uint64_t)judged_from_ns(replay, s)) / 1e9;
 	size_t parts;
 	uint64_t sum = middle(s, &parts);
 
@@ -249,6 +282,7 @@ static int finish(struct analysis *base)
 	if (!l->all)
 		return -ENOMEM;
 	heap_each(heap, count_survivor, l);
+	heap_each(heap, sort_survivor, l);
 	for (uint32_t i = 0; i < l->n; i++) {
 		struct survivors s = l->all[i];
 

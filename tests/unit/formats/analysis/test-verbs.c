@@ -16,6 +16,7 @@ enum {
 	DENTRY = 0x5010,  /* grows, in a cache that the guest can shrink */
 	NEWEST = 0x6010,  /* begins at the end */
 	AREA = 0x7010,    /* grows, in a cache that the guest empties in batches */
+	LATE = 0x8010,    /* begins at two fifths, and never frees */
 	STEPS = 20000,
 	LIVES = 20, /* steps of a busy object */
 	MS = 1000000,
@@ -31,7 +32,8 @@ static const char sidecar[] =
 	"{\"name\":\"saw\",\"start\":\"0x4000\",\"size\":4096},"
 	"{\"name\":\"dentries\",\"start\":\"0x5000\",\"size\":4096},"
 	"{\"name\":\"newest\",\"start\":\"0x6000\",\"size\":4096},"
-	"{\"name\":\"areas\",\"start\":\"0x7000\",\"size\":4096}]}";
+	"{\"name\":\"areas\",\"start\":\"0x7000\",\"size\":4096},"
+	"{\"name\":\"late\",\"start\":\"0x8000\",\"size\":4096}]}";
 
 struct maker {
 	struct kmem_record *records;
@@ -84,6 +86,8 @@ static void step(struct maker *maker, unsigned int i, unsigned int leak_every)
 		alloc(maker, DENTRY, i, ns + 6);
 	if (i % 100 == 0)
 		alloc(maker, AREA, i, ns + 6);
+	if (i >= STEPS / 5 * 2 && i % 500 == 0)
+		alloc(maker, LATE, i, ns + 3);
 	if (i > STEPS / 20 * 19)
 		alloc(maker, NEWEST, i, ns + 7);
 }
@@ -148,6 +152,7 @@ static void test_leaks(const char *dir)
 	} rows[] = {
 		{"leaky", "leak", "a site that keeps 1 object in 1,000 leaks"},
 		{"growing", "only grows", "a site that frees nothing only grows"},
+		{"late", "only grows", "so does one that begins within the window"},
 		{"warm", "settled", "what came early has settled"},
 		{"dentries", "reclaimable", "what the guest can shrink is reclaimable"},
 		{"areas", "reclaimable", "what the guest frees in batches is reclaimable"},
@@ -180,6 +185,17 @@ static void test_leaks_text(const char *dir)
 	ok(strstr(result.out, "--filter 'call_site.function == \"leaky\"'"),
 	   "the next command quotes the function, as names of modules have blanks");
 	ok(strstr(result.out, "  settled          1, "), "verdicts count their call sites");
+	verb_result_deinit(&result);
+}
+
+static void test_quiet_boot(const char *dir)
+{
+	struct verb_result result = verb_run(
+		cmd_leaks, (const char *const[]){"leaks", "--filter",
+						 "call_site.function == \"warm\"", dir, NULL});
+
+	ok(strstr(result.out, "nothing grows from boot on; sonde leaks --since init"),
+	   "where boot hides what grows, the next command leaves it out");
 	verb_result_deinit(&result);
 }
 
@@ -269,6 +285,7 @@ int main(void)
 	put_trace(worse.path, 100);
 	test_leaks(dir.path);
 	test_leaks_text(dir.path);
+	test_quiet_boot(dir.path);
 	test_timeline(dir.path);
 	test_diff(dir.path, worse.path);
 	test_diff_parts(dir.path);
