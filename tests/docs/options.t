@@ -74,8 +74,21 @@ write_file("$bin/virsh", '#!/bin/sh', "\n",
 	'case "$*" in *qemu:///session*list*) echo "my vm"; echo web2;; *list*) echo web1; echo db;; esac', "\n");
 chmod 0755, "$bin/virsh";
 $ENV{PATH} = "$bin:$ENV{PATH}";
+# What the program says of a trace spec: nothing, if the image is what it complains about.
+sub spec_complaint {
+	my ($spec) = @_;
+	my $output = `\Q$build\E/sonde run --trace \Q$spec\E -k /dev/null 2>&1`;
+	return $output =~ /(.*trace spec.*)/ ? $1 : '';
+}
+
+my @tracers = split /, /, (spec_complaint('nonsense') =~ /known: (.*)/)[0];
+for my $tracer (@tracers) {
+	for my $word (grep { !/=/ } in_bash('_sonde_specs "$1"', "$tracer:")) {
+		is(spec_complaint("$tracer:$word"), '', "the program accepts the completed $tracer:$word");
+	}
+}
 # Trace specs: the end of a line, and what may stand behind its last = or :.
-for (['sonde run --trace ', 'kmem function profile'], ['sonde attach --trace=km', 'kmem'], ['sonde run --trace big=', 'kmem function profile'],
+for (['sonde run --trace ', "@tracers"], ['sonde attach --trace=km', 'kmem'], ['sonde run --trace big=', "@tracers"],
 	['sonde run --trace kmem:', 'kmalloc cache pages pid tgid comm cgroup vcpu= filter='], ['sonde run --trace function:p', 'parent pid pid='], ['sonde run --trace big=kmem:cache,pa', 'cache,pages'],
 	['sonde run --trace nonsense:', ''], ['sonde ctl mon trace on kmem kmem:k', 'kmalloc']) {
 	my ($line, $words) = @$_;
