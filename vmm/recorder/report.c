@@ -221,8 +221,9 @@ static bool print_gaps(const struct recorder *r, const struct trace_counters *co
 	return any;
 }
 
-static void print_lost(const struct trace_counters *counters, bool gaps)
+static void print_lost(const struct recorder *r, const struct trace_counters *counters, bool gaps)
 {
+	const char *none = r->failed.code ? "none counted, but recording failed" : "none";
 	const char *separator = "";
 	char text[COUNTER_TEXT_MAX];
 
@@ -233,7 +234,7 @@ static void print_lost(const struct trace_counters *counters, bool gaps)
 		fprintf(stderr, "%s%s", separator, text);
 		separator = ", ";
 	}
-	fprintf(stderr, "%s%s\n", *separator ? "" : "none",
+	fprintf(stderr, "%s%s\n", *separator ? "" : none,
 		gaps ? ", beside what happened in the gaps" : "");
 }
 
@@ -275,7 +276,7 @@ static void print_counts(const struct recorder *r)
 	fprintf(stderr, "sonde %s: ", verb);
 	print_events(&sum);
 	fprintf(stderr, " in %s, lost: ", r->dir);
-	print_lost(&counters, gaps);
+	print_lost(r, &counters, gaps);
 }
 
 int recorder_conclude(const struct recorder *r, struct error *err)
