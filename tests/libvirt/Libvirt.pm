@@ -119,9 +119,10 @@ sub sonde {
 
 # --- domains
 
+# libvirt plugs in no vCPU without a thread of its own.
 sub emulator {
-	my ($self, $type, $qemu) = @_;
-	return "/usr/bin/$qemu" if $type eq 'kvm';
+	my ($self, $qemu, $threads) = @_;
+	return "/usr/bin/$qemu" if $threads;
 	my $path = "$self->{work}/$qemu";
 	copy_program(dirname(__FILE__) . '/emulator', $path) unless -e $path;
 	return $path;
@@ -146,10 +147,10 @@ sub domain {
 	my $type = $ENV{DOMAIN_TYPE} // 'qemu';
 	my $ports = "<controller type='pci' model='pcie-root-port'/>" x ($option{ports} // 2);
 	my ($arch, $model, $mib) = ($option{arch} // 'x86_64', $option{model} // 'qemu64', $option{mib} // 384);
-	my $emulator = $self->emulator($type, 'qemu-system-' . ($arch eq 'i686' ? 'i386' : $arch));
 	my $room = $option{max_mib} ? "<maxMemory slots='4' unit='MiB'>$option{max_mib}</maxMemory>" : '';
 	my $cells = $option{cells} ? "<numa>$option{cells}</numa>" : '';
 	my $slots = $option{slots} // $option{cpus};
+	my $emulator = $self->emulator('qemu-system-' . ($arch eq 'i686' ? 'i386' : $arch), $type eq 'kvm' || $slots > $option{cpus});
 	my $root = $option{machine} eq 'q35' ? "<controller type='pci' model='pcie-root'/>$ports" : '';
 	my $backing = $option{memory} eq 'shared'
 		? "<memoryBacking><source type='memfd'/><access mode='shared'/></memoryBacking>" : '';
