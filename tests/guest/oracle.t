@@ -44,7 +44,7 @@ sub check_row {
 	my $out = "$build/guest/oracle-$row->{kernel}-$row->{cpus}";
 	empty_folder($out);
 	my $initrd = make_initrd($row, $folder, $out);
-	my $status = on_kvm_host({mem => 2048, timeout => 1200 + 20 * $iterations},
+	my $status = on_kvm_host({mem => 2304, timeout => 1200 + 20 * $iterations},
 		"$FindBin::RealBin/oracle-guest", $build, $out, $kernel, $initrd, $row->{cpus},
 		$iterations, GuestText::range("$build/sonde", $kernel), $row->{mode}, $row->{ring}, $row->{spec} // 'kmem');
 	is($status, 0, "$name: oracle-guest ran on the KVM host") or return;
