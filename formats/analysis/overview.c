@@ -6,6 +6,7 @@
 #include <string.h>
 #include "formats/analysis/analysis.h"
 #include "formats/analysis/sites.h"
+#include "formats/analysis/survivors.h"
 #include "formats/base/json.h"
 #include "formats/base/text.h"
 #include "formats/report/table.h"
@@ -22,6 +23,9 @@ struct overview {
 	/* when finished: origins, the first ones */
 	uint32_t growing[LISTED], wasting[LISTED], churning[LISTED];
 	size_t nr_growing, nr_wasting, nr_churning;
+	/* those of the first call sites that leak, without the ones that grow */
+	struct survivors leaking[LISTED];
+	size_t nr_leaking;
 };
 
 /* --- reading --------------------------------------------------------------------------------- */
@@ -100,6 +104,32 @@ static double churn(const struct sites *sites, const struct site *site)
 	return (double)site->frees;
 }
 
+static bool is_growing(const struct overview *o, uint32_t origin)
+{
+	for (size_t i = 0; i < o->nr_growing; i++) {
+		if (o->growing[i] == origin)
+			return true;
+	}
+	return false;
+}
+
+/* What keeps a few of many objects, too slowly to stand out by its growth. */
+static int find_leaking(struct overview *o)
+{
+	struct survivors *all;
+	size_t n;
+
+	if (survivors_find(&o->sites, &all, &n))
+		return -ENOMEM;
+	o->nr_leaking = 0;
+	for (size_t i = 0; i < n && all[i].verdict == VERDICT_LEAK && o->nr_leaking < LISTED; i++) {
+		if (!is_growing(o, all[i].origin))
+			o->leaking[o->nr_leaking++] = all[i];
+	}
+	free(all);
+	return 0;
+}
+
 static int finish(struct analysis *base)
 {
 	struct overview *o = (struct overview *)base;
@@ -107,7 +137,7 @@ static int finish(struct analysis *base)
 	o->nr_growing = sites_top(&o->sites, growth, o->growing, LISTED);
 	o->nr_wasting = sites_top(&o->sites, waste, o->wasting, LISTED);
 	o->nr_churning = sites_top(&o->sites, churn, o->churning, LISTED);
-	return 0;
+	return find_leaking(o);
 }
 
 struct cache_waste {
@@ -260,6 +290,21 @@ static void print_growing(FILE *out, const struct overview *o)
 	}
 }
 
+static void print_leaking(FILE *out, const struct overview *o)
+{
+	for (size_t i = 0; i < o->nr_leaking && i < LINES_OF_SITES; i++) {
+		const struct survivors *s = &o->leaking[i];
+		struct text name = site_text(o->base.replay, s->origin);
+		char begin[64], end[64];
+
+		snprintf(begin, sizeof(begin), "%-*s%9.12s/s  ", LABEL, i ? "" : "Leaks",
+			 text_bytes((uint64_t)s->per_s).s);
+		snprintf(end, sizeof(end), ", %.2f %% freed, %.12s live",
+			 site_freed_percent(&o->sites.all[s->origin]), text_bytes(s->bytes).s);
+		print_site_line(out, begin, &name, end);
+	}
+}
+
 /* A line of items, as many as fit. */
 struct line {
 	FILE *out;
@@ -353,7 +398,7 @@ static void print_others(FILE *out, const struct replay *replay)
 	fputs("; sonde report --instance shows them\n", out);
 }
 
-/* The command that shows more of what stands out: growth, room in slabs, or the peak. */
+/* The command that shows more of what stands out: growth, leaks, room in slabs, or the peak. */
 static void print_next(FILE *out, const struct overview *o)
 {
 	const struct heap_totals *totals = heap_totals(o->base.replay->heap);
@@ -361,7 +406,7 @@ static void print_next(FILE *out, const struct overview *o)
 	double room = (double)totals->pages[HEAP_SLAB].bytes -
 		      (double)totals->objects[HEAP_IN_SLAB].bytes;
 
-	if (o->nr_growing)
+	if (o->nr_growing || o->nr_leaking)
 		fprintf(out, "%-*ssonde leaks %s\n", LABEL, "Next", dir);
 	else if (room * 4 > (double)heap_live_bytes(o->base.replay->heap))
 		fprintf(out, "%-*ssonde report --by cache --sort wasted %s\n", LABEL, "Next", dir);
@@ -385,6 +430,7 @@ static void print_text(const struct analysis *base, FILE *out)
 	print_memory(out, o);
 	print_course(out, o);
 	print_growing(out, o);
+	print_leaking(out, o);
 	if (!base->replay->selects)
 		print_wasting_caches(out, o);
 	print_wasting_sites(out, o, base->replay->selects ? "Wasted" : "");
@@ -447,6 +493,20 @@ static json_t *list_json(const struct overview *o, const uint32_t *origins, size
 	return array;
 }
 
+static json_t *leaking_json(const struct overview *o)
+{
+	json_t *array = json_array();
+
+	for (size_t i = 0; i < o->nr_leaking; i++) {
+		json_t *item = site_json(o->base.replay, o->leaking[i].origin);
+
+		json_object_set_new(item, "bytes_per_second",
+				    json_from_count(whole_number(o->leaking[i].per_s)));
+		json_array_append_new(array, item);
+	}
+	return array;
+}
+
 static int put_json(const struct analysis *base, json_t *root)
 {
 	const struct overview *o = (const struct overview *)base;
@@ -457,6 +517,7 @@ static int put_json(const struct analysis *base, json_t *root)
 	failed |= json_object_set_new(
 		root, "growing",
 		list_json(o, o->growing, o->nr_growing, "bytes_per_second", growth));
+	failed |= json_object_set_new(root, "leaking", leaking_json(o));
 	failed |= json_object_set_new(
 		root, "wasting", list_json(o, o->wasting, o->nr_wasting, "wasted_bytes", waste));
 	return failed |

@@ -188,6 +188,18 @@ static void test_leaks_text(const char *dir)
 	verb_result_deinit(&result);
 }
 
+/* The first screen of the report names it, too, though it does not stand out by its growth. */
+static void test_leak_in_report(const char *dir)
+{
+	struct verb_result result = verb_run(
+		cmd_report, (const char *const[]){"report", "--by", "callsite", dir, NULL});
+
+	ok(strstr(result.out, "\nLeaks ") && strstr(result.out, "leaky+0x10/0x1000, 99.8"),
+	   "the report names the leak");
+	ok(strstr(result.out, "\nNext          sonde leaks "), "and the command that shows more");
+	verb_result_deinit(&result);
+}
+
 static void test_quiet_boot(const char *dir)
 {
 	struct verb_result result = verb_run(
@@ -285,6 +297,7 @@ int main(void)
 	put_trace(worse.path, 100);
 	test_leaks(dir.path);
 	test_leaks_text(dir.path);
+	test_leak_in_report(dir.path);
 	test_quiet_boot(dir.path);
 	test_timeline(dir.path);
 	test_diff(dir.path, worse.path);

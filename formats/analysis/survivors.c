@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Judging what is still live at the end: when it was born, and what else its call site frees. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include "formats/analysis/survivors.h"
+
+enum {
+	FIRST_PART = 2, /* what was born before may be what the guest needs for good */
+	LAST_PART = 13, /* what was born from here on may yet be freed */
+	LEAST_OBJECTS = 8,
+};
+
+/* While the heap is walked. */
+struct judge {
+	const struct sites *sites;
+	struct survivors *all; /* by origin */
+	size_t n;
+};
+
+/* --- when they were born --------------------------------------------------------------------- */
+
+/* The age from which on an object of this site is not freed any more, but for 1 in 100. */
+static double old_age_ns(const struct judge *j, const struct site *site)
+{
+	const double part = (double)replay_duration_ns(j->sites->replay) / SURVIVOR_PARTS;
+	double usual = 4 * site_life_ns(site, 0.99);
+
+	return usual > part ? usual : part;
+}
+
+/*
+ * A leak that begins within the window, with its module or its load, is judged from its beginning
+ * on, if that leaves half of the window: in the whole of it, its survivors would not look even.
+ */
+static int64_t judged_from_ns(const struct replay *replay, const struct survivors *s)
+{
+	const uint64_t all = replay_duration_ns(replay);
+	const uint64_t rest = (uint64_t)replay->last_ns - (uint64_t)s->first_ns;
+
+	return s->before || rest < all / 2 || rest > all ? replay->first_ns : s->first_ns;
+}
+
+static void count_birth(const struct replay *replay, uint64_t births[SURVIVOR_PARTS],
+			int64_t from_ns, int64_t born_ns)
+{
+	uint64_t ns = ((uint64_t)replay->last_ns - (uint64_t)from_ns) / SURVIVOR_PARTS + 1;
+	uint64_t part = ((uint64_t)born_ns - (uint64_t)from_ns) / ns;
+
+	births[part < SURVIVOR_PARTS ? part : SURVIVOR_PARTS - 1]++;
+}
+
+static struct survivors *survivors_of(struct judge *j, const struct heap_object *object)
+{
+	return object->selected && object->origin < j->n ? &j->all[object->origin] : NULL;
+}
+
+static void count_survivor(void *arg, uint64_t ptr, const struct heap_object *object)
+{
+	struct judge *j = arg;
+	const struct replay *replay = j->sites->replay;
+	struct survivors *s = survivors_of(j, object);
+	double age = (double)replay->last_ns - (double)object->born_ns;
+
+	(void)ptr;
+	if (!s)
+		return;
+	s->objects++;
+	s->bytes += object->bytes;
+	if (object->born_ns < replay->first_ns)
+		s->before++;
+	else if (s->objects == s->before + 1 || object->born_ns < s->first_ns)
+		s->first_ns = object->born_ns;
+	if (age < old_age_ns(j, &j->sites->all[object->origin]))
+		return;
+	s->old_objects++;
+	s->old_bytes += object->bytes;
+}
+
+static void sort_survivor(void *arg, uint64_t ptr, const struct heap_object *object)
+{
+	struct judge *j = arg;
+	const struct replay *replay = j->sites->replay;
+	struct survivors *s = survivors_of(j, object);
+
+	(void)ptr;
+	if (!s || object->born_ns < replay->first_ns)
+		return;
+	count_birth(replay, s->births, replay->first_ns, object->born_ns);
+	count_birth(replay, s->judged, judged_from_ns(replay, s), object->born_ns);
+}
+
+/* --- verdicts -------------------------------------------------------------------------------- */
+
+/* Caches that the kernel shrinks when memory is short, addresses of vmalloc(), which it gives back
+ * when many have been freed, and memory that belongs to processes. */
+static bool is_reclaimable(const struct judge *j, const struct heap_origin *origin)
+{
+	static const char *const caches[] = {"dentry",      "inode",   "radix_tree_node",
+					     "buffer_head", "xfs_buf", "kernfs_node",
+					     "anon_vma",    "vm_area", "vmap_area"};
+	static const char *const functions[] = {"fault",     "wp_page_copy", "page_cache",
+						"filemap",   "shmem_alloc",  "anonymous_page",
+						"anon_folio"};
+	const struct sidecar *sidecar = trace_reader_sidecar(j->sites->replay->reader);
+	const struct sidecar_cache *cache = sidecar_cache(sidecar, origin->cache);
+	struct text function = sidecar_function_text(sidecar, origin->call_site);
+
+	for (size_t i = 0; cache && origin->cache && i < sizeof(caches) / sizeof(caches[0]); i++) {
+		if (strstr(cache->name, caches[i]))
+			return true;
+	}
+	for (size_t i = 0;
+	     origin->type == KMEM_TYPE_PAGES && i < sizeof(functions) / sizeof(functions[0]); i++) {
+		if (strstr(function.s, functions[i]))
+			return true;
+	}
+	return false;
+}
+
+/* Survivors of the middle parts, and in how many of these there are any. */
+static uint64_t middle(const struct survivors *s, size_t *parts)
+{
+	uint64_t sum = 0;
+
+	*parts = 0;
+	for (size_t i = FIRST_PART; i < LAST_PART; i++) {
+		sum += s->judged[i];
+		*parts += s->judged[i] > 0;
+	}
+	return sum;
+}
+
+/* How near the sums of survivors are to a straight line, from 0 to 1: how evenly they were born. */
+static double evenness(const struct survivors *s, uint64_t sum)
+{
+	const double n = LAST_PART - FIRST_PART;
+	double most = 0, so_far = 0;
+
+	for (size_t i = FIRST_PART; i < LAST_PART; i++) {
+		double line = (double)(i + 1 - FIRST_PART) / n, off;
+
+		so_far += (double)s->judged[i];
+		off = so_far / (double)sum - line;
+		off = off < 0 ? -off : off;
+		most = off > most ? off : most;
+	}
+	return 1 - most;
+}
+
+static enum verdict judge_uneven(const struct survivors *s)
+{
+	uint64_t early = s->before, late = 0;
+
+	for (size_t i = 0; i < SURVIVOR_PARTS; i++) {
+		early += i < SURVIVOR_PARTS / 2 ? s->judged[i] : 0;
+		late += i >= LAST_PART ? s->judged[i] : 0;
+	}
+	if (late * 2 > s->objects)
+		return VERDICT_RECENT;
+	return early * 4 > s->objects * 3 ? VERDICT_SETTLED : VERDICT_UNCLEAR;
+}
+
+static enum verdict judge_survivors(const struct judge *j, const struct survivors *s)
+{
+	const struct site *site = &j->sites->all[s->origin];
+	const double even = 0.75;
+	size_t parts, all = LAST_PART - FIRST_PART;
+	uint64_t sum = middle(s, &parts);
+
+	if (sum < LEAST_OBJECTS || parts * 4 < all * 3 || s->evenness < even ||
+	    s->old_objects < LEAST_OBJECTS)
+		return judge_uneven(s);
+	if (is_reclaimable(j, heap_origin(j->sites->replay->heap, s->origin)))
+		return VERDICT_RECLAIM;
+	return site->frees > site->hits / 2 ? VERDICT_LEAK : VERDICT_GROWS;
+}
+
+static void assess(const struct judge *j, struct survivors *s)
+{
+	const struct replay *replay = j->sites->replay;
+	double seconds =
+		(double)((uint64_t)replay->last_ns - (uint64_t)judged_from_ns(replay, s)) / 1e9;
+	size_t parts;
+	uint64_t sum = middle(s, &parts);
+
+	if (sum && s->objects) {
+		s->evenness = evenness(s, sum);
+		s->per_s = (double)s->bytes * (double)sum / (double)s->objects /
+			   (seconds * (LAST_PART - FIRST_PART) / SURVIVOR_PARTS);
+	}
+	s->verdict = judge_survivors(j, s);
+	s->score = s->verdict <= VERDICT_GROWS ? s->per_s * s->evenness : (double)s->bytes;
+}
+
+static int compare(const void *a, const void *b)
+{
+	const struct survivors *x = a, *y = b;
+
+	if (x->verdict != y->verdict)
+		return x->verdict < y->verdict ? -1 : 1;
+	if (x->score != y->score)
+		return x->score < y->score ? 1 : -1;
+	return (x->origin > y->origin) - (x->origin < y->origin);
+}
+
+int survivors_find(const struct sites *sites, struct survivors **out, size_t *count)
+{
+	const struct heap *heap = sites->replay->heap;
+	size_t known = heap_nr_origins(heap), n = 0;
+	struct judge j = {.sites = sites, .n = sites->n < known ? sites->n : known};
+
+	j.all = calloc(j.n + 1, sizeof(*j.all));
+	if (!j.all)
+		return -ENOMEM;
+	heap_each(heap, count_survivor, &j);
+	heap_each(heap, sort_survivor, &j);
+	for (uint32_t i = 0; i < j.n; i++) {
+		struct survivors s = j.all[i];
+
+		s.origin = i;
+		if (!s.objects || heap_is_backing(heap_origin(heap, i)))
+			continue;
+		assess(&j, &s);
+		j.all[n++] = s;
+	}
+	qsort(j.all, n, sizeof(*j.all), compare);
+	*out = j.all;
+	*count = n;
+	return 0;
+}
+
+/* --- in words -------------------------------------------------------------------------------- */
+
+const char *verdict_name(enum verdict verdict)
+{
+	static const char *const names[] = {
+		[VERDICT_LEAK] = "leak",           [VERDICT_GROWS] = "only grows",
+		[VERDICT_RECLAIM] = "reclaimable", [VERDICT_SETTLED] = "settled",
+		[VERDICT_RECENT] = "recent",       [VERDICT_UNCLEAR] = "unclear",
+	};
+
+	return names[verdict];
+}
+
+double site_freed_percent(const struct site *site)
+{
+	return site->hits ? 100.0 * (double)site->frees / (double)site->hits : 0;
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef SONDE_FORMATS_ANALYSIS_SURVIVORS_H
+#define SONDE_FORMATS_ANALYSIS_SURVIVORS_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include "formats/analysis/sites.h"
+
+/* What is still live at the end, by origin (call site and cache), and whether it looks like a leak.
+ */
+
+enum { SURVIVOR_PARTS = 16 /* of the time, by which births are counted */ };
+
+enum verdict {
+	VERDICT_LEAK,    /* most are freed, but some of each time's stay */
+	VERDICT_GROWS,   /* hardly anything is freed, and more comes all the time */
+	VERDICT_RECLAIM, /* so does a cache that the guest can shrink, or user memory */
+	VERDICT_SETTLED, /* it came early, and no more does */
+	VERDICT_RECENT,  /* it came lately */
+	VERDICT_UNCLEAR,
+	NR_VERDICTS
+};
+
+/* The survivors of an origin. */
+struct survivors {
+	uint32_t origin;
+	uint64_t objects, bytes;
+	uint64_t old_objects, old_bytes; /* older than what is freed gets to be */
+	int64_t first_ns;                /* birth of the oldest one in the window */
+	uint64_t births[SURVIVOR_PARTS]; /* objects, by time of birth in the window */
+	uint64_t judged[SURVIVOR_PARTS]; /* the same in the time that is judged */
+	uint64_t before;                 /* objects that are older than the window */
+	enum verdict verdict;
+	double per_s;    /* bytes per second that stay */
+	double evenness; /* how near the births are to an even rate, from 0 to 1 */
+	double score;
+};
+
+/*
+ * All origins with live objects at the end of a replay, what looks most like a leak first. The
+ * caller frees *out. Returns 0 or -ENOMEM.
+ */
+int survivors_find(const struct sites *sites, struct survivors **out, size_t *n);
+
+/* "leak", "only grows" */
+const char *verdict_name(enum verdict verdict);
+
+/* The share of the site's allocations in the window that was freed, in percent. */
+double site_freed_percent(const struct site *site);
+
+#endif
