@@ -60,8 +60,8 @@ sub check_explained {
 	ok(check_called($check, 'doubled guest events', $result->{doubled}, qr/^__kmalloc_large_node/),
 		sprintf '%s: the %d events that the guest has twice are large kmalloc', $name,
 		scalar @{$result->{doubled}}) or report_items('doubled', $result->{doubled});
-	ok(check_called($check, 'events with other GFP flags', $result->{adjusted}, qr/^__kvmalloc_node/),
-		sprintf '%s: the %d events whose GFP flags the guest changed are kvmalloc', $name,
+	ok(check_called($check, 'events with other GFP flags', $result->{adjusted}, qr/^(__kvmalloc_node|(__)?alloc_pages)/),
+		sprintf '%s: the %d events whose GFP flags the guest changed are kvmalloc, or pages without I/O', $name,
 		scalar @{$result->{adjusted}}) or report_items('adjusted', $result->{adjusted});
 }
 

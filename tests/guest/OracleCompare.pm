@@ -184,15 +184,32 @@ sub without_site { my @part = split ' ', $_[0][0]; splice @part, 2, 1; return "@
 
 sub without_gfp { return $_[0][0] =~ s/^(alloc .*) [0-9a-f]+$/$1/r }
 
-# kvmalloc() of more than a page changes the GFP flags before it tries kmalloc(). Where both are one function
-# (7.0), the guest's event has the changed flags, and Sonde's record those of the caller. Removes such pairs
-# from @$missing and @$extra, gives the guest's items the key of Sonde's, and returns them.
+# The page allocator takes these flags away from tasks that are within memalloc_noio_save() or memalloc_nofs_save():
+# current_gfp_context().
+use constant { GFP_IO => 0x40, GFP_FS => 0x80 };
+
+sub in_scope {
+	my ($guest, $sonde) = map { hex(($_->[0] =~ / (\w+)$/)[0]) } @_;
+	return $guest == ($sonde & ~GFP_FS) || $guest == ($sonde & ~(GFP_IO | GFP_FS));
+}
+
+# Takes the first of Sonde's items that is the guest's but for flags that the guest changes.
+sub take_match {
+	my ($item, $list) = @_;
+	my $is_page = $item->[0] =~ /^alloc pages/;
+	my ($i) = grep { !$is_page || in_scope($item, $list->[$_]) } 0 .. $#$list;
+	return defined $i ? splice @$list, $i, 1 : undef;
+}
+
+# The guest's event has the flags with which it went on, and Sonde's record those of the caller. kvmalloc() of more than
+# a page changes them before it tries kmalloc(): both are one function in 7.0. Removes such pairs from @$missing and
+# @$extra, gives the guest's items the key of Sonde's, and returns them.
 sub take_adjusted {
 	my ($missing, $extra) = @_;
 	my (%sonde, @adjusted, @kept);
-	push @{$sonde{without_gfp($_)}}, $_ for grep { $_->[0] =~ /^alloc kmalloc/ } @$extra;
+	push @{$sonde{without_gfp($_)}}, $_ for grep { $_->[0] =~ /^alloc (kmalloc|pages)/ } @$extra;
 	for my $item (@$missing) {
-		my $match = shift @{$sonde{without_gfp($item)} // []};
+		my $match = take_match($item, $sonde{without_gfp($item)} // []);
 		if ($match) {
 			push @adjusted, $match;
 			$item->[0] = $match->[0];

@@ -18,7 +18,7 @@ use constant { SITE => 0xffffffff81000000, GFP => 0xcc0, DIRECT_MAP => 0xffff888
 
 my $dir = tempdir(CLEANUP => 1);
 
-# One event: [kind, pointer or page frame, bytes, pid if there is one].
+# One event: [kind, pointer or page frame, bytes, pid if there is one, flags if they are others].
 sub marker { return ['kmalloc', DIRECT_MAP + 0x100000, $_[0]] }
 
 sub work {
@@ -41,10 +41,10 @@ sub write_guest {
 	open my $out, '>', "$dir/guest" or die $!;
 	my $number = 0;
 	for (@events) {
-		my ($kind, $what, $bytes, $pid) = @$_;
+		my ($kind, $what, $bytes, $pid, $gfp) = @$_;
 		printf $out "0 %d %s %s%s\n", $number++, $kind, $kind =~ /^mm_/
-			? sprintf('0x%x %d %s', $what, 0, $kind eq 'mm_page_alloc' ? sprintf('0x%x', GFP) : '-')
-			: sprintf('0x%x 0x%x %d %d 0x%x', SITE, $what, $bytes, $bytes, GFP), defined $pid ? " pid=$pid" : '';
+			? sprintf('0x%x %d %s', $what, 0, $kind eq 'mm_page_alloc' ? sprintf('0x%x', $gfp // GFP) : '-')
+			: sprintf('0x%x 0x%x %d %d 0x%x', SITE, $what, $bytes, $bytes, $gfp // GFP), defined $pid ? " pid=$pid" : '';
 	}
 	close $out;
 }
@@ -134,6 +134,21 @@ sub test_repeated_edges {
 	is_deeply(found(\@trace, \@guest), {edges => 1}, "the last of several equal events is an edge in the guest's events");
 }
 
+# Within memalloc_noio_save() or memalloc_nofs_save() the guest takes flags away from pages.
+sub test_flags {
+	for (['GFP_NOIO', 'mm_page_alloc', GFP & ~0xc0, {}], ['GFP_NOFS', 'mm_page_alloc', GFP & ~0x80, {}],
+		['other flags', 'mm_page_alloc', GFP & ~0x840, {missing => 1, extra => 1}],
+		['more flags', 'mm_page_alloc', GFP | 0x100, {missing => 1, extra => 1}],
+		['GFP_NOIO', 'kmem_cache_alloc', GFP & ~0xc0, {missing => 1, extra => 1}]) {
+		my ($what, $kind, $gfp, $expected) = @$_;
+		my @guest = @all;
+		my ($i) = grep { $all[$_][0] eq $kind } 0 .. $#all;
+		$guest[$i] = [@{$all[$i]}[0 .. 2], undef, $gfp];
+		is_deeply(found(\@guest, \@all), $expected, "$kind with $what in the guest's event: " .
+			(%$expected ? 'a difference' : 'as the guest has changed it'));
+	}
+}
+
 sub test_tasks {
 	my @guest = map { [@{$all[$_]}[0 .. 2], 100 + $_ % 7] } 0 .. $#all;
 	my %pids = (0 => [map { $_->[3] } @guest]);
@@ -158,6 +173,7 @@ test_each();
 test_disordered();
 test_edges();
 test_repeated_edges();
+test_flags();
 test_tasks();
 test_no_window();
 done_testing();
