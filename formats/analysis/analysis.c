@@ -85,13 +85,18 @@ static void choose(const struct replay *replay, const char *names[MAX_ANALYSES])
 	names[n] = NULL;
 }
 
-/* Of analyses of the heap. */
-static int check_kmem(const struct replay *replay, const struct analysis_ops *ops,
+/* Analyses of the heap want allocations, and only they can select some. */
+static int check_fits(const struct replay *replay, const struct analysis_ops *ops,
 		      struct error *err)
 {
 	size_t n;
 	const struct trace_instance *all = trace_reader_instances(replay->reader, &n);
 
+	if (!ops->change && replay->selects)
+		return error_set(
+			err, EINVAL,
+			"--filter, --type and --vcpu choose allocations, which this report is "
+			"not about; sonde events chooses any events");
 	if (!ops->change || ops->any_trace || replay->instance || !n)
 		return 0;
 	if (replay->chosen)
@@ -112,7 +117,7 @@ static int create_all(struct show *show, const char *const *names,
 		names = chosen;
 	}
 	for (size_t i = 0; !ret && names[i]; i++)
-		ret = check_kmem(&show->replay, analysis_find(names[i]), err);
+		ret = check_fits(&show->replay, analysis_find(names[i]), err);
 
 	for (; !ret && names[show->n] && show->n < MAX_ANALYSES; show->n += !ret)
 		ret = analysis_create(analysis_find(names[show->n]), &show->replay, options,

@@ -121,6 +121,13 @@ static void test_refusals(const char *dir)
 	ok(result.status == 1 && strstr(result.err, "'hits' is not of the kmem tracer"),
 	   "and for an instance that has none");
 	verb_result_deinit(&result);
+	result = REPORT(dir, "--vcpu", "0");
+	ok(result.status == 1 && strstr(result.err, "--vcpu choose allocations"),
+	   "so is a choice of allocations");
+	verb_result_deinit(&result);
+	result = REPORT(dir, "-a", "events", "--filter", "nonsense == 5");
+	ok(result.status && strstr(result.err, "choose allocations"), "by a filter, too");
+	verb_result_deinit(&result);
 }
 
 int main(void)
