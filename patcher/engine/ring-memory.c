@@ -172,15 +172,32 @@ static int make_layout(struct ring_engine *x, uint64_t *data, struct error *err)
 	return 0;
 }
 
-/* Code, rings and their page table in one chunk, with rings as large as fit. */
+uint64_t ring_engine_fit(struct ring_engine *x, uint64_t room)
+{
+	uint32_t largest;
+	uint64_t bytes;
+
+	while (ordered_size(x) > room && x->ring_bytes > RING_MIN_DATA)
+		x->ring_bytes /= 2;
+	largest = x->ring_bytes;
+	bytes = add_groups(x, room);
+	while (!x->direct.nr_groups && x->ring_bytes > RING_MIN_DATA) {
+		x->ring_bytes /= 2;
+		bytes = add_groups(x, room);
+	}
+	if (x->direct.nr_groups)
+		return bytes;
+	x->ring_bytes = largest;
+	return add_groups(x, room);
+}
+
+/* Code, rings and their page table in one chunk. */
 static int make_small_layout(struct ring_engine *x, uint64_t *data, struct error *err)
 {
 	uint64_t room = KERNEL_MAP_CHUNK - SMALL_CODE_BYTES - KERNEL_MAP_PAGE;
 
 	x->code_bytes = SMALL_CODE_BYTES;
-	while (ordered_size(x) > room && x->ring_bytes > RING_MIN_DATA)
-		x->ring_bytes /= 2;
-	*data = align_up(add_groups(x, room), KERNEL_MAP_PAGE);
+	*data = align_up(ring_engine_fit(x, room), KERNEL_MAP_PAGE);
 	if (*data > room)
 		return error_set(err, ENOSPC, "rings of %u vCPUs do not fit into %d MiB",
 				 x->nr_vcpus, KERNEL_MAP_CHUNK >> 20);

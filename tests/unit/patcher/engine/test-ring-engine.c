@@ -150,6 +150,24 @@ static void test_no_room(void)
 	end();
 }
 
+/* The rings of both lanes in 2 MiB, as in a libvirt domain, beside 128 KiB of code and a page. */
+static void test_small_room(void)
+{
+	const uint64_t room = (2 << 20) - (128 << 10) - 4096;
+	unsigned int without = 0, too_large = 0;
+
+	for (unsigned int vcpus = 1; vcpus <= 64; vcpus++) {
+		for (uint32_t bytes = 4096; bytes <= 4 << 20; bytes *= 2) {
+			struct ring_engine x = {.nr_vcpus = vcpus, .ring_bytes = bytes};
+
+			too_large += ring_engine_fit(&x, room) > room;
+			without += !x.direct.nr_groups;
+		}
+	}
+	is_u64(too_large, 0, "in 2 MiB there is room for rings of up to 64 vCPUs");
+	is_u64(without, 0, "of both lanes, for any number of them");
+}
+
 static void test_mapping_fails(void)
 {
 	begin();
@@ -343,6 +361,7 @@ int main(void)
 	test_come_and_go();
 	test_guests_without();
 	test_no_room();
+	test_small_room();
 	test_mapping_fails();
 	test_text_fails();
 	test_toggling();
