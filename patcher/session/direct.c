@@ -368,14 +368,14 @@ static int check_plan(struct trace_session *s, const struct site_table *table,
 	return ret;
 }
 
-/* `table`: what was planned from; NULL: no sites were looked at. `held`: the guest is stopped. It is
- * resumed in any case. */
+/* `table`: what was planned from; NULL: no sites were looked at. `held_ns`: since when the guest
+ * has been stopped; 0: it runs. It is resumed in any case. */
 static int commit(struct trace_session *s, const struct site_table *table,
-		  const struct handoffs *handoffs, bool held, struct error *err)
+		  const struct handoffs *handoffs, uint64_t held_ns, struct error *err)
 {
 	struct engine *engine = s->ring_engine;
-	int ret = held ? 0 : text_locks_stop(&s->kernel, err);
-	uint64_t since = clock_monotonic_ns();
+	int ret = held_ns ? 0 : text_locks_stop(&s->kernel, err);
+	uint64_t since = held_ns ? held_ns : clock_monotonic_ns();
 	size_t switched = 0;
 
 	if (ret) {
@@ -442,12 +442,13 @@ static int try_change(struct trace_session *s, struct instance_list *list, const
 	struct direct_change change;
 	struct handoffs handoffs;
 	int ret = hold ? text_locks_stop(&s->kernel, err) : 0;
+	const uint64_t held_ns = hold ? clock_monotonic_ns() : 0;
 
 	if (ret)
 		return ret;
 	ret = prepare(&c, &change, &handoffs, err);
 	if (!ret)
-		ret = commit(s, &c.table, &handoffs, hold, err);
+		ret = commit(s, &c.table, &handoffs, held_ns, err);
 	else if (hold)
 		s->guest->control->resume(s->guest, NULL);
 	if (!ret)
@@ -460,8 +461,8 @@ static int try_change(struct trace_session *s, struct instance_list *list, const
 
 /*
  * A guest that loads modules one after the other makes each plan stale, so it is held while the
- * second one is made; `hold`: the first one, too. A guest that is stopped to be read gets a plan for
- * each change in turn: its stops do not nest.
+ * second one is made; `hold`: the first one, too. A guest that is stopped to be read gets a plan
+ * for each change in turn: its stops do not nest.
  */
 static int apply(struct trace_session *s, struct instance_list *list, const bool *off, bool hold,
 		 struct error *err)
@@ -491,7 +492,7 @@ static int try_keep(struct trace_session *s, const bool *off, struct error *err)
 
 	if (!ret)
 		ret = s->ring_engine->ops->direct_prepare(s->ring_engine, &change, err);
-	return ret ? ret : commit(s, NULL, &handoffs, false, err);
+	return ret ? ret : commit(s, NULL, &handoffs, 0, err);
 }
 
 int direct_keep_wants(struct trace_session *s, const bool *off, struct error *err)
@@ -597,8 +598,9 @@ int direct_start(struct trace_session *s, struct error *err)
 	/* rings will not come: this is told once */
 	if (s->engine != s->ring_engine)
 		return direct_no_rings(s, err);
-	/* else the guest has booted, or powered off, when what it was started with is traced */
-	return apply(s, &s->instances, NULL, true, err);
+	/* else a guest of ours has booted, or powered off, when what it was started with is traced
+	 */
+	return apply(s, &s->instances, NULL, guest_has_traps(s->guest), err);
 }
 
 void direct_forget(struct trace_session *s)

@@ -414,6 +414,12 @@ static void tell_specs(struct trace_session *s, const struct instance_list *old)
 	}
 }
 
+void instances_note_asked(struct instance_list *list)
+{
+	for (size_t i = 0; i < list->n; i++)
+		list->v[i]->asked = true;
+}
+
 int trace_session_set_instances(struct trace_session *s, const char *const *specs, size_t n,
 				struct error *err)
 {
@@ -431,6 +437,8 @@ int trace_session_set_instances(struct trace_session *s, const char *const *spec
 	}
 	old = s->instances;
 	s->instances = next;
+	if (s->enabled)
+		instances_note_asked(&s->instances);
 	tell_specs(s, &old);
 	instances_drop(s, &old, &next);
 	instances_reap(s);

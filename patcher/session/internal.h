@@ -105,6 +105,7 @@ struct session_instance {
 	char *conditions[2]; /* by enum tracer_decider; NULL until they are asked for */
 	bool active;
 	bool begun; /* has been active */
+	bool asked; /* tracing was on while it was there */
 	size_t sites;
 	struct site_refusal *refused; /* their names are the session's site table's */
 	size_t nr_refused;
@@ -290,6 +291,8 @@ void instances_tell_losses(struct trace_session *session);
 bool instances_have_direct(const struct instance_list *list);
 /* Destroy those that have left, and close streams that get no more records. */
 void instances_reap(struct trace_session *session);
+/* Tracing is on with these. */
+void instances_note_asked(struct instance_list *list);
 /* All of them, without an engine. */
 void instances_destroy(struct trace_session *session);
 

@@ -297,6 +297,7 @@ static int start_stopped(struct trace_session *s, struct error *err)
 		return ret;
 	}
 	s->enabled = true;
+	instances_note_asked(&s->instances);
 	session_note_cpus(s);
 	sampler_begin(&s->sampler, s->options.max_rate, guest->clock->now_ns(guest));
 	if (!s->starts++)

@@ -121,6 +121,7 @@ struct trace_instance_status {
 	bool direct;                      /* an event is a record, else several may make one */
 	bool active;                      /* traces now */
 	bool begun;                       /* traces now, or has traced */
+	bool asked;                       /* tracing is on, or was, while it was there */
 	const char *waiting; /* why it does not, though tracing is on; NULL: no reason */
 	size_t sites;        /* functions that it records */
 	size_t nr_refused;   /* that it should, and cannot */

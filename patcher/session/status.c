@@ -128,6 +128,7 @@ static void fill_instances(const struct trace_session *s, struct trace_status *o
 			.direct = direct,
 			.active = s->enabled && (!direct || instance->active),
 			.begun = direct ? instance->begun : s->starts != 0,
+			.asked = instance->asked,
 			.sites = instance->sites,
 			.refused = instance->refused,
 			.guest_conditions = find_conditions(instance, DECIDED_BY_GUEST),

@@ -294,7 +294,7 @@ static void find_start(struct recorder *r)
 		r->started_ns = now - since;
 }
 
-/* The first is what the run ends with, unless something else failed before, which may be the
+/* Of those that tracing was on for. The first is what the run ends with, unless something else failed before, which may be the
  * reason; the others are said here. */
 static void fail_unbegun(struct recorder *r)
 {
@@ -304,7 +304,7 @@ static void fail_unbegun(struct recorder *r)
 	for (unsigned int i = 0; r->starts && i < r->last.nr_specs; i++) {
 		const struct trace_instance_status *instance = &r->last.instances[i];
 
-		if (instance->begun)
+		if (instance->begun || !instance->asked)
 			continue;
 		error_set(&err, ENOENT, "instance '%s' recorded nothing%s", instance->name,
 			  failed ? "" : ": the trace ended before its functions could be patched");

@@ -361,6 +361,21 @@ static void test_held(void)
 	fake_session_destroy(&fs);
 }
 
+/* An instance that comes and goes while tracing is off has nothing to record. */
+static void test_asked(void)
+{
+	begin(true, "kmem", "f=function:kfree");
+	ok(instance("kmem")->asked && instance("f")->asked && instance("f")->begun,
+	   "what tracing starts with is asked for");
+	ok(!set("kmem", "f=function:kmem_cache_free", NULL) && instance("f")->asked,
+	   "so is what comes while it is on");
+	ok(!trace_session_stop(fs.session, NULL) && !set("kmem", "g=function:kfree", NULL),
+	   "another comes while it is off");
+	ok(instance("kmem")->asked && !instance("g")->asked && !instance("g")->begun,
+	   "it is not asked for");
+	fake_session_destroy(&fs);
+}
+
 static bool await_lost(const char *name, uint64_t n)
 {
 	for (int i = 0; i < PATIENCE_MS && instance(name)->lost < n; i++)
@@ -462,6 +477,7 @@ int main(void)
 	test_added_function();
 	test_functions_alone();
 	test_held();
+	test_asked();
 	test_lost();
 	test_conditions();
 	test_many(false);
