@@ -85,9 +85,7 @@ static void choose(const struct replay *replay, const char *names[MAX_ANALYSES])
 	names[n] = NULL;
 }
 
-/* Analyses of the heap want allocations, and only they can select some. */
-static int check_fits(const struct replay *replay, const struct analysis_ops *ops,
-		      struct error *err)
+int analysis_check(const struct analysis_ops *ops, const struct replay *replay, struct error *err)
 {
 	size_t n;
 	const struct trace_instance *all = trace_reader_instances(replay->reader, &n);
@@ -117,7 +115,7 @@ static int create_all(struct show *show, const char *const *names,
 		names = chosen;
 	}
 	for (size_t i = 0; !ret && names[i]; i++)
-		ret = check_fits(&show->replay, analysis_find(names[i]), err);
+		ret = analysis_check(analysis_find(names[i]), &show->replay, err);
 
 	for (; !ret && names[show->n] && show->n < MAX_ANALYSES; show->n += !ret)
 		ret = analysis_create(analysis_find(names[show->n]), &show->replay, options,

@@ -28,9 +28,10 @@ struct analysis_options {
 	uint32_t measures; /* bits of enum measure; 0: the usual ones */
 	size_t top;        /* rows to show; 0: all */
 	bool verbose;
-	int64_t older_ns; /* of live objects, only those of at least this age; 0: all */
-	uint64_t pointer; /* whose history is shown */
-	const char *allocator; /* a model's name or file (formats/allocators/model.h); NULL: the guest's own */
+	int64_t older_ns;      /* of live objects, only those of at least this age; 0: all */
+	uint64_t pointer;      /* whose history is shown */
+	const char *allocator; /* a model's name or file (formats/allocators/model.h); NULL: the
+				  guest's own */
 };
 
 /* An analysis at work. Its own data begins with it. */
@@ -81,10 +82,14 @@ int analysis_create(const struct analysis_ops *ops, const struct replay *replay,
 /* NULL-safe. */
 void analysis_destroy(struct analysis *analysis);
 
+/* Refuse an analysis of the heap for a trace without allocations, and another one for a choice of
+ * allocations. */
+int analysis_check(const struct analysis_ops *ops, const struct replay *replay, struct error *err);
+
 /*
  * What a verb does: run analyses of one trace in one pass and print them, or one line that says
- * what went wrong. `names` is NULL-terminated; NULL: those that suit what was traced. Returns an exit
- * status.
+ * what went wrong. `names` is NULL-terminated; NULL: those that suit what was traced. Returns an
+ * exit status.
  */
 int analysis_show(const char *verb, const char *const *names, const struct replay_view *view,
 		  const struct analysis_options *options, bool json);

@@ -51,7 +51,8 @@ static int read_side(const char *verb, struct side *side, const char *dir,
 		return 1 + cli_error(verb, &err);
 	if (replay_select(&side->replay, &err))
 		return 1 + cli_usage(verb, "%s", err.text);
-	if (!replay_run(&side->replay, analyses, 1, &err))
+	if (!analysis_check(&side_ops, &side->replay, &err) &&
+	    !replay_run(&side->replay, analyses, 1, &err))
 		return 0;
 	error_prefix(&err, "%s: ", dir);
 	return 1 + cli_error(verb, &err);

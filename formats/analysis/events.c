@@ -312,7 +312,9 @@ static void print_text(const struct analysis *base, FILE *out)
 
 	text_print_head(out, base->replay->reader, e->n, duration_ns(e), LABEL);
 	text_print_losses(out, base->replay->reader, LABEL);
-	fprintf(out, "%-*ssonde events%s %s\n", LABEL, "Next", view_of(e), base->options.dir);
+	fprintf(out, "%-*ssonde events%s ", LABEL, "Next", view_of(e));
+	text_print_word(out, base->options.dir);
+	fputc('\n', out);
 	print_kinds(e, out);
 	print_hits(e, out);
 }

@@ -143,6 +143,36 @@ static bool has_boot(const struct replay *replay)
 	return sidecar && sidecar->info.from_first_allocation && replay->from_ns == INT64_MIN;
 }
 
+/* The command that shows the objects of what leaks, or more call sites. */
+static void print_next(FILE *out, const struct leaks *l)
+{
+	const struct replay *replay = l->base.replay;
+	const struct heap_origin *origin = heap_origin(replay->heap, l->all[0].origin);
+	const char *dir = l->base.options.dir;
+	char filter[800];
+
+	if (l->all[0].verdict <= VERDICT_GROWS) {
+		snprintf(filter, sizeof(filter), "call_site.function == \"%s\"",
+			 sidecar_function_text(trace_reader_sidecar(replay->reader),
+					       origin->call_site)
+				 .s);
+		fprintf(out, "\n%-*ssonde report --by pointer --older 1s --filter ", LABEL, "Next");
+		text_print_word(out, filter);
+		fputc(' ', out);
+		text_print_word(out, dir);
+		fputc('\n', out);
+	} else if (has_boot(replay)) {
+		fprintf(out, "%-*snothing grows from boot on; sonde leaks --since init ", LABEL,
+			"Next");
+		text_print_word(out, dir);
+		fputs(" leaves the boot out\n", out);
+	} else if (!l->base.options.verbose) {
+		fprintf(out, "%-*snothing leaks; sonde leaks --verbose ", LABEL, "Next");
+		text_print_word(out, dir);
+		fputs(" shows all\n", out);
+	}
+}
+
 static void print_text(const struct analysis *base, FILE *out)
 {
 	const struct leaks *l = (const struct leaks *)base;
@@ -155,23 +185,8 @@ static void print_text(const struct analysis *base, FILE *out)
 	text_print_losses(out, replay->reader, LABEL);
 	replay_print_bound(replay, out, LABEL);
 	print_table(out, l);
-	if (l->n && l->all[0].verdict <= VERDICT_GROWS)
-		fprintf(out,
-			"\nNext          sonde report --by pointer --older 1s --filter "
-			"'call_site.function == \"%s\"' %s\n",
-			sidecar_function_text(
-				trace_reader_sidecar(replay->reader),
-				heap_origin(replay->heap, l->all[0].origin)->call_site)
-				.s,
-			base->options.dir);
-	else if (l->n && has_boot(replay))
-		fprintf(out,
-			"%-*snothing grows from boot on; sonde leaks --since init %s leaves the "
-			"boot out\n",
-			LABEL, "Next", base->options.dir);
-	else if (l->n && !base->options.verbose)
-		fprintf(out, "%-*snothing leaks; sonde leaks --verbose %s shows all\n", LABEL,
-			"Next", base->options.dir);
+	if (l->n)
+		print_next(out, l);
 }
 
 /* --- JSON ------------------------------------------------------------------------------------ */

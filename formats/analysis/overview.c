@@ -402,16 +402,18 @@ static void print_others(FILE *out, const struct replay *replay)
 static void print_next(FILE *out, const struct overview *o)
 {
 	const struct heap_totals *totals = heap_totals(o->base.replay->heap);
-	const char *dir = o->base.options.dir;
 	double room = (double)totals->pages[HEAP_SLAB].bytes -
 		      (double)totals->objects[HEAP_IN_SLAB].bytes;
 
+	const char *verb = "timeline";
+
 	if (o->nr_growing || o->nr_leaking)
-		fprintf(out, "%-*ssonde leaks %s\n", LABEL, "Next", dir);
+		verb = "leaks";
 	else if (room * 4 > (double)heap_live_bytes(o->base.replay->heap))
-		fprintf(out, "%-*ssonde report --by cache --sort wasted %s\n", LABEL, "Next", dir);
-	else
-		fprintf(out, "%-*ssonde timeline %s\n", LABEL, "Next", dir);
+		verb = "report --by cache --sort wasted";
+	fprintf(out, "%-*ssonde %s ", LABEL, "Next", verb);
+	text_print_word(out, o->base.options.dir);
+	fputc('\n', out);
 }
 
 static void print_head(FILE *out, const struct replay *replay)

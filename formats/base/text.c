@@ -137,6 +137,24 @@ void clean_line(char *text)
 	}
 }
 
+void text_print_word(FILE *out, const char *word)
+{
+	static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+				    "/._-+:,@%=";
+	const bool quote = !*word || word[strspn(word, plain)] || *word == '-';
+
+	if (quote)
+		fputc('\'', out);
+	for (; *word; word++) {
+		if (*word == '\'')
+			fputs("'\\''", out);
+		else
+			fputc(*word, out);
+	}
+	if (quote)
+		fputc('\'', out);
+}
+
 /* --- bytes as digits ------------------------------------------------------------------------- */
 
 size_t hex_encode(char *out, const void *bytes, size_t size)

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 /* Numbers as users read them. All functions return a struct by value, for use within printf(). */
 struct text {
@@ -51,6 +52,9 @@ void clean_text(char *out, size_t size, const char *in);
  * '?'. Letters of all scripts stay, as names of files and domains have them.
  */
 void clean_line(char *text);
+
+/* Print a word of a command as a user can paste it into a shell: in quotes, if it needs them. */
+void text_print_word(FILE *out, const char *word);
 
 /* Two lower-case digits for each byte, the first byte first, and a NUL. Returns the number of
  * digits. */

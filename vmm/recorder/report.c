@@ -309,24 +309,11 @@ static const char *next_verb(const struct recorder *r)
 	return !sum.events && r->has_profiles ? "profile" : "report";
 }
 
-/* The directory is quoted if a shell would need that. */
 void recorder_print_next(const struct recorder *r)
 {
-	static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-				    "/._-+:,@%=";
-	const char *dir = r->dir;
-	bool quote;
-
-	if (!dir || !r->starts)
+	if (!r->dir || !r->starts)
 		return;
-	quote = dir[strspn(dir, plain)] || *dir == '-';
-
-	fprintf(stderr, "next: sonde %s %s", next_verb(r), quote ? "'" : "");
-	for (; *dir; dir++) {
-		if (*dir == '\'')
-			fputs("'\\''", stderr);
-		else
-			fputc(*dir, stderr);
-	}
-	fputs(quote ? "'\n" : "\n", stderr);
+	fprintf(stderr, "next: sonde %s ", next_verb(r));
+	text_print_word(stderr, r->dir);
+	fputc('\n', stderr);
 }

@@ -128,6 +128,10 @@ static void test_refusals(const char *dir)
 	result = REPORT(dir, "-a", "events", "--filter", "nonsense == 5");
 	ok(result.status && strstr(result.err, "choose allocations"), "by a filter, too");
 	verb_result_deinit(&result);
+	result = verb_run(cmd_diff, (const char *const[]){"diff", dir, dir, NULL});
+	ok(result.status == 1 && strstr(result.err, "the trace has no allocations"),
+	   "allocations of traces without any are not compared");
+	verb_result_deinit(&result);
 }
 
 int main(void)

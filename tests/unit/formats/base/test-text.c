@@ -104,6 +104,28 @@ static void test_digits(void)
 	ok(hex_decode(&byte, "", 0), "no digits are no bytes");
 }
 
+/* Names of symbols and folders in a command that is pasted into a shell. */
+static void test_shell_words(void)
+{
+	static const char *const rows[][2] = {
+		{"/var/tmp/out-1", "/var/tmp/out-1"},
+		{"", "''"},
+		{"it's here", "'it'\\''s here'"},
+		{"-rf", "'-rf'"},
+		{"$(reboot)", "'$(reboot)'"},
+		{"x';reboot;'", "'x'\\'';reboot;'\\'''"},
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		char out[64] = "";
+		FILE *file = fmemopen(out, sizeof(out), "w");
+
+		text_print_word(file, rows[i][0]);
+		fclose(file);
+		ok(!strcmp(out, rows[i][1]), "a shell reads %s as one word", rows[i][0]);
+	}
+}
+
 int main(void)
 {
 	test_numbers();
@@ -113,5 +135,6 @@ int main(void)
 	test_clean();
 	test_all_bytes();
 	test_digits();
+	test_shell_words();
 	return tap_done();
 }
