@@ -598,9 +598,9 @@ int direct_start(struct trace_session *s, struct error *err)
 	/* rings will not come: this is told once */
 	if (s->engine != s->ring_engine)
 		return direct_no_rings(s, err);
-	/* else a guest of ours has booted, or powered off, when what it was started with is traced
-	 */
-	return apply(s, &s->instances, NULL, guest_has_traps(s->guest), err);
+	/* else a guest that boots has done so, or powered off, when what it was started with is
+	 * traced */
+	return apply(s, &s->instances, NULL, s->from_first_allocation && s->starts == 1, err);
 }
 
 void direct_forget(struct trace_session *s)
