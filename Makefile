@@ -20,7 +20,7 @@ Q := $(if $(filter 1,$(V)),,@)
 say = $(if $(filter 1,$(V)),@:,@printf '  %-7s %s\n')
 
 FOLDERS := formats guest-symbols introspect patcher vmm
-PACKAGES := libelf capstone jansson zlib liblzma libzstd liblz4 ncurses
+PACKAGES := libelf libdw capstone jansson zlib liblzma libzstd liblz4 ncurses
 
 CFLAGS ?= -O2 -g
 CFLAGS_ALL := -std=gnu11 -D_GNU_SOURCE -I. -Wall -Wextra -Wshadow -Wstrict-prototypes -pthread

@@ -5,8 +5,9 @@
 #include "formats/analysis/analysis.h"
 #include "formats/cli/options.h"
 
-static const struct cli_option kernel_option[] = {
+static const struct cli_option kernel_options[] = {
 	CLI_KERNEL_OPTION(struct replay_view),
+	CLI_LINES_OPTIONS(struct replay_view, lines, debug_file),
 	{.name = NULL},
 };
 
@@ -16,11 +17,11 @@ static const struct cli_option json_option[] = {
 };
 
 static const struct cli_table tables[] = {
-	{kernel_option, offsetof(struct analysis_command, view)}, {json_option, 0}, {NULL, 0}};
+	{kernel_options, offsetof(struct analysis_command, view)}, {json_option, 0}, {NULL, 0}};
 
 static const struct cli_verb verb = {
 	.name = "check",
-	.usage = "usage: sonde check [-k KERNEL] [--json] DIR\n"
+	.usage = "usage: sonde check [OPTION]... DIR\n"
 		 "\n"
 		 "Look for errors in the trace DIR. Exit status 1 if there are any.\n",
 	.tables = tables,

@@ -11,6 +11,7 @@
 #include "formats/cli/cli.h"
 #include "formats/cli/options.h"
 #include "formats/export/export.h"
+#include "formats/report/trace-text.h"
 #include "formats/trace/reader.h"
 #include "formats/trace/writer.h"
 
@@ -20,6 +21,8 @@ struct convert_result {
 	uint64_t records;
 	struct trace_losses losses; /* of the source */
 	bool cut;                   /* the source ended too early */
+	struct text missing;        /* from sums over events; "" of what has none */
+	bool damaged;               /* what describes it is */
 };
 
 struct conversion {
@@ -220,6 +223,7 @@ static int copy(struct conversion *c, struct convert_result *result, struct erro
 		return ret;
 	trace_reader_losses(c->reader, &result->losses);
 	result->cut = trace_reader_cut(c->reader);
+	result->damaged = trace_reader_damage(c->reader, 0);
 	copy_overruns(c, result->losses.counters.v[COUNTER_OVERRUNS]);
 	info.cut = result->cut || result->losses.unfinished;
 	return trace_writer_finish(c->writer, &info, symbolize,
@@ -258,10 +262,10 @@ enum { MAX_FORMATS = 32, NOT_GIVEN = -1, MAX_HOST = 255 /* bytes */ };
 static const char *formats[MAX_FORMATS + 1];
 
 struct options {
-	const char *output, *kernel, *host;
+	const char *output, *kernel, *debug_file, *host;
 	unsigned int format; /* index of `formats`, or NOT_GIVEN */
 	unsigned int value;  /* enum export_value, or NOT_GIVEN */
-	bool force;
+	bool force, lines;
 };
 
 static const struct cli_option option_table[] = {
@@ -294,8 +298,9 @@ static const struct cli_option option_table[] = {
 	{.name = "value",
 	 .letter = 'v',
 	 .value = "VALUE",
-	 .help = "what folded and flamegraph show: count, of events (default);\n"
-		 "bytes, that were allocated; live, bytes that were not freed",
+	 .help = "what folded, flamegraph and pprof show: count, of events (default);\n"
+		 "bytes, that were allocated; live, bytes that were not freed;\n"
+		 "time, of calls of graph and syscalls",
 	 .store = cli_store_choice,
 	 .words = export_value_names,
 	 .offset = offsetof(struct options, value)},
@@ -305,6 +310,7 @@ static const struct cli_option option_table[] = {
 	 .store = cli_store_text,
 	 .offset = offsetof(struct options, host)},
 	CLI_KERNEL_OPTION(struct options),
+	CLI_LINES_OPTIONS(struct options, lines, debug_file),
 	{.name = "force",
 	 .help = "replace the file OUT",
 	 .store = cli_store_flag,
@@ -359,6 +365,16 @@ static int check_host(const struct options *options)
 	return CLI_OK;
 }
 
+static int check_lines(const struct options *options)
+{
+	const struct exporter_ops *ops = exporter_find(formats[options->format]);
+
+	if ((!options->lines && !options->debug_file) || (ops && ops->takes_lines))
+		return CLI_OK;
+	return cli_usage(verb.name, "--lines: %s has no room for places in the source",
+			 formats[options->format]);
+}
+
 static int check_options(const struct options *options, int nr_operands)
 {
 	if (nr_operands != 1)
@@ -370,7 +386,9 @@ static int check_options(const struct options *options, int nr_operands)
 	if (options->force && !exporter_find(formats[options->format]))
 		return cli_usage(verb.name,
 				 "--force: a directory is never replaced; name a new one");
-	return check_host(options) ? CLI_USAGE : check_value(options);
+	if (check_host(options) || check_lines(options))
+		return CLI_USAGE;
+	return check_value(options);
 }
 
 static void print_result(const char *source, const struct options *options,
@@ -383,6 +401,12 @@ static void print_result(const char *source, const struct options *options,
 	if (lost)
 		fprintf(stderr, "sonde convert: the recorder lost %s\n",
 			text_number(lost, "event").s);
+	if (*result->missing.s)
+		fprintf(stderr, "sonde convert: %s from the sums\n", result->missing.s);
+	if (result->damaged)
+		fprintf(stderr,
+			"sonde convert: the description of %s is damaged; see sonde check %s\n",
+			source, source);
 	if (result->cut)
 		fprintf(stderr,
 			"sonde convert: the last records of %s are missing; see sonde check %s\n",
@@ -404,6 +428,9 @@ static int write_export(const struct exporter_ops *ops, struct trace_reader *rea
 		return ret;
 	trace_reader_losses(reader, &result->losses);
 	result->cut = trace_reader_cut(reader);
+	if (ops->has_sums)
+		result->missing = text_missing(reader);
+	result->damaged = trace_reader_damage(reader, 0);
 	return 0;
 }
 
@@ -420,6 +447,8 @@ static int convert(const char *source, const struct options *options)
 	trace_reader_read_ahead(reader, TRACE_READER_ALL_CPUS);
 	if (options->kernel)
 		ret = trace_reader_name_functions(reader, options->kernel, &err);
+	if (!ret && (options->lines || options->debug_file))
+		ret = trace_reader_add_lines(reader, options->debug_file, &err);
 	if (!ret && ops)
 		ret = write_export(ops, reader, options, &result, &err);
 	else if (!ret)

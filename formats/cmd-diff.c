@@ -3,6 +3,7 @@
 
 #include <getopt.h>
 #include <stddef.h>
+#include "formats/analysis/analysis.h"
 #include "formats/analysis/diff.h"
 #include "formats/cli/cli.h"
 #include "formats/cli/options.h"
@@ -20,6 +21,12 @@ struct options {
 	struct html_target html;
 };
 
+static int store_grouping(const char *verb, const struct cli_option *option, const char *text,
+			  void *field)
+{
+	return grouping_parse(verb, option, text, NULL, field);
+}
+
 static const struct cli_option option_table[] = {
 	{.name = "time-a",
 	 .value = "FROM,TO",
@@ -33,11 +40,10 @@ static const struct cli_option option_table[] = {
 	 .offset = offsetof(struct options, times[1])},
 	{.name = "by",
 	 .letter = 'b',
-	 .value = "WHAT",
+	 .value = "LIST",
 	 .help = "compare by callsite (default), function, cache, or another of the\n"
-		 "groups of sonde report",
-	 .store = cli_store_choice,
-	 .words = dimension_names,
+		 "groups of sonde report, or several: cache,callsite",
+	 .store = store_grouping,
 	 .offset = offsetof(struct options, diff.by)},
 	{.name = "top",
 	 .letter = 'n',
@@ -45,19 +51,6 @@ static const struct cli_option option_table[] = {
 	 .help = "show the first N changes; 0: all. Default: 20, with --json all",
 	 .store = cli_store_number,
 	 .offset = offsetof(struct options, top)},
-	{.name = "type",
-	 .letter = 't',
-	 .value = "TYPE",
-	 .help = "only objects of kmalloc, cache or pages",
-	 .store = cli_store_choice,
-	 .words = kmem_type_names,
-	 .offset = offsetof(struct options, view.type)},
-	{.name = "instance",
-	 .letter = 'i',
-	 .value = "NAME",
-	 .help = "of several kmem instances in a trace, this one; default: the first",
-	 .store = cli_store_text,
-	 .offset = offsetof(struct options, view.instance)},
 	CLI_JSON_OPTION(struct options, "print JSON"),
 	{.name = "html",
 	 .value = "FILE",
@@ -71,7 +64,8 @@ static const struct cli_option option_table[] = {
 	{.name = NULL},
 };
 
-static const struct cli_table tables[] = {{option_table, 0}, {NULL, 0}};
+static const struct cli_table tables[] = {
+	{option_table, 0}, {replay_view_options, offsetof(struct options, view)}, {NULL, 0}};
 
 static const struct cli_verb verb = {
 	.name = "diff",
@@ -83,8 +77,10 @@ static const struct cli_verb verb = {
 
 int cmd_diff(int argc, char **argv)
 {
-	struct options options = {
-		.view = REPLAY_ALL, .times = {CLI_ALL_TIME, CLI_ALL_TIME}, .top = UINT64_MAX};
+	struct options options = {.view = REPLAY_ALL,
+				  .diff.by = {{BY_CALLSITE}, 1},
+				  .times = {CLI_ALL_TIME, CLI_ALL_TIME},
+				  .top = UINT64_MAX};
 	struct replay_view views[2];
 	int ret = cli_parse(&verb, argc, argv, &options);
 

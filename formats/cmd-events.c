@@ -6,6 +6,8 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 #include "formats/base/clock.h"
 #include "formats/cli/cli.h"
@@ -17,11 +19,11 @@
 #include "formats/report/trace-text.h"
 #include "formats/syscalls/syscall-text.h"
 
-enum { LABEL = 6, FOLLOW_MS = 250 };
+enum { LABEL = 6, FOLLOW_MS = 250, LOOK_MS = 1000 };
 
 struct options {
-	const char *event, *instance, *filter, *kernel;
-	bool json, follow, graph, syscalls;
+	const char *event, *instance, *filter, *kernel, *debug_file, *only;
+	bool lines, json, follow, graph, syscalls;
 	uint64_t depth;
 	struct cli_vcpus vcpus;
 	struct cli_time_range time;
@@ -68,6 +70,13 @@ static const struct cli_option option_table[] = {
 	 .offset = offsetof(struct options, depth),
 	 .min = 1,
 	 .max = UINT32_MAX},
+	{.name = "only",
+	 .letter = 'o',
+	 .value = "GLOB",
+	 .help = "with --graph: only calls of functions with these names, and the calls\n"
+		 "in them: vfs_read, '__x64_sys_*'",
+	 .store = cli_store_text,
+	 .offset = offsetof(struct options, only)},
 	{.name = "syscalls",
 	 .letter = 's',
 	 .help = "print the calls of the syscalls tracer, with arguments, result and\n"
@@ -81,6 +90,7 @@ static const struct cli_option option_table[] = {
 	 .store = cli_store_flag,
 	 .offset = offsetof(struct options, follow)},
 	CLI_KERNEL_OPTION(struct options),
+	CLI_LINES_OPTIONS(struct options, lines, debug_file),
 	CLI_JSON_OPTION(struct options, "print a JSON object per line"),
 	{.name = NULL},
 };
@@ -104,6 +114,9 @@ struct listing {
 	struct syscall_text *syscalls; /* instead, with --syscalls */
 	struct event_filter *filter;
 	struct event_selection *selection;
+	/* With --follow: of the directory, at the last look; when to look again. */
+	struct timespec changed;
+	uint64_t next_look;
 };
 
 /* A view of one tracer's calls. Of calls it is one instance alone: those of several would be mixed
@@ -148,8 +161,7 @@ static int find_instance(const struct options *o, const struct trace_instance *i
 		return error_set(err, ENOENT, "%s: no instance of the %s tracer%s%s", view->option,
 				 view->tracer, o->instance ? " has the name " : " is in the trace",
 				 o->instance ? o->instance : "");
-	return error_set(err, ENOENT, "--instance: no traced instance has the name '%s'",
-			 o->instance);
+	return trace_instance_unknown(o->instance, instances, n, err);
 }
 
 static int select_syscalls(struct listing *l, const struct trace_instance *instance,
@@ -223,21 +235,6 @@ static int flush(struct listing *l, struct error *err)
 		   : 0;
 }
 
-/* Returns as print_events(). */
-static int follow_events(struct listing *l, struct error *err)
-{
-	for (;;) {
-		int alive = trace_reader_follow(l->reader, err);
-		int ret = alive < 0 ? alive : print_events(l, err);
-
-		if (!ret)
-			ret = flush(l, err);
-		if (ret || !alive)
-			return ret;
-		clock_wait_ms(FOLLOW_MS);
-	}
-}
-
 /* The reader that followed knows what was so when it was opened. */
 static void print_losses(const struct listing *l, const char *dir)
 {
@@ -253,17 +250,21 @@ static void print_losses(const struct listing *l, const char *dir)
 
 static int open_listing(struct listing *l, const char *dir, struct error *err)
 {
-	const struct graph_text_options graph = {.max_depth = (unsigned int)l->options->depth};
+	struct graph_text_options graph = {.max_depth = (unsigned int)l->options->depth,
+					   .only = l->options->only};
 	int ret = trace_reader_open(dir, &l->reader, err);
 
 	if (ret)
 		return ret;
 	if (l->options->kernel)
 		ret = trace_reader_name_functions(l->reader, l->options->kernel, err);
+	if (!ret && (l->options->lines || l->options->debug_file))
+		ret = trace_reader_add_lines(l->reader, l->options->debug_file, err);
 	if (!ret)
 		ret = event_texts_create(trace_reader_sidecar(l->reader), &l->texts, err);
 	if (ret)
 		return ret;
+	graph.stack_bytes = sidecar_stack_bytes(trace_reader_sidecar(l->reader));
 	if (l->options->graph)
 		return graph_text_create(stdout, l->texts, &graph, &l->graph, err);
 	if (l->options->syscalls)
@@ -282,29 +283,105 @@ static void close_listing(struct listing *l)
 	trace_reader_close(l->reader);
 }
 
+/* --- following ------------------------------------------------------------------------------- */
+
+/* Whether files have come or changed since the last time, which is some time ago. */
+static bool has_changed(struct listing *l, const char *dir, bool at_once)
+{
+	const uint64_t now = clock_monotonic_ms();
+	struct timespec before = l->changed;
+	struct stat st;
+
+	if ((!at_once && now < l->next_look) || stat(dir, &st))
+		return false;
+	l->next_look = now + LOOK_MS;
+	l->changed = st.st_mtim;
+	return before.tv_sec != st.st_mtim.tv_sec || before.tv_nsec != st.st_mtim.tv_nsec;
+}
+
+/* `next` goes on where `l` is. */
+static int hand_over(struct listing *l, struct listing *next, struct error *err)
+{
+	int ret = select_events(next, err);
+
+	if (!ret)
+		ret = trace_reader_skip(next->reader, l->reader, err);
+	if (ret)
+		return ret;
+	l->filter = NULL;
+	close_listing(l);
+	*l = *next;
+	return 0;
+}
+
+/*
+ * Instances that were added have streams, classes and names that only a reader knows which is
+ * opened later. A view of calls is one of an instance that was there.
+ */
+static int take_new_streams(struct listing *l, const char *dir, bool at_once, struct error *err)
+{
+	struct listing next = {.options = l->options, .filter = l->filter};
+	int ret = 0;
+
+	if (call_view_of(l->options) || !has_changed(l, dir, at_once))
+		return 0;
+	next.changed = l->changed;
+	next.next_look = l->next_look;
+	if (!open_listing(&next, dir, NULL) &&
+	    trace_reader_nr_streams(next.reader) > trace_reader_nr_streams(l->reader)) {
+		ret = hand_over(l, &next, err);
+		if (!ret)
+			return 0;
+	}
+	next.filter = NULL;
+	close_listing(&next);
+	return ret;
+}
+
+/* Returns as print_events(). When the writer has ended, what it wrote last is looked for once
+ * more. */
+static int follow_events(struct listing *l, const char *dir, struct error *err)
+{
+	for (bool alive = true;;) {
+		int ret = take_new_streams(l, dir, !alive, err);
+		const int now = ret ? ret : trace_reader_follow(l->reader, err);
+
+		if (now < 0)
+			return now;
+		ret = now || !alive ? print_events(l, err) : 0;
+		if (!ret)
+			ret = flush(l, err);
+		if (ret || !alive)
+			return ret;
+		alive = now;
+		if (alive)
+			clock_wait_ms(FOLLOW_MS);
+	}
+}
+
 /* What is missing is said behind the events, on standard error. */
 static int print_trace(struct listing *l, const char *dir)
 {
-	struct error err;
-	int ret = open_listing(l, dir, &err), flushed;
+	struct error err, late;
+	int ret = open_listing(l, dir, &err), flushed, ended = 0;
 
 	if (!ret && select_events(l, &err))
 		return cli_usage(verb.name, "%s", err.text);
 	if (!ret && !l->options->follow)
 		trace_reader_read_ahead(l->reader, TRACE_READER_ALL_CPUS);
 	if (!ret)
-		ret = l->options->follow ? follow_events(l, &err) : print_events(l, &err);
+		ret = l->options->follow ? follow_events(l, dir, &err) : print_events(l, &err);
 	if (ret < 0 && l->reader) /* else the reader has named it */
 		error_prefix(&err, "%s: ", dir);
 	if (l->graph)
-		graph_text_end(l->graph);
+		ended = graph_text_end(l->graph, &late);
 	if (ret >= 0 && l->syscalls && syscall_text_end(l->syscalls))
 		ret = error_set(&err, ENOMEM, "out of memory");
 	flushed = flush(l, ret < 0 ? NULL : &err);
 	if (ret < 0 || flushed)
 		return cli_error(verb.name, &err);
 	print_losses(l, dir);
-	return CLI_OK;
+	return ended ? cli_error(verb.name, &late) : CLI_OK;
 }
 
 int cmd_events(int argc, char **argv)
@@ -325,6 +402,8 @@ int cmd_events(int argc, char **argv)
 		return cli_usage(verb.name, "--graph prints text: leave out --json");
 	if (options.depth && !options.graph)
 		return cli_usage(verb.name, "--depth belongs to --graph");
+	if (options.only && !options.graph)
+		return cli_usage(verb.name, "--only belongs to --graph");
 	if (options.filter && event_filter_parse(options.filter, &listing.filter, &err))
 		return cli_usage(verb.name, "%s", err.text);
 	ret = print_trace(&listing, argv[optind]);

@@ -12,6 +12,14 @@ static const struct cli_option option_table[] = {
 	 .help = "show the first N call sites; default: all",
 	 .store = cli_store_number,
 	 .offset = offsetof(struct analysis_command, top)},
+	{.name = "older",
+	 .value = "TIME",
+	 .help = "of what is live, only what is at least so old: 3s, 500ms; verdicts are\n"
+		 "by all",
+	 .store = cli_store_time,
+	 .min = 1,
+	 .max = UINT64_C(1) << 32,
+	 .offset = offsetof(struct analysis_command, older_ms)},
 	{.name = "verbose",
 	 .letter = 'v',
 	 .help = "all call sites with live memory, not only suspicious ones",
@@ -24,6 +32,7 @@ static const struct cli_option option_table[] = {
 static const struct cli_table tables[] = {
 	{option_table, 0},
 	{replay_view_options, offsetof(struct analysis_command, view)},
+	{replay_time_options, offsetof(struct analysis_command, view)},
 	{NULL, 0}};
 
 static const struct cli_verb verb = {

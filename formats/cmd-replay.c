@@ -49,6 +49,12 @@ static const struct cli_option option_table[] = {
 	 .help = "of several kmem instances in the trace, this one; default: the first",
 	 .store = cli_store_text,
 	 .offset = offsetof(struct options, view.instance)},
+	{.name = "follow",
+	 .letter = 'F',
+	 .help = "go on while the trace is being recorded; on a terminal, show the\n"
+		 "state each second",
+	 .store = cli_store_flag,
+	 .offset = offsetof(struct options, view.follow)},
 	CLI_JSON_OPTION(struct options, "print JSON, with all caches"),
 	{.name = NULL},
 };
@@ -67,7 +73,7 @@ static const struct cli_verb verb = {
 
 static int list_models(void)
 {
-	printf("%-18s%s\n", MODEL_OF_GUEST, "that of the guest's kernel, by its version");
+	printf("%-18s%s\n", MODEL_OF_GUEST, "that of the guest's kernel, by its allocator and version");
 	for (const struct model *model = model_table; *model->name; model++)
 		printf("%-18s%s\n", model->name, model->about);
 	return cli_flush(verb.name);

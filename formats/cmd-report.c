@@ -17,7 +17,8 @@ enum { DEFAULT_TOP = 10, LEAST_TOP = 5, OVERVIEW = 19 };
 
 struct options {
 	struct replay_view view;
-	unsigned int analysis;
+	const char *analyses[NR_ANALYSES + 1];
+	size_t nr_analyses; /* 0: not given */
 	struct grouping by; /* n 0: not given */
 	bool by_syscall;    /* instead: the analysis of that name */
 	unsigned int sort;
@@ -25,47 +26,46 @@ struct options {
 	bool json, verbose, has_pointer;
 	uint64_t top; /* UINT64_MAX: not given */
 	uint64_t older_ms, pointer;
+	const char *only;
 	struct html_target html;
 };
-
-/* The index of the word that ends at `end`; -1 after printing why there is none. */
-static int choose(const char *verb, const struct cli_option *option, const char *word,
-		  const char *end, const char *const *words)
-{
-	char copy[64];
-	const char *near;
-
-	snprintf(copy, sizeof(copy), "%.*s", (int)(end - word), word);
-	for (int i = 0; words[i]; i++) {
-		if (!strcmp(copy, words[i]))
-			return i;
-	}
-	near = text_nearest(copy, words);
-	cli_usage(verb, "--%s takes %s, not '%s'%s%s%s", option->name, text_words(words).s, copy,
-		  near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
-	return -1;
-}
 
 /* "cache,callsite" */
 static int store_grouping(const char *verb, const struct cli_option *option, const char *text,
 			  void *field)
 {
 	struct options *o = field;
-	struct grouping *by = &o->by;
 
-	by->n = 0;
+	o->by.n = 0;
 	o->by_syscall = !strcmp(text, "syscall");
-	if (o->by_syscall)
-		return CLI_OK;
-	for (;;) {
+	return o->by_syscall ? CLI_OK : grouping_parse(verb, option, text, "syscall", &o->by);
+}
+
+static bool has_analysis(const struct options *o, const char *name)
+{
+	for (size_t i = 0; i < o->nr_analyses; i++) {
+		if (!strcmp(o->analyses[i], name))
+			return true;
+	}
+	return false;
+}
+
+/* "leaks,timeline" */
+static int store_analyses(const char *verb, const struct cli_option *option, const char *text,
+			  void *field)
+{
+	struct options *o = field;
+
+	for (o->nr_analyses = 0;;) {
 		const char *end = strchrnul(text, ',');
-		int word = choose(verb, option, text, end, dimension_names);
+		int word = cli_find_word(verb, option, text, end, analysis_names);
 
 		if (word < 0)
 			return CLI_USAGE;
-		if (by->n == GROUPING_MAX)
-			return cli_usage(verb, "--by takes at most %d words", GROUPING_MAX);
-		by->by[by->n++] = (enum dimension)word;
+		if (has_analysis(o, analysis_names[word]))
+			return cli_usage(verb, "--analysis names %s twice", analysis_names[word]);
+		o->analyses[o->nr_analyses++] = analysis_names[word];
+		o->analyses[o->nr_analyses] = NULL;
 		if (!*end)
 			return CLI_OK;
 		text = end + 1;
@@ -80,7 +80,7 @@ static int store_measures(const char *verb, const struct cli_option *option, con
 
 	for (*measures = 0;;) {
 		const char *end = strchrnul(text, ',');
-		int word = choose(verb, option, text, end, measure_names);
+		int word = cli_find_word(verb, option, text, end, measure_names);
 
 		if (word < 0)
 			return CLI_USAGE;
@@ -94,10 +94,23 @@ static int store_measures(const char *verb, const struct cli_option *option, con
 static int store_sort(const char *verb, const struct cli_option *option, const char *text,
 		      void *field)
 {
-	int word = choose(verb, option, text, text + strlen(text), measure_names);
+	int word = cli_find_word(verb, option, text, text + strlen(text), measure_names);
 
 	*(unsigned int *)field = (unsigned int)word;
 	return word < 0 ? CLI_USAGE : CLI_OK;
+}
+
+/* In CTF an address has 48 or 57 bits, and the higher ones are copies of the highest of these.
+ * Babeltrace2 prints only those that are there: 0x8B4041048380. */
+static uint64_t full_address(uint64_t address)
+{
+	static const unsigned int sizes[] = {48, 57};
+
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		if (address >> (sizes[i] - 1) == 1)
+			return address | UINT64_MAX << sizes[i];
+	}
+	return address;
 }
 
 /* As sonde events and babeltrace2 print them, in either case. */
@@ -107,7 +120,7 @@ static int store_pointer(const char *verb, const struct cli_option *option, cons
 	struct options *o = field;
 	char *end;
 
-	o->pointer = strtoull(text, &end, 16);
+	o->pointer = full_address(strtoull(text, &end, 16));
 	o->has_pointer = true;
 	if (end != text && !*end && *text != '-')
 		return CLI_OK;
@@ -152,17 +165,22 @@ static const struct cli_option option_table[] = {
 	 .min = 1,
 	 .max = UINT64_C(1) << 32,
 	 .offset = offsetof(struct options, older_ms)},
+	{.name = "only",
+	 .value = "GLOB",
+	 .help = "of calls of functions, only those with these names, and the calls in\n"
+		 "them: vfs_read, '__x64_sys_*'",
+	 .store = cli_store_text,
+	 .offset = offsetof(struct options, only)},
 	{.name = "history",
 	 .value = "POINTER",
 	 .help = "show what happened at an address instead",
 	 .store = store_pointer},
 	{.name = "analysis",
 	 .letter = 'a',
-	 .value = "NAME",
-	 .help = "show one of kmem (default), overview, check and so on instead",
-	 .store = cli_store_choice,
-	 .words = analysis_names,
-	 .offset = offsetof(struct options, analysis)},
+	 .value = "LIST",
+	 .help = "show one of kmem (default), overview, check and so on instead, or\n"
+		 "several, read in one pass: leaks,timeline",
+	 .store = store_analyses},
 	{.name = "verbose",
 	 .letter = 'v',
 	 .help = "all sums, columns and rows, those too that are counted elsewhere",
@@ -181,8 +199,10 @@ static const struct cli_option option_table[] = {
 	{.name = NULL},
 };
 
-static const struct cli_table tables[] = {
-	{option_table, 0}, {replay_view_options, offsetof(struct options, view)}, {NULL, 0}};
+static const struct cli_table tables[] = {{option_table, 0},
+					  {replay_view_options, offsetof(struct options, view)},
+					  {replay_time_options, offsetof(struct options, view)},
+					  {NULL, 0}};
 
 static const struct cli_verb verb = {
 	.name = "report",
@@ -214,6 +234,8 @@ static struct analysis_options options_of(const struct options *options, const c
 		.verbose = options->verbose,
 		.older_ns = (int64_t)options->older_ms * 1000000,
 		.pointer = options->pointer,
+		.only = options->only,
+		.in_sections = options->nr_analyses > 1,
 	};
 
 	if (!out.by.n)
@@ -230,22 +252,68 @@ static int check_html(const struct options *options)
 		return cli_usage(verb.name, "--force replaces the file of --html FILE");
 	if (!options->html.path)
 		return CLI_OK;
-	if (options->json || options->analysis || options->has_pointer || options->view.follow)
+	if (options->json || options->nr_analyses || options->has_pointer || options->view.follow)
 		return cli_usage(verb.name, "--html takes no --json, --analysis, --history and "
 					    "--follow");
-	if (options->by.n || options->measures || options->older_ms)
-		return cli_usage(verb.name, "--html takes no --by, --measures and --older");
+	if (options->by.n || options->measures || options->older_ms || options->only)
+		return cli_usage(verb.name, "--html takes no --by, --measures, --older and --only");
 	return CLI_OK;
 }
 
-/* Its number among those that there are. */
-static unsigned int find_analysis(const char *name)
+static void set_analysis(struct options *o, const char *name)
 {
-	unsigned int i = 0;
+	o->analyses[0] = name;
+	o->analyses[1] = NULL;
+	o->nr_analyses = 1;
+}
 
-	while (analysis_names[i] && strcmp(analysis_names[i], name) != 0)
-		i++;
-	return i;
+/* --only is for calls of functions, whatever else was traced. */
+static int choose_calls(struct options *o)
+{
+	const bool has_functions = has_analysis(o, "functions");
+
+	if ((o->nr_analyses && !has_functions) || o->has_pointer)
+		return cli_usage(verb.name, "--only is for calls of functions: leave out %s",
+				 o->has_pointer ? "--history" : o->analyses[0]);
+	if (o->by.n == 1 && o->by.by[0] == BY_FUNCTION)
+		o->by.n = 0;
+	if (!has_functions)
+		set_analysis(o, "functions");
+	return CLI_OK;
+}
+
+static int choose_history(struct options *o)
+{
+	const bool has_history = has_analysis(o, "history");
+
+	if (o->has_pointer && o->nr_analyses && !has_history)
+		return cli_usage(verb.name, "--history shows an address instead of -a %s",
+				 o->analyses[0]);
+	if (has_history && !o->has_pointer)
+		return cli_usage(verb.name, "-a history takes the address of --history POINTER");
+	if (!has_history && o->has_pointer)
+		set_analysis(o, "history");
+	return CLI_OK;
+}
+
+/* What the options choose, without what suits the trace. */
+static int choose_analyses(struct options *o)
+{
+	int ret = CLI_OK;
+
+	if (o->nr_analyses == 1 && has_analysis(o, analysis_names[0]))
+		o->nr_analyses = 0;
+	if (o->by_syscall && !o->nr_analyses)
+		set_analysis(o, "syscalls");
+	if (o->only)
+		ret = choose_calls(o);
+	if (!ret)
+		ret = choose_history(o);
+	if (!ret && o->nr_analyses && !o->has_pointer && !has_analysis(o, analysis_names[0]) &&
+	    (o->by.n || o->measures || o->older_ms))
+		ret = cli_usage(verb.name, "-a %s takes no --by, --measures and --older",
+				o->analyses[0]);
+	return ret;
 }
 
 /* Whether what was traced decides what is shown: calls have groups by function, too. */
@@ -253,14 +321,22 @@ static bool is_open(const struct options *o)
 {
 	const bool by_function = o->by.n == 1 && o->by.by[0] == BY_FUNCTION;
 
-	return !o->analysis && !o->has_pointer && !o->measures && !o->older_ms &&
-	       (!o->by.n || by_function);
+	return !o->nr_analyses && !o->measures && !o->older_ms && (!o->by.n || by_function);
+}
+
+/* NULL: what suits the trace. */
+static const char *const *names_of(const struct options *o)
+{
+	static const char *const usual[] = {"overview", "kmem", NULL};
+
+	if (is_open(o))
+		return NULL;
+	return o->nr_analyses ? o->analyses : usual;
 }
 
 int cmd_report(int argc, char **argv)
 {
 	struct options options = {.view = REPLAY_ALL, .sort = MEASURE_LIVE, .top = UINT64_MAX};
-	const char *names[3] = {NULL};
 	struct analysis_options shown;
 	int ret = cli_parse(&verb, argc, argv, &options);
 
@@ -268,22 +344,13 @@ int cmd_report(int argc, char **argv)
 		return ret - 1;
 	if (optind != argc - 1)
 		return cli_usage(verb.name, "name one trace directory; see 'sonde report --help'");
-	if (options.by_syscall && !options.analysis)
-		options.analysis = find_analysis("syscalls");
 	ret = check_html(&options);
+	if (!ret)
+		ret = choose_analyses(&options);
 	if (ret)
 		return ret;
 	if (options.html.path)
 		return html_report(verb.name, argv[optind], &options.view, &options.html);
-	names[0] = options.has_pointer ? "history" : analysis_names[options.analysis];
-	if (options.analysis && (options.by.n || options.measures || options.older_ms))
-		return cli_usage(verb.name, "-a %s takes no --by, --measures and --older",
-				 names[0]);
-	if (!options.analysis && !options.has_pointer) {
-		names[0] = "overview";
-		names[1] = analysis_names[0];
-	}
 	shown = options_of(&options, argv[optind]);
-	return analysis_show(verb.name, is_open(&options) ? NULL : names, &options.view, &shown,
-			     options.json);
+	return analysis_show(verb.name, names_of(&options), &options.view, &shown, options.json);
 }

@@ -24,6 +24,7 @@ static const struct cli_option option_table[] = {
 static const struct cli_table tables[] = {
 	{option_table, 0},
 	{replay_view_options, offsetof(struct analysis_command, view)},
+	{replay_time_options, offsetof(struct analysis_command, view)},
 	{NULL, 0}};
 
 static const struct cli_verb verb = {

@@ -10,5 +10,7 @@ int cmd_probes(int argc, char **argv);
 
 /* How the verbs of formats/ read a kernel image (formats/trace/reader.h). */
 kernel_functions_fn kernel_functions;
+/* How they read debug information. */
+source_lines_open_fn kernel_lines;
 
 #endif

@@ -3,6 +3,7 @@
 # Feature probes: each names the Debian package to install when something is missing.
 
 debian_libelf := libelf-dev
+debian_libdw := libdw-dev
 debian_capstone := libcapstone-dev
 debian_jansson := libjansson-dev
 debian_zlib := zlib1g-dev

@@ -13,25 +13,31 @@
 #:                 unit tests with AddressSanitizer and UBSan, with ThreadSanitizer; SANITIZED=all for the slow ones,
 #:                 too, or ROOM= and TESTS= as above
 #:   coverage *    line coverage of a folder by its unit tests, ROOM=vmm, or of all
-#:   check-faults  each FAULTS-th (24) fallible call of a trace session fails once
+#:   check-faults  each FAULTS-th (42) fallible call of a trace session fails once
 #:   check-run-faults, check-attach-faults *
 #:                 so do random ones of sonde run and sonde attach (ROUNDS=6)
+#:   check-memory * a trace of 10 GiB read with 2 GiB of memory (GIB=10 LIMIT_MIB=2048); takes 12 GiB of disk
 #:   check-damage * a trace cut off at each byte, and a million damaged ones
 #:   check-errors  wrong input of every verb
 #:   check-tables * DuckDB and ClickHouse read what sonde convert writes for databases; setup-tables installs them
+#:   check-kshark * KernelShark's library loads what sonde convert --to trace.dat writes; installs it, with Qt 5
 #:   check-fuzz    each fuzz target for FUZZ_SECONDS (4)
+#:   check-agreement
+#:                 sonde report's figures follow from the text that trace-cmd and babeltrace2 print of the trace
 #:   check-compare whether the oracle's comparison finds errors
 #:   check-campaigns
 #:                 whether check-long divides its time and counts
 #:   check-dump    introspection of memory dumps under plain QEMU (MODELS='max qemu64' for both paging modes)
 #:   check-guest   guests in the software KVM host; GUEST='6.1 6.12/4' for some
-#:   check-oracle-VERSION/VCPUS, check-boot, check-changes, check-limits, check-scratch, check-stacks, check-survive,
-#:   check-toggle, check-testbed
+#:   check-oracle-VERSION/VCPUS, check-boot, check-changes, check-limits, check-scratch, check-stacks,
+#:   check-survive, check-toggle, check-testbed
 #:                 parts of check-guest
-#:   check-chains, check-function, check-leaks, check-leave, check-probe, check-profile, check-slabinfo, check-syscalls *
+#:   check-chains, check-function, check-hist, check-leaks, check-leave, check-modules, check-probe, check-profile, check-slabinfo,
+#:   check-syscalls *
 #:                 other tests of guests
 #:   check-small-kernels, check-refusals *
 #:                 kernels with what Debian's lack, built from source (an hour); GUEST=6.1-nobtf for one
+#:   check-vmx *   the oracle's comparison of a guest on an Intel machine, which Bochs emulates (7 minutes of a CPU)
 #:   check-libvirt libvirt domains; check-libvirt-NAME for tests/libvirt/NAME.t (KILLS=200 for a campaign)
 #:   check-html *  HTML reports in a headless Chromium, with screenshots in $(O)/html
 #:   check-long *  campaigns for HOURS (4; 0.5 is possible) together, and a table of what they have counted;
@@ -66,6 +72,7 @@ $(O)/tests/unit/%: $(O)/tests/unit/%.o $(TEST_LIB_OBJECTS) $(O)/libsonde.a
 
 # Zydis is the oracle for instructions.
 $(O)/tests/unit/patcher/text/test-insn: TEST_LIBS := -lZydis
+$(O)/tests/unit/patcher/text/test-displace-kernels: TEST_LIBS := -lZydis
 $(O)/tests/unit/patcher/trampoline/test-operands: TEST_LIBS := -lZydis
 
 .SECONDARY:
@@ -102,13 +109,13 @@ check-tsan: kernels
 check-sanitized: all $(TESTS:%.c=$(O)/%)
 	$(Q)SONDE=$(abspath $(O))/sonde KERNELS_DIR=$(KERNELS_DIR) TSAN_OPTIONS='exitcode=66 handle_segv=0' prove -j3 -e '' $(TESTS:%.c=$(O)/%)
 
-# Some tests run as another user, who writes what was executed, too.
+# Some tests run as another user, who adds to what was executed in the same files: so umask.
 COVERAGE_MAKE = $(MAKE) --no-print-directory -j2 O=$(O)/cov COVERAGE=1 KERNELS_DIR=$(abspath $(O))/kernels TESTS='$(TESTS)'
 .PHONY: coverage
 coverage: kernels
 	$(Q)$(COVERAGE_MAKE) all $(TESTS:%.c=$(O)/cov/%)
 	$(Q)find $(O)/cov -name '*.gcda' -delete && chmod -R a+rwX $(O)/cov
-	$(Q)$(COVERAGE_MAKE) check-sanitized
+	$(Q)umask 0 && $(COVERAGE_MAKE) check-sanitized
 	$(Q)for folder in $(or $(ROOM),$(FOLDERS)); do tests/coverage $(O)/cov $$folder || exit 1; done
 
 # clang builds the fuzz targets from the sources, all instrumented.
@@ -168,11 +175,15 @@ check-dump: kernels $(O)/tests/introspect/dump-facts
 	$(Q)O=$(abspath $(O)) $(if $(GUEST),GUEST='$(GUEST)') $(if $(MODELS),MODELS='$(MODELS)') prove -e perl tests/introspect/dump.t
 
 # Guest tests need these programs, the kernels and the guests' initramfs.
-GUEST_TOOLS := $(O)/tests/guest/oracle-extract $(O)/tests/guest/call-target $(O)/tests/guest/runtime-pointers $(O)/tests/guest/scratch
+GUEST_TOOLS := $(O)/tests/guest/ia32 $(O)/tests/guest/oracle-extract $(O)/tests/guest/call-target $(O)/tests/guest/runtime-pointers $(O)/tests/guest/scratch
 ORACLE_OBJECTS := $(O)/tests/workload/oracle-extract.o $(O)/tests/lib/event-format.o $(O)/tests/lib/ring-buffer.o
 $(O)/tests/guest/oracle-extract: $(ORACLE_OBJECTS) $(O)/libsonde.a
 	$(say) LD $@
 	$(Q)mkdir -p $(@D) && $(CC) $(LDFLAGS_ALL) $(LDFLAGS) -o $@ $^
+# For 32-bit system calls, without a C library.
+$(O)/tests/guest/ia32: tests/workload/ia32.c
+	$(say) CC $@
+	$(Q)mkdir -p $(@D) && $(CC) -m32 -nostdlib -static -ffreestanding -fno-pic -no-pie -fno-stack-protector -O1 -o $@ $<
 $(O)/tests/guest/call-target $(O)/tests/guest/runtime-pointers: $(O)/tests/guest/%: $(O)/tests/guest/%.o $(O)/libsonde.a
 	$(say) LD $@
 	$(Q)$(CC) $(LDFLAGS_ALL) $(LDFLAGS) -o $@ $^ $(PACKAGE_LIBS)
@@ -196,11 +207,11 @@ guest-parts: all kernels $(GUEST_TOOLS) $(O)/guest/initrd
 
 ORACLE_ROWS := 5.10/4 6.12/4 6.1/1
 ORACLE_TARGETS := $(addprefix check-oracle-,$(or $(GUEST),$(ORACLE_ROWS)))
-.PHONY: $(ORACLE_TARGETS) check-boot check-busy check-chains check-changes check-function check-leaks check-leave check-limits check-probe check-profile check-scratch check-slabinfo check-stacks check-survive check-syscalls check-toggle check-testbed check-errors check-guest
+.PHONY: $(ORACLE_TARGETS) check-boot check-busy check-chains check-changes check-function check-hist check-leaks check-leave check-limits check-modules check-probe check-profile check-scratch check-slabinfo check-stacks check-survive check-syscalls check-toggle check-testbed check-errors check-guest
 $(ORACLE_TARGETS): check-oracle-%: guest-parts
 	$(Q)O=$(O) tests/testbed/fetch-kernel $(*D) >/dev/null
 	$(Q)O=$(abspath $(O)) GUEST='$*' prove -e perl tests/guest/oracle.t
-check-boot check-busy check-chains check-changes check-function check-leaks check-leave check-limits check-probe check-profile check-scratch check-slabinfo check-stacks check-survive check-syscalls check-toggle: check-%: guest-parts
+check-boot check-busy check-chains check-changes check-function check-hist check-leaks check-leave check-limits check-modules check-probe check-profile check-scratch check-slabinfo check-stacks check-survive check-syscalls check-toggle: check-%: guest-parts
 	$(Q)O=$(abspath $(O)) $(if $(GUEST),GUEST='$(GUEST)') prove -e perl tests/guest/$*.t
 check-testbed: guest-parts
 	$(Q)O=$(abspath $(O)) prove -e perl tests/testbed/kvm-host.t
@@ -226,7 +237,7 @@ check:
 	$(Q)tests/setup
 	$(Q)$(MAKE) --no-print-directory -j2 all unit-tests fuzz-targets kernels
 	$(Q)$(MAKE) --no-print-directory check-parts
-check-parts: check-layers check-docs check-compare check-campaigns check-unit check-asan check-tsan check-faults check-fuzz check-guest
+check-parts: check-layers check-docs check-agreement check-compare check-campaigns check-unit check-asan check-tsan check-faults check-fuzz check-guest
 
 demo:
 	$(Q)tests/setup
@@ -243,14 +254,23 @@ check-small-kernels:
 check-refusals:
 	$(Q)O=$(abspath $(O)) $(if $(GUEST),GUEST='$(GUEST)') prove -e perl tests/guest/refusals.t
 
+# On an Intel machine, which Bochs emulates.
+.PHONY: check-vmx
+check-vmx: guest-parts
+	$(Q)O=$(abspath $(O)) prove -e perl tests/guest/oracle.t :: tests/guest/vmx-configs
+
 # The oracle by itself, without Sonde.
 .PHONY: check-own-events
 check-own-events: guest-parts
 	$(Q)O=$(abspath $(O)) prove -e perl tests/testbed/oracle.t
 
 # Not a part of check: it needs a browser.
+$(O)/tests/html/make-calls: $(O)/tests/html/make-calls.o $(TEST_LIB_OBJECTS) $(O)/libsonde.a
+	$(say) LD $@
+	$(Q)$(CC) $(LDFLAGS_ALL) $(LDFLAGS) -o $@ $^ $(PACKAGE_LIBS)
+
 .PHONY: check-html
-check-html: all
+check-html: all $(O)/tests/html/make-calls
 	-$(Q)tests/setup html
 	$(Q)O=$(abspath $(O)) prove -e perl tests/html/report.t
 
@@ -290,6 +310,11 @@ $(O)/tests/bench/trace-repeat: $(O)/tests/bench/trace-repeat.o $(O)/libsonde.a
 check-damage: $(O)/tests/unit/formats/analysis/test-damage
 	$(Q)MUTATIONS=1000000 CUTS=1 prove -e '' $<
 
+# Of 10 GiB, on 2 GiB.
+.PHONY: check-memory
+check-memory: all $(O)/tests/bench/trace-repeat $(O)/guest/initrd
+	$(Q)O=$(abspath $(O)) prove -v -e perl tests/long/memory.t
+
 # Databases read the tables of sonde convert: setup-tables installs them.
 $(O)/tests/tables/make-trace: $(O)/tests/tables/make-trace.o $(TEST_LIB_OBJECTS) $(O)/libsonde.a
 	$(say) LD $@
@@ -300,6 +325,27 @@ check-tables: all $(O)/tests/tables/make-trace $(O)/tests/bench/trace-repeat
 	$(Q)O=$(abspath $(O)) prove -e perl tests/tables/tables.t
 setup-tables:
 	$(Q)tests/tables/setup $(abspath $(O))/tools/duckdb
+
+# trace-cmd's and babeltrace2's text of a trace, evaluated by a script, and sonde report.
+$(O)/tests/agreement/make-heap: $(O)/tests/agreement/make-heap.o $(TEST_LIB_OBJECTS) $(O)/libsonde.a
+	$(say) LD $@
+	$(Q)$(CC) $(LDFLAGS_ALL) $(LDFLAGS) -o $@ $^ $(PACKAGE_LIBS)
+
+.PHONY: check-agreement
+check-agreement: all $(O)/tests/agreement/make-heap
+	$(Q)O=$(abspath $(O)) prove -e perl tests/agreement/agreement.t
+
+# KernelShark's library reads trace.dat. It is packaged with Qt 5, so CI goes without it. Its headers are not clean of warnings.
+$(O)/tests/kshark/kshark-dump: tests/kshark/kshark-dump.c
+	$(say) CC $@
+	$(Q)mkdir -p $(@D) && $(CC) $(CFLAGS_ALL) $(CFLAGS) -isystem /usr/include/kernelshark -o $@ $< -lkshark
+
+.PHONY: check-kshark
+check-kshark: all $(O)/tests/tables/make-trace $(O)/tests/bench/trace-repeat
+	-$(Q)tests/setup kshark
+	$(Q)! [ -e /usr/include/kernelshark/libkshark.h -a -e /usr/include/json-c/json.h ] || \
+		$(MAKE) --no-print-directory $(O)/tests/kshark/kshark-dump
+	$(Q)O=$(abspath $(O)) prove -e perl tests/kshark/kshark.t
 
 .PHONY: bench
 bench: all $(O)/guest/initrd $(addprefix $(O)/tests/bench/,timed trace-size trace-repeat trampoline-ns drain-ns)

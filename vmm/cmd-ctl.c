@@ -47,7 +47,7 @@ static void show_change(const struct ctl *ctl, const json_t *result)
 	if (qmp_execute(ctl->conn, "query-instances", NULL, &instances, NULL))
 		return;
 	qmp_show(stdout, "query-instances", instances);
-	qmp_show_switched_sites(stdout, result);
+	qmp_show_change(stdout, result);
 	json_decref(instances);
 }
 
@@ -247,6 +247,8 @@ static const struct cli_verb verb = {
 		 "  snapshot               write what a flight recorder keeps\n"
 		 "  profile [NAME]         what profile tracers have counted\n"
 		 "  profile clear [NAME]   let them count from 0 again\n"
+		 "  hist [NAME]            histograms of events\n"
+		 "  hist clear [NAME]      let them begin from 0 again\n"
 		 "  quit                   complete the trace, and end the run or detach\n"
 		 "  commands               list the monitor's commands with their arguments\n"
 		 "  NAME [KEY=VALUE...]    any of these commands\n"

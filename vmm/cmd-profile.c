@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include <errno.h>
 #include <getopt.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
 #include "formats/cli/cli.h"
 #include "formats/cli/options.h"
 #include "formats/profile/profiles.h"
+#include "formats/report/trace-text.h"
 #include "vmm/cmd.h"
-#include "vmm/ctl/connection.h"
+#include "vmm/ctl/document.h"
 
 static const char verb_name[] = "profile";
+static const struct document_kind kind = {
+	.query = "query-profile", .file = PROFILE_FILE, .what = "profile", .spec = "profile:..."};
 
-enum { DEFAULT_TOP = 20, TIMEOUT_MS = 30 * 1000 };
+enum { DEFAULT_TOP = 20 };
 
 struct options {
 	bool json, histogram;
@@ -22,51 +21,18 @@ struct options {
 	const char *since, *name;
 };
 
-/* Of a guest that runs. */
-static int query(const char *socket, struct profile_set *out, struct error *err)
-{
-	struct qmp_connection *conn;
-	json_t *reply;
-	int ret = qmp_connect(socket, TIMEOUT_MS, &conn, err);
-
-	if (ret)
-		return ret;
-	ret = qmp_execute(conn, "query-profile", NULL, &reply, err);
-	qmp_disconnect(conn);
-	if (ret)
-		return ret;
-	ret = profile_set_parse(reply, out, err);
-	json_decref(reply);
-	return ret;
-}
-
-static int read_folder(const char *dir, struct profile_set *out, struct error *err)
-{
-	char *path;
-	int ret;
-
-	if (asprintf(&path, "%s/%s", dir, PROFILE_FILE) < 0)
-		return error_set(err, ENOMEM, "out of memory");
-	ret = profile_set_read(path, out, err);
-	free(path);
-	if (ret == -ENOENT)
-		return error_set(err, ENOENT,
-				 "%s has no profile: it is written when a recording with "
-				 "--trace profile:... ends",
-				 dir);
-	return ret;
-}
-
 static int read_source(const char *source, struct profile_set *out, struct error *err)
 {
-	struct stat st;
+	json_t *document;
+	int ret = document_read(&kind, source, &document, err);
 
-	if (stat(source, &st))
-		return error_set(err, errno, "%s: %s", source, strerror(errno));
-	if (S_ISSOCK(st.st_mode))
-		return query(source, out, err);
-	return S_ISDIR(st.st_mode) ? read_folder(source, out, err)
-				   : profile_set_read(source, out, err);
+	if (ret)
+		return ret;
+	ret = profile_set_parse(document, out, err);
+	json_decref(document);
+	if (ret)
+		error_prefix(err, "%s: ", source);
+	return ret;
 }
 
 static int subtract(const char *since, struct profile_set *set, struct error *err)
@@ -81,21 +47,17 @@ static int subtract(const char *since, struct profile_set *set, struct error *er
 	return ret;
 }
 
-static int print(const struct options *o, const struct profile_set *set)
+static int print(const struct options *o, struct profile_set *set)
 {
-	const struct profile_text_options text = {
-		.top = o->top == UINT64_MAX ? DEFAULT_TOP : o->top, .histogram = o->histogram};
-	json_t *document;
+	const bool chosen = o->top != UINT64_MAX;
+	const struct profile_text_options text = {.top = chosen ? o->top : DEFAULT_TOP,
+						  .histogram = o->histogram};
 
-	if (!o->json) {
-		profile_set_print(stdout, set, &text);
-		return cli_flush(verb_name);
+	if (o->json) {
+		profile_set_cut(set, chosen ? o->top : 0);
+		return text_print_json(verb_name, profile_set_json(set));
 	}
-	document = profile_set_json(set);
-	if (document)
-		json_dumpf(document, stdout, JSON_INDENT(1));
-	json_decref(document);
-	putchar('\n');
+	profile_set_print(stdout, set, &text);
 	return cli_flush(verb_name);
 }
 
@@ -107,12 +69,14 @@ static int show(const struct options *o, const char *source)
 
 	if (ret)
 		return cli_error(verb_name, &err);
-	if (o->name)
-		ret = profile_set_keep(&set, o->name, &err);
-	if (!ret && o->since)
-		ret = subtract(o->since, &set, &err);
-	profile_set_sort(&set, (enum profile_key)o->sort);
-	ret = ret ? cli_error(verb_name, &err) : print(o, &set);
+	if (o->name && profile_set_keep(&set, o->name, &err))
+		ret = cli_usage(verb_name, "%s", err.text);
+	else if (o->since && subtract(o->since, &set, &err))
+		ret = cli_error(verb_name, &err);
+	if (!ret) {
+		profile_set_sort(&set, (enum profile_key)o->sort);
+		ret = print(o, &set);
+	}
 	profile_set_deinit(&set);
 	return ret;
 }
@@ -153,10 +117,9 @@ static const struct cli_table tables[] = {{options_table, 0}, {NULL, 0}};
 
 static const struct cli_verb verb = {
 	.name = verb_name,
-	.usage =
-		"usage: sonde profile [OPTION]... SOURCE\n"
-		"\n"
-		"Show how often functions were called, and how long they took, as counted by\n"
+	.usage = "usage: sonde profile [OPTION]... SOURCE\n"
+		 "\n"
+		 "Show how often functions were called, and how long they took, as counted by\n"
 		 "the profile tracer. SOURCE is a trace, the monitor SOCKET of a guest that runs,\n"
 		 "or a file with the output of --json.\n",
 	.tables = tables,

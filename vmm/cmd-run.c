@@ -110,6 +110,7 @@ static int create_recorder(struct run *run, struct error *err)
 		.kernel = o->recorder.output || o->recorder.verbose ? o->vm.boot.kernel : NULL,
 		.nr_vcpus = o->vm.nr_vcpus,
 		.clock = "kvmclock",
+		.boots = true,
 		.memory = "mapped: the machine is our own",
 		.before_death = terminal_leave_raw,
 	};

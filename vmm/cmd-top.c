@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
+#include <errno.h>
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,12 +15,12 @@
 
 static const char verb_name[] = "top";
 
-enum { ONCE_ROWS = 10, ONCE_COLUMNS = 200 };
+enum { ONCE_ROWS = 10, ONCE_LINES = ONCE_ROWS + 4, ONCE_COLUMNS = 200 };
 
 struct options {
 	bool json, once;
 	uint64_t interval_ms;
-	const char *trace;
+	const char *trace, *stacks;
 	unsigned int sort;
 };
 
@@ -38,14 +39,13 @@ static int sample(struct top *t, struct error *err)
 
 /* --- once ------------------------------------------------------------------------------------ */
 
-static int print_view(struct top *t, enum top_view view)
+static int print_view(struct top *t, enum top_view view, unsigned int lines)
 {
-	const unsigned int lines = ONCE_ROWS + 4;
-
 	t->state.view = view;
 	if (top_draw(&t->screen, &t->model, &t->state, lines, ONCE_COLUMNS))
 		return -1;
-	printf("%s%s\n", view ? "\n" : "", top_view_titles[view]);
+	printf("%s%s%s%s\n", view ? "\n" : "", top_view_titles[view],
+	       view == TOP_STACKS ? " of " : "", view == TOP_STACKS ? t->model.site_name : "");
 	for (unsigned int i = 2; i + 1 < t->screen.lines; i++)
 		if (t->screen.text[i][0])
 			puts(t->screen.text[i]);
@@ -61,9 +61,44 @@ static int print_once(struct top *t)
 		putchar('\n');
 		json_decref(document);
 	}
-	for (enum top_view view = 0; !t->options->json && view < TOP_VIEWS; view++)
-		print_view(t, view);
+	for (enum top_view view = 0; !t->options->json && view < TOP_TABS; view++)
+		print_view(t, view, ONCE_LINES);
+	if (!t->options->json && t->model.site)
+		print_view(t, TOP_STACKS, TOP_MAX_LINES);
 	return cli_flush(verb_name);
+}
+
+/* A call site as the table names it, or the busiest one of a function. */
+static bool is_named(const struct top_row *row, const char *name)
+{
+	const size_t n = strcspn(row->now.name, "+");
+
+	return !strcmp(row->now.name, name) ||
+	       (!strncmp(row->now.name, name, n) && !name[n] && row->now.name[n]);
+}
+
+static int drill(struct top *t, struct error *err)
+{
+	const struct top_table *sites = &t->model.tables[TOP_SITES];
+	const char *name = t->options->stacks;
+	const struct top_row **rows;
+	size_t n, i = 0;
+
+	if (!name)
+		return 0;
+	if (sites->missing[0])
+		return error_set(err, ENOENT, "--stacks: %s", sites->missing);
+	rows = top_table_sort(sites, TOP_TOTAL, NULL, &n);
+	if (!rows)
+		return error_set(err, ENOMEM, "out of memory");
+	while (i < n && !is_named(rows[i], name))
+		i++;
+	if (i < n) {
+		top_model_drill(&t->model, &rows[i]->now);
+		top_source_put_chains(t->source, &t->model);
+	}
+	free(rows);
+	return i < n ? 0 : error_set(err, ENOENT, "--stacks: no call site is named '%s'", name);
 }
 
 /* Two samples, as rates need them. */
@@ -72,6 +107,9 @@ static int show_once(struct top *t)
 	struct error err = {0};
 	int ret = sample(t, &err);
 
+	t->state.no_cursor = true;
+	if (!ret)
+		ret = drill(t, &err);
 	if (!ret) {
 		clock_wait_ms((unsigned int)t->options->interval_ms);
 		ret = sample(t, &err);
@@ -119,8 +157,8 @@ static void live(struct top *t)
 		}
 		key = top_terminal_key(now < next_ms ? (int)(next_ms - now)
 						     : (int)t->options->interval_ms);
-		if (key >= 0)
-			top_press(&t->state, key, t->screen.lines);
+		if (key >= 0 && top_press(&t->state, &t->model, key, t->screen.lines))
+			top_source_put_chains(t->source, &t->model);
 	}
 }
 
@@ -162,6 +200,12 @@ static const struct cli_option options_table[] = {
 	 .store = cli_store_choice,
 	 .words = sort_words,
 	 .offset = offsetof(struct options, sort)},
+	{.name = "stacks",
+	 .value = "SITE",
+	 .help = "with --once, which it implies: also print the call chains of this\n"
+		 "call site, which is one as its table names it, or a function's",
+	 .store = cli_store_text,
+	 .offset = offsetof(struct options, stacks)},
 	{.name = "trace",
 	 .value = "DIR",
 	 .help = "the trace that is being recorded, if its name is relative to\n"
@@ -177,11 +221,15 @@ static const struct cli_verb verb = {
 	.name = verb_name,
 	.usage = "usage: sonde top [OPTION]... SOCKET\n"
 		 "\n"
-		 "Show, while a guest is traced, its busiest call sites, caches and functions. "
-		 "SOCKET\n"
-		 "is the monitor of a 'sonde run' or 'sonde attach'.\n",
+		 "Show, while a guest is traced, its busiest call sites, caches, functions and\n"
+		 "system calls. SOCKET is the monitor of a 'sonde run' or 'sonde attach'.\n",
 	.tables = tables,
 };
+
+static bool shows_once(const struct options *options)
+{
+	return options->once || options->json || options->stacks || !isatty(STDOUT_FILENO);
+}
 
 static int run(const struct options *options, const char *socket)
 {
@@ -196,8 +244,7 @@ static int run(const struct options *options, const char *socket)
 	if (top_source_open(socket, options->trace, &t->source, &err))
 		ret = cli_error(verb_name, &err);
 	else
-		ret = options->once || options->json || !isatty(STDOUT_FILENO) ? show_once(t)
-									       : show_live(t);
+		ret = shows_once(options) ? show_once(t) : show_live(t);
 	top_source_close(t->source);
 	top_model_deinit(&t->model);
 	free(t);

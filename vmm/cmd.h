@@ -7,6 +7,7 @@ int cmd_run(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);
 int cmd_ctl(int argc, char **argv);
 int cmd_profile(int argc, char **argv);
+int cmd_hist(int argc, char **argv);
 int cmd_top(int argc, char **argv);
 int cmd_attach(int argc, char **argv);
 int cmd_recover(int argc, char **argv);

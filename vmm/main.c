@@ -20,6 +20,7 @@ static const struct command {
 	{"recover", cmd_recover, "undo what a killed attach has left in a domain"},
 	{"ctl", cmd_ctl, "control a running sonde run or attach"},
 	{"profile", cmd_profile, "how often functions were called, and how long they took"},
+	{"hist", cmd_hist, "histograms of events, summed up in the guest"},
 	{"top", cmd_top, "what a traced guest does, live"},
 	{"events", cmd_events, "the events of a trace, as text"},
 	{"report", cmd_report, "where the memory of a traced guest is"},
@@ -106,6 +107,7 @@ int main(int argc, char **argv)
 	if (!fill_standard_descriptors())
 		return CLI_FAILED;
 	trace_reader_set_kernel_source(kernel_functions);
+	trace_reader_set_lines_source(kernel_lines);
 	if (!word) {
 		print_help(stderr);
 		return CLI_USAGE;

@@ -71,10 +71,13 @@ int model_find(const char *name, struct model *out, struct error *err);
 int model_parse(const char *file, const char *text, size_t size, struct model *out,
 		struct error *err);
 
-/* That of a kernel with this linux_banner: SLUB of its version, with the guest's own kmalloc()
- * sizes. -EINVAL: the banner names no version. */
+/*
+ * That of a kernel with this allocator ("slub", "slab", "slob"; "": not known, which is taken for
+ * SLUB) and linux_banner, with the guest's own kmalloc() sizes. -EINVAL: the banner names no
+ * version, or there is no such allocator.
+ */
 #define MODEL_OF_GUEST "guest"
-int model_of_guest(const char *banner, struct model *out, struct error *err);
+int model_of_guest(const char *allocator, const char *banner, struct model *out, struct error *err);
 
 /* The model that a user names: a built-in one, or a path with a slash or a dot. */
 int model_load(const char *name, struct model *out, struct error *err);

@@ -75,7 +75,7 @@ int model_find(const char *name, struct model *out, struct error *err)
 			 text_words(names).s);
 }
 
-int model_of_guest(const char *banner, struct model *out, struct error *err)
+static int slub_of_version(const char *banner, struct model *out, struct error *err)
 {
 	/* The first versions that differ from those before. */
 	static const struct {
@@ -85,7 +85,6 @@ int model_of_guest(const char *banner, struct model *out, struct error *err)
 		{7, 0, "slub-7.0"}, {6, 7, "slub-6.12"}, {5, 16, "slub-6.1"}, {0, 0, "slub-5.10"}};
 	unsigned int major, minor;
 	size_t i = 0;
-	int ret;
 
 	if (sscanf(banner, "Linux version %4u.%4u", &major, &minor) != 2)
 		return error_set(err, EINVAL,
@@ -93,7 +92,25 @@ int model_of_guest(const char *banner, struct model *out, struct error *err)
 				 "choose a model with --allocator");
 	while (major < rows[i].major || (major == rows[i].major && minor < rows[i].minor))
 		i++;
-	ret = model_find(rows[i].name, out, err);
-	out->nr_kmalloc_sizes = 0;
+	return model_find(rows[i].name, out, err);
+}
+
+int model_of_guest(const char *allocator, const char *banner, struct model *out, struct error *err)
+{
+	int ret;
+
+	if (!*allocator || !strcmp(allocator, "slub"))
+		ret = slub_of_version(banner, out, err);
+	else if (!strcmp(allocator, "slab"))
+		ret = model_find("slab-5.10", out, err);
+	else if (!strcmp(allocator, "slob"))
+		ret = model_find("slob-5.10", out, err);
+	else
+		ret = error_set(err, EINVAL,
+				"there is no model of the guest's slab allocator '%s': "
+				"choose one with --allocator",
+				allocator);
+	if (!ret)
+		out->nr_kmalloc_sizes = 0;
 	return ret;
 }

@@ -23,11 +23,23 @@ struct pages_course {
 struct allocators {
 	struct analysis base;
 	struct model model;
+	bool is_assumed; /* the model is of the guest, but its allocator is not known */
 	struct simulation *simulation;
 	struct pages_course guest, replayed; /* bytes */
 	size_t *order;                       /* caches, most pages first; at the end */
 	size_t shown;
 };
+
+static int load_model(struct allocators *a, const struct sidecar *sidecar, const char *name,
+		      struct error *err)
+{
+	const char *allocator = sidecar ? sidecar->info.slab_allocator : "";
+
+	if (name && strcmp(name, MODEL_OF_GUEST) != 0)
+		return model_load(name, &a->model, err);
+	a->is_assumed = !*allocator;
+	return model_of_guest(allocator, sidecar ? sidecar->info.banner : "", &a->model, err);
+}
 
 static int create(const struct replay *replay, const struct analysis_options *options,
 		  struct analysis **out, struct error *err)
@@ -38,10 +50,7 @@ static int create(const struct replay *replay, const struct analysis_options *op
 
 	if (!a)
 		return error_set(err, ENOMEM, "out of memory");
-	if (!options->allocator || !strcmp(options->allocator, MODEL_OF_GUEST))
-		ret = model_of_guest(sidecar ? sidecar->info.banner : "", &a->model, err);
-	else
-		ret = model_load(options->allocator, &a->model, err);
+	ret = load_model(a, sidecar, options->allocator, err);
 	if (!ret)
 		ret = simulation_create(&a->model, trace_reader_vcpu_end(replay->reader),
 					&a->simulation, err);
@@ -263,7 +272,8 @@ static void print_summary(FILE *out, const struct allocators *a)
 {
 	const uint64_t model = a->replayed.last, guest = a->guest.last;
 
-	fprintf(out, "%-*s%s: %s, %s, %s\n", LABEL, "Model", a->model.name, a->model.ops->name,
+	fprintf(out, "%-*s%s: %s%s, %s, %s\n", LABEL, "Model", a->model.name, a->model.ops->name,
+		a->is_assumed ? " (assumed: the trace names none)" : "",
 		text_number(simulation_cpus(a->simulation), "CPU").s,
 		text_number((uint64_t)a->model.nodes, "node").s);
 	fprintf(out, "%-*s%s at the end, the guest %s (%s)\n", LABEL, "Held", text_bytes(model).s,
@@ -377,6 +387,7 @@ static int put_json(const struct analysis *base, json_t *root)
 	failed |= json_object_set_new(root, "records", json_from_count(base->replay->records));
 	failed |= json_object_set_new(root, "model", json_from_text(a->model.name));
 	failed |= json_object_set_new(root, "allocator", json_from_text(a->model.ops->name));
+	failed |= json_object_set_new(root, "assumed", json_boolean(a->is_assumed));
 	failed |=
 		json_object_set_new(root, "cpus", json_from_count(simulation_cpus(a->simulation)));
 	failed |= json_object_set_new(root, "replayed", pages_json(a, &a->replayed));

@@ -12,7 +12,7 @@
 #include "formats/event/graph.h"
 #include "formats/report/trace-text.h"
 
-enum { MAX_ANALYSES = 8, FOLLOW_MS = 1000 };
+enum { FOLLOW_MS = 1000 };
 
 const struct analysis_ops *analysis_find(const char *name)
 {
@@ -45,11 +45,18 @@ void analysis_destroy(struct analysis *analysis)
 
 /* --- for verbs ------------------------------------------------------------------------------- */
 
+/* What the user asked for. */
+struct wish {
+	const char *const *names; /* NULL: what suits the trace */
+	const struct replay_view *view;
+	const struct analysis_options *options;
+};
+
 /* Analyses of one trace, and the pass that they are fed by. */
 struct show {
 	const char *verb;
 	struct replay replay;
-	struct analysis *analyses[MAX_ANALYSES];
+	struct analysis **analyses;
 	size_t n;
 };
 
@@ -66,8 +73,10 @@ static bool has(const struct replay *replay, bool (*is)(const struct trace_insta
 	return false;
 }
 
+enum { MOST_CHOSEN = 3 };
+
 /* What was traced, or the instance that the user named. Traces of old programs are of kmem. */
-static void choose(const struct replay *replay, const char *names[MAX_ANALYSES])
+static void choose(const struct replay *replay, const char *names[MOST_CHOSEN + 1])
 {
 	size_t nr_instances, n = 0;
 
@@ -85,11 +94,26 @@ static void choose(const struct replay *replay, const char *names[MAX_ANALYSES])
 	names[n] = NULL;
 }
 
-int analysis_check(const struct analysis_ops *ops, const struct replay *replay, struct error *err)
+int analysis_lacks(const struct replay *replay, const char *tracer, const char *what,
+		   struct error *err)
 {
 	size_t n;
 	const struct trace_instance *all = trace_reader_instances(replay->reader, &n);
 
+	if (replay->chosen)
+		return error_set(err, EINVAL, "--instance: '%s' is not of the %s tracer",
+				 replay->chosen->name, tracer);
+	if (!n)
+		return error_set(err, EINVAL, "the trace has no %s: it is of allocations", what);
+	return error_set(err, EINVAL, "the trace has no %s: it is of '%s'%s", what, all[0].spec,
+			 n > 1 ? " and others" : "");
+}
+
+int analysis_check(const struct analysis_ops *ops, const struct replay *replay, struct error *err)
+{
+	size_t n;
+
+	trace_reader_instances(replay->reader, &n);
 	if (!ops->change && replay->selects)
 		return error_set(
 			err, EINVAL,
@@ -97,45 +121,67 @@ int analysis_check(const struct analysis_ops *ops, const struct replay *replay, 
 			"not about; sonde events chooses any events");
 	if (!ops->change || ops->any_trace || replay->instance || !n)
 		return 0;
-	if (replay->chosen)
-		return error_set(err, EINVAL, "--instance: '%s' is not of the kmem tracer",
-				 replay->chosen->name);
-	return error_set(err, EINVAL, "the trace has no allocations: it is of '%s'%s", all[0].spec,
-			 n > 1 ? " and others" : "");
+	return analysis_lacks(replay, "kmem", "allocations", err);
 }
 
-static int create_all(struct show *show, const char *const *names,
-		      const struct analysis_options *options, struct error *err)
+static size_t count_names(const char *const *names)
 {
-	const char *chosen[MAX_ANALYSES];
+	size_t n = 0;
+
+	while (names[n])
+		n++;
+	return n;
+}
+
+static int create_all(struct show *show, const struct wish *wish, struct error *err)
+{
+	const char *chosen[MOST_CHOSEN + 1];
+	const char *const *names = wish->names;
 	int ret = 0;
 
 	if (!names) {
 		choose(&show->replay, chosen);
 		names = chosen;
 	}
+	show->analyses = calloc(count_names(names) + 1, sizeof(struct analysis *));
+	if (!show->analyses)
+		return error_set(err, ENOMEM, "out of memory");
 	for (size_t i = 0; !ret && names[i]; i++)
 		ret = analysis_check(analysis_find(names[i]), &show->replay, err);
 
-	for (; !ret && names[show->n] && show->n < MAX_ANALYSES; show->n += !ret)
-		ret = analysis_create(analysis_find(names[show->n]), &show->replay, options,
+	for (; !ret && names[show->n]; show->n += !ret)
+		ret = analysis_create(analysis_find(names[show->n]), &show->replay, wish->options,
 				      &show->analyses[show->n], err);
 	return ret;
 }
 
-static void print_text(struct show *show)
+static void print_text(const struct show *show, const struct wish *wish)
 {
-	for (size_t i = 0; i < show->n; i++)
-		show->analyses[i]->ops->print_text(show->analyses[i], stdout);
+	for (size_t i = 0; i < show->n; i++) {
+		const struct analysis *analysis = show->analyses[i];
+
+		if (wish->options->in_sections)
+			printf("%s%s: %s\n\n", i ? "\n" : "", wish->names[i], analysis->ops->about);
+		analysis->ops->print_text(analysis, stdout);
+	}
 }
 
-static int print_json(struct show *show)
+static int put_json(const struct analysis *analysis, const char *key, json_t *root)
+{
+	json_t *section = key ? json_object() : root;
+	int failed = analysis->ops->put_json(analysis, section);
+
+	return key ? failed | json_object_set_new(root, key, section) : failed;
+}
+
+static int print_json(const struct show *show, const struct wish *wish)
 {
 	json_t *root = json_pack("{si}", "version", 1);
 	int failed = text_json_losses(root, show->replay.reader);
 
 	for (size_t i = 0; i < show->n; i++)
-		failed |= show->analyses[i]->ops->put_json(show->analyses[i], root);
+		failed |= put_json(show->analyses[i],
+				   wish->options->in_sections ? wish->names[i] : NULL, root);
 	if (failed) {
 		json_decref(root);
 		root = NULL;
@@ -143,12 +189,14 @@ static int print_json(struct show *show)
 	return text_print_json(show->verb, root);
 }
 
-static int print_all(struct show *show, bool json)
+static int print_all(const struct show *show, const struct wish *wish)
 {
-	int ret = json ? print_json(show) : CLI_OK;
+	int ret = CLI_OK;
 
-	if (!json) {
-		print_text(show);
+	if (wish->options->json) {
+		ret = print_json(show, wish);
+	} else {
+		print_text(show, wish);
 		ret = cli_flush(show->verb);
 	}
 	for (size_t i = 0; !ret && i < show->n; i++) {
@@ -160,65 +208,79 @@ static int print_all(struct show *show, bool json)
 	return ret;
 }
 
-static void destroy_all(struct show *show)
+static void close_all(struct show *show)
 {
 	for (size_t i = 0; i < show->n; i++)
 		analysis_destroy(show->analyses[i]);
+	free(show->analyses);
 	replay_close(&show->replay);
-}
-
-/* Until the recorder ends; on a terminal, show what is known so far. */
-static int follow(struct show *show, bool json, struct error *err)
-{
-	const bool shows = !json && isatty(STDOUT_FILENO);
-	int alive;
-
-	while ((alive = replay_follow(&show->replay, show->analyses, show->n, err)) > 0) {
-		if (shows) {
-			fputs("\033[H\033[2J", stdout);
-			print_text(show);
-			fflush(stdout);
-		}
-		clock_wait_ms(FOLLOW_MS);
-	}
-	return alive;
+	*show = (struct show){.verb = show->verb};
 }
 
 /* Returns an exit status plus one, or 0 to go on. */
-static int open_all(struct show *show, const char *const *names, const struct replay_view *view,
-		    const struct analysis_options *options)
+static int open_all(struct show *show, const struct wish *wish)
 {
 	struct error err;
-	int ret = replay_open(&show->replay, options->dir, view, &err);
+	int ret = replay_open(&show->replay, wish->options->dir, wish->view, &err);
 
 	if (ret)
 		return 1 + cli_error(show->verb, &err);
 	if (replay_select(&show->replay, &err))
 		return 1 + cli_usage(show->verb, "%s", err.text);
-	return create_all(show, names, options, &err) ? 1 + cli_error(show->verb, &err) : 0;
+	return create_all(show, wish, &err) ? 1 + cli_error(show->verb, &err) : 0;
+}
+
+static int fail(const struct show *show, const struct wish *wish, struct error *err)
+{
+	error_prefix(err, "%s: ", wish->options->dir);
+	return cli_error(show->verb, err);
+}
+
+/* Until the recorder ends; on a terminal, show what is known so far. Returns an exit status. */
+static int follow(struct show *show, const struct wish *wish)
+{
+	const bool shows = !wish->options->json && isatty(STDOUT_FILENO);
+	struct error err;
+	int alive, ret;
+
+	while ((alive = replay_follow(&show->replay, show->analyses, show->n, &err)) > 0) {
+		if (show->replay.init_moved) {
+			close_all(show);
+			ret = open_all(show, wish);
+			if (ret)
+				return ret - 1;
+			continue;
+		}
+		if (shows) {
+			fputs("\033[H\033[2J", stdout);
+			print_text(show, wish);
+			fflush(stdout);
+		}
+		clock_wait_ms(FOLLOW_MS);
+	}
+	return alive < 0 ? fail(show, wish, &err) : CLI_OK;
+}
+
+static int run(struct show *show, const struct wish *wish)
+{
+	struct error err;
+
+	if (replay_run(&show->replay, show->analyses, show->n, &err))
+		return fail(show, wish, &err);
+	return print_all(show, wish);
 }
 
 /* One pass, printed or (follow) repeated. */
-static int show_once(const char *verb, const char *const *names, const struct replay_view *view,
-		     const struct analysis_options *options, bool json)
+static int show_once(const char *verb, const struct wish *wish)
 {
 	struct show show = {.verb = verb};
-	struct error err;
-	int ret = open_all(&show, names, view, options);
+	int ret = open_all(&show, wish);
 
-	if (ret) {
-		destroy_all(&show);
-		return ret - 1;
-	}
-	ret = view->follow ? follow(&show, json, &err)
-			   : replay_run(&show.replay, show.analyses, show.n, &err);
-	if (ret < 0) {
-		error_prefix(&err, "%s: ", options->dir);
-		ret = cli_error(verb, &err);
-	} else if (!view->follow) {
-		ret = print_all(&show, json);
-	}
-	destroy_all(&show);
+	if (ret)
+		ret--;
+	else
+		ret = wish->view->follow ? follow(&show, wish) : run(&show, wish);
+	close_all(&show);
 	return ret;
 }
 
@@ -226,13 +288,17 @@ int analysis_show(const char *verb, const char *const *names, const struct repla
 		  const struct analysis_options *options, bool json)
 {
 	struct replay_view whole = *view;
+	struct analysis_options shown = *options;
+	struct wish wish = {names, view, &shown};
 	int ret = CLI_OK;
 
+	shown.json = json;
 	if (view->follow)
-		ret = show_once(verb, names, view, options, json);
+		ret = show_once(verb, &wish);
 	/* a reader that followed knows of losses what was so when it was opened */
 	whole.follow = false;
-	return ret ? ret : show_once(verb, names, &whole, options, json);
+	wish.view = &whole;
+	return ret ? ret : show_once(verb, &wish);
 }
 
 int analysis_main(const struct cli_verb *verb, int argc, char **argv)
@@ -250,5 +316,6 @@ int analysis_main(const struct cli_verb *verb, int argc, char **argv)
 	options.dir = argv[optind];
 	options.top = command.top;
 	options.verbose = command.verbose;
+	options.older_ns = (int64_t)command.older_ms * 1000000;
 	return analysis_show(verb->name, names, &command.view, &options, command.json);
 }

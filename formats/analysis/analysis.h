@@ -27,9 +27,11 @@ struct analysis_options {
 	enum measure sort;
 	uint32_t measures; /* bits of enum measure; 0: the usual ones */
 	size_t top;        /* rows to show; 0: all */
-	bool verbose;
-	int64_t older_ns;      /* of live objects, only those of at least this age; 0: all */
-	uint64_t pointer;      /* whose history is shown */
+	bool verbose, json;
+	bool in_sections; /* the user named several analyses: titles, or keys, say which is which */
+	int64_t older_ns; /* of live objects, only those of at least this age; 0: all */
+	uint64_t pointer; /* whose history is shown */
+	const char *only; /* of calls of functions: a glob, with the calls in them; NULL: all */
 	const char *allocator; /* a model's name or file (formats/allocators/model.h); NULL: the
 				  guest's own */
 };
@@ -69,6 +71,7 @@ struct analysis_ops {
 };
 
 /* All analyses and their names, the default first; NULL-terminated. In registry.c. */
+enum { NR_ANALYSES = 10 };
 extern const struct analysis_ops *const analysis_table[];
 extern const char *const analysis_names[];
 
@@ -85,6 +88,10 @@ void analysis_destroy(struct analysis *analysis);
 /* Refuse an analysis of the heap for a trace without allocations, and another one for a choice of
  * allocations. */
 int analysis_check(const struct analysis_ops *ops, const struct replay *replay, struct error *err);
+/* -EINVAL: of a trace, or of the instance that the user named, of other tracers than `tracer`,
+ * which records `what`. */
+int analysis_lacks(const struct replay *replay, const char *tracer, const char *what,
+		   struct error *err);
 
 /*
  * What a verb does: run analyses of one trace in one pass and print them, or one line that says
@@ -94,10 +101,17 @@ int analysis_check(const struct analysis_ops *ops, const struct replay *replay, 
 int analysis_show(const char *verb, const char *const *names, const struct replay_view *view,
 		  const struct analysis_options *options, bool json);
 
+/* "cache,callsite", the value of an option. `other` (or NULL) is a word of the option that stands
+ * alone. Returns CLI_OK, or CLI_USAGE after a line. */
+struct cli_option;
+int grouping_parse(const char *verb, const struct cli_option *option, const char *text,
+		   const char *other, struct grouping *out);
+
 /* The options of a verb that shows one analysis, the one with the verb's name. */
 struct analysis_command {
 	struct replay_view view;
-	uint64_t top; /* rows to show; 0: not given */
+	uint64_t top;      /* rows to show; 0: not given */
+	uint64_t older_ms; /* of live objects, at least of this age; 0: all */
 	bool json, verbose;
 };
 

@@ -128,6 +128,10 @@ static void print_example(const struct printing *p, const struct check_ops *ops,
 	const struct event *at = &example->event.at;
 	const struct kmem_record *record = &example->event.record;
 
+	if (example->event.file) {
+		fprintf(p->out, "    %s\n", example->event.file);
+		return;
+	}
 	fprintf(p->out, "    cpu%u%s", at->vcpu, at->instance->suffix);
 	if (!example->event.packet && !example->event.size)
 		fprintf(p->out, " record %s", text_count(at->index).s);
@@ -142,13 +146,13 @@ static void print_example(const struct printing *p, const struct check_ops *ops,
 			: record->event_id == KMEM_EVENT_FREE ? "free of"
 							      : "?",
 			record->ptr);
-		fprintf(p->out, " by %s", sidecar_symbol_text(p->sidecar, record->call_site).s);
+		fprintf(p->out, " by %s", sidecar_call_text(p->sidecar, record->call_site).s);
 	}
 	if (class->print_details)
 		class->print_details(p->out, example);
 	if (example->has_allocation)
 		fprintf(p->out, ", allocated by %s",
-			sidecar_symbol_text(p->sidecar, example->allocation_call_site).s);
+			sidecar_call_text(p->sidecar, example->allocation_call_site).s);
 	fputc('\n', p->out);
 }
 
@@ -215,11 +219,13 @@ static json_t *example_json(const struct check_ops *ops, const struct check_exam
 {
 	const struct event *at = &example->event.at;
 	const struct kmem_record *record = &example->event.record;
-	json_t *item = json_pack("{so so so}", "file",
-				 json_sprintf("cpu%u%s", at->vcpu, at->instance->suffix), "record",
-				 json_from_count(at->index), "offset", json_from_count(at->offset));
-	json_t *rest = NULL;
+	json_t *item, *rest;
 
+	if (example->event.file)
+		return json_pack("{so}", "reason", json_from_text(example->event.file));
+	item = json_pack("{so so so}", "file",
+			 json_sprintf("cpu%u%s", at->vcpu, at->instance->suffix), "record",
+			 json_from_count(at->index), "offset", json_from_count(at->offset));
 	if (!ops->is_about_streams)
 		json_object_set_new(item, "time_ns", json_integer(at->ns));
 	if (!example->event.is_record)
@@ -230,6 +236,7 @@ static json_t *example_json(const struct check_ops *ops, const struct check_exam
 			 sidecar_symbol_text(sidecar, record->call_site).s, "bytes_requested",
 			 json_from_count(record->bytes_req), "bytes_allocated",
 			 json_from_count(record->bytes_alloc));
+	sidecar_put_source(rest, sidecar, record->call_site);
 	json_object_update(item, rest);
 	json_decref(rest);
 	if (example->has_allocation)

@@ -6,13 +6,14 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include "formats/analysis/replay.h"
+#include "formats/groups/measure.h"
 
 /* What changed between two traces, or two parts of one. */
 
 struct diff_options {
 	const char *dirs[2]; /* may be the same */
-	unsigned int by;     /* enum dimension */
-	size_t top;          /* rows to show; 0: all */
+	struct grouping by;
+	size_t top; /* rows to show; 0: all */
 };
 
 /* Print it, or one line that says what went wrong. Returns an exit status. */

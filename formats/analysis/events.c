@@ -312,6 +312,7 @@ static void print_text(const struct analysis *base, FILE *out)
 
 	text_print_head(out, base->replay->reader, e->n, duration_ns(e), LABEL);
 	text_print_losses(out, base->replay->reader, LABEL);
+	text_print_missing(out, base->replay->reader, "the counts", LABEL);
 	fprintf(out, "%-*ssonde events%s ", LABEL, "Next", view_of(e));
 	text_print_word(out, base->options.dir);
 	fputc('\n', out);
@@ -354,8 +355,8 @@ static int put_json(const struct analysis *base, json_t *root)
 	json_t *kinds = json_array(), *hits = json_array();
 	int failed = put_kinds(e, kinds) | put_hits(e, hits);
 
-	return failed | json_object_set_new(root, "events", kinds) |
-	       json_object_set_new(root, "hits", hits);
+	return failed | replay_put_bound(base->replay, root) |
+	       json_object_set_new(root, "events", kinds) | json_object_set_new(root, "hits", hits);
 }
 
 const struct analysis_ops events_analysis = {

@@ -9,6 +9,8 @@
 #include "formats/report/table.h"
 #include "formats/report/trace-text.h"
 
+enum { LABEL = 6 };
+
 struct moment {
 	enum heap_change_kind kind;
 	unsigned int vcpu;
@@ -117,7 +119,7 @@ static void add_row(struct table *table, const struct history *h, const struct m
 	snprintf(ns, sizeof(ns), "%.9f", (double)m->ns / 1e9);
 	snprintf(vcpu, sizeof(vcpu), "%u", m->vcpu);
 	table_add_cell(table, ns);
-	table_add_cell(table, sidecar_symbol_text(sidecar, m->call_site).s);
+	table_add_cell(table, sidecar_call_text(sidecar, m->call_site).s);
 	table_add_cell(table, words[m->kind]);
 	table_add_cell(table, vcpu);
 	table_add_cell(table, sidecar_symbol_text(NULL, m->ptr).s);
@@ -147,7 +149,8 @@ static void print_text(const struct analysis *base, FILE *out)
 	else
 		fprintf(out, "0x%" PRIx64 ": no event is about this address\n",
 			base->options.pointer);
-	text_print_losses(out, base->replay->reader, 6);
+	text_print_losses(out, base->replay->reader, LABEL);
+	text_print_missing(out, base->replay->reader, "the history", LABEL);
 	table_destroy(table);
 }
 
@@ -155,11 +158,16 @@ static json_t *moment_json(const struct history *h, const struct moment *m)
 {
 	const struct sidecar *sidecar = trace_reader_sidecar(h->base.replay->reader);
 
-	return json_pack("{so ss so so so ss so ss}", "time_ns", json_integer(m->ns), "what",
-			 words[m->kind], "vcpu", json_from_count(m->vcpu), "address",
-			 json_from_address(m->ptr), "bytes", json_from_count(m->bytes), "symbol",
-			 sidecar_symbol_text(sidecar, m->call_site).s, "call_site",
-			 json_from_address(m->call_site), "cache", cache_name(h, m));
+	json_t *moment = json_pack(
+		"{so ss so so so ss so ss}", "time_ns", json_integer(m->ns), "what", words[m->kind],
+		"vcpu", json_from_count(m->vcpu), "address", json_from_address(m->ptr), "bytes",
+		json_from_count(m->bytes), "symbol", sidecar_symbol_text(sidecar, m->call_site).s,
+		"call_site", json_from_address(m->call_site), "cache", cache_name(h, m));
+
+	if (!sidecar_put_source(moment, sidecar, m->call_site))
+		return moment;
+	json_decref(moment);
+	return NULL;
 }
 
 static int put_json(const struct analysis *base, json_t *root)
@@ -169,7 +177,7 @@ static int put_json(const struct analysis *base, json_t *root)
 
 	for (size_t i = 0; i < h->n; i++)
 		json_array_append_new(array, moment_json(h, &h->moments[i]));
-	return json_object_set_new(root, "history", array);
+	return replay_put_bound(base->replay, root) | json_object_set_new(root, "history", array);
 }
 
 const struct analysis_ops history_analysis = {

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "formats/analysis/analysis.h"
+#include "formats/groups/group-sums.h"
 #include "formats/groups/groups.h"
 #include "formats/base/json.h"
 #include "formats/report/table.h"
@@ -14,15 +15,14 @@ enum { LABEL = 14 };
 
 struct kmem_analysis {
 	struct analysis base;
-	struct groups *groups, *types; /* as the user wants, and by type */
+	struct groups *groups; /* as the user wants */
+	bool has_sums;         /* -v and --json show sums over all: */
+	struct group by_type[KMEM_TYPE_COUNT];
 	uint64_t frees, unknown_frees, missed_frees, invalid;
 	/* when finished: */
 	const struct group **sorted;
-	struct group sum; /* over all groups, those that back others included */
-	struct group by_type[KMEM_TYPE_COUNT];
+	struct group sum; /* over all types, those that back others included */
 };
-
-static const struct grouping by_type = {{BY_TYPE}, 1};
 
 /* --- reading --------------------------------------------------------------------------------- */
 
@@ -31,7 +31,6 @@ static void destroy(struct analysis *base)
 	struct kmem_analysis *a = (struct kmem_analysis *)base;
 
 	groups_destroy(a->groups);
-	groups_destroy(a->types);
 	free(a->sorted);
 	free(a);
 }
@@ -42,47 +41,61 @@ static int create(const struct replay *replay, const struct analysis_options *op
 	struct kmem_analysis *a = calloc(1, sizeof(*a));
 
 	(void)replay;
-	(void)options;
 	if (!a)
 		return error_set(err, ENOMEM, "out of memory");
+	a->has_sums = options->verbose || options->json;
 	*out = &a->base;
 	return 0;
 }
 
 /* The heap is there when the first change comes. */
-static int begin(struct kmem_analysis *a)
+__attribute__((cold, noinline)) static int begin(struct kmem_analysis *a)
 {
 	const struct replay *replay = a->base.replay;
-	const struct sidecar *sidecar = trace_reader_sidecar(replay->reader);
 
-	if (!a->groups)
-		a->groups = groups_create(&a->base.options.by, replay->heap, sidecar);
-	if (!a->types)
-		a->types = groups_create(&by_type, replay->heap, sidecar);
-	return a->groups && a->types ? 0 : -ENOMEM;
+	if (a->groups)
+		return 0;
+	a->groups = groups_create(&a->base.options.by, replay->heap,
+				  trace_reader_sidecar(replay->reader));
+	return a->groups ? 0 : -ENOMEM;
 }
 
 static void count(struct kmem_analysis *a, const struct heap_change *change)
 {
-	a->frees += (change->kind == HEAP_FREE || change->kind == HEAP_UNKNOWN_FREE) &&
-		    change->is_first;
-	a->unknown_frees += change->kind == HEAP_UNKNOWN_FREE;
-	a->missed_frees += change->kind == HEAP_MISSED_FREE;
-	a->invalid += change->kind == HEAP_INVALID;
+	switch (change->kind) {
+	case HEAP_FREE:
+		a->frees += change->is_first;
+		break;
+	case HEAP_UNKNOWN_FREE:
+		a->frees += change->is_first;
+		a->unknown_frees++;
+		break;
+	case HEAP_MISSED_FREE:
+		a->missed_frees++;
+		break;
+	case HEAP_INVALID:
+		a->invalid++;
+		break;
+	case HEAP_ALLOC:
+	case HEAP_SPLIT:
+		break;
+	}
 }
 
 static int change(struct analysis *base, const struct heap_change *change)
 {
 	struct kmem_analysis *a = (struct kmem_analysis *)base;
-	bool counted = base->replay->in_window;
-	int ret = begin(a);
+	const bool counted = base->replay->in_window;
 
-	if (!ret && counted)
+	if (!a->groups && begin(a))
+		return -ENOMEM;
+	if (counted)
 		count(a, change);
-	if (ret || !change->object)
-		return ret;
-	ret = groups_add(a->groups, change, counted);
-	return ret ? ret : groups_add(a->types, change, counted);
+	if (!change->object)
+		return 0;
+	if (a->has_sums)
+		group_add(&a->by_type[change->origin->type], change, counted);
+	return groups_add(a->groups, change, counted);
 }
 
 static void add_group(struct group *sum, const struct group *group)
@@ -100,13 +113,8 @@ static void add_group(struct group *sum, const struct group *group)
 static void add_up(struct kmem_analysis *a)
 {
 	memset(&a->sum, 0, sizeof(a->sum));
-	memset(a->by_type, 0, sizeof(a->by_type));
-	for (size_t i = 0; i < groups_count(a->types); i++) {
-		const struct group *group = groups_get(a->types, i);
-
-		add_group(&a->by_type[group->keys[0]], group);
-		add_group(&a->sum, group);
-	}
+	for (size_t i = 0; i < KMEM_TYPE_COUNT; i++)
+		add_group(&a->sum, &a->by_type[i]);
 }
 
 static int finish(struct analysis *base)
@@ -193,16 +201,17 @@ static size_t choose_measures(const struct analysis_options *options, enum measu
 	return n;
 }
 
+/* The names, and where in the source they are. */
 static void add_names(struct table *table, const struct kmem_analysis *a, const struct group *group)
 {
 	const struct grouping *by = &a->base.options.by;
 
-	if (by->n == 1) {
+	if (by->n == 1)
 		table_add_cell(table, groups_text(a->groups, group).s);
-		return;
-	}
-	for (size_t i = 0; i < by->n; i++)
+	for (size_t i = 0; by->n > 1 && i < by->n; i++)
 		table_add_cell(table, groups_key_text(a->groups, group, i).s);
+	if (groups_have_source(a->groups))
+		table_add_cell(table, groups_source_text(a->groups, group).s);
 }
 
 static void add_titles(struct table *table, const struct kmem_analysis *a,
@@ -213,6 +222,8 @@ static void add_titles(struct table *table, const struct kmem_analysis *a,
 	table_add_column(table, measure_titles[measures[0]], false);
 	for (size_t i = 0; i < by->n; i++)
 		table_add_column(table, dimension_titles[by->by[i]], true);
+	if (groups_have_source(a->groups))
+		table_add_column(table, "SOURCE", true);
 	for (size_t i = 1; i < n; i++)
 		table_add_column(table, measure_titles[measures[i]], false);
 }

@@ -10,7 +10,7 @@
 #include "formats/report/table.h"
 #include "formats/report/trace-text.h"
 
-enum { LABEL = 14 };
+enum { LABEL = 14, SITE_COLUMN = 1 };
 
 struct leaks {
 	struct analysis base;
@@ -54,7 +54,7 @@ static int finish(struct analysis *base)
 
 	free(l->all);
 	l->all = NULL;
-	return survivors_find(&l->sites, &l->all, &l->n);
+	return survivors_find(&l->sites, base->options.older_ns, &l->all, &l->n);
 }
 
 /* --- text ------------------------------------------------------------------------------------ */
@@ -64,18 +64,30 @@ static const struct site *site_of(const struct leaks *l, const struct survivors 
 	return &l->sites.all[s->origin];
 }
 
+static double mean_age_ns(const struct survivors *s)
+{
+	return s->aged_objects ? s->ages_ns / (double)s->aged_objects : 0;
+}
+
 static void add_row(struct table *table, const struct leaks *l, const struct survivors *s)
 {
-	char cells[2][32];
+	const struct course_trend trend = site_trend(&l->sites, site_of(l, s));
+	char cells[3][32];
 
 	snprintf(cells[0], sizeof(cells[0]), "%.2f", s->evenness);
 	snprintf(cells[1], sizeof(cells[1]), "%.2f", site_freed_percent(site_of(l, s)));
-	table_add_cell(table, text_bytes(s->bytes).s);
+	snprintf(cells[2], sizeof(cells[2]), "%.2f", trend.confidence);
+	table_add_cell(table, text_bytes(s->aged_bytes).s);
 	table_add_cell(table, site_text(l->base.replay, s->origin).s);
+	if (sites_have_source(l->base.replay))
+		table_add_cell(table, site_source_text(l->base.replay, s->origin).s);
 	table_add_cell(table, verdict_name(s->verdict));
 	table_add_cell(table, text_bytes((uint64_t)s->per_s).s);
 	table_add_cell(table, cells[0]);
-	table_add_cell(table, text_count(s->objects).s);
+	table_add_cell(table, text_signed_bytes(trend.per_s).s);
+	table_add_cell(table, cells[2]);
+	table_add_cell(table, text_count(s->aged_objects).s);
+	table_add_cell(table, measure_duration(mean_age_ns(s)).s);
 	table_add_cell(table, text_count(s->old_objects).s);
 	table_add_cell(table, cells[1]);
 	table_add_cell(table, sparkline(s->births, SURVIVOR_PARTS).s);
@@ -93,15 +105,18 @@ static void print_table(FILE *out, const struct leaks *l)
 	static const struct {
 		const char *title;
 		bool is_name;
-	} columns[] = {{"LIVE", false},    {"CALL SITE", true}, {"VERDICT", true},
-		       {"STAYS/S", false}, {"EVEN", false},     {"OBJECTS", false},
-		       {"OLD", false},     {"FREED %", false},  {"BORN", true}};
+	} columns[] = {{"LIVE", false}, {"CALL SITE", true}, {"VERDICT", true},  {"STAYS/S", false},
+		       {"EVEN", false}, {"GROWS/S", false},  {"R2", false},      {"OBJECTS", false},
+		       {"AGE", false},  {"OLD", false},      {"FREED %", false}, {"BORN", true}};
 	struct table *table = table_create();
 
 	if (!table)
 		return;
-	for (size_t i = 0; i < sizeof(columns) / sizeof(columns[0]); i++)
+	for (size_t i = 0; i < sizeof(columns) / sizeof(columns[0]); i++) {
 		table_add_column(table, columns[i].title, columns[i].is_name);
+		if (i == SITE_COLUMN && sites_have_source(l->base.replay))
+			table_add_column(table, "SOURCE", true);
+	}
 	for (size_t i = 0; i < l->n && is_shown(l, i); i++)
 		add_row(table, l, &l->all[i]);
 	if (l->n && is_shown(l, 0)) {
@@ -128,7 +143,7 @@ static void print_verdicts(FILE *out, const struct leaks *l)
 
 		for (size_t i = 0; i < l->n; i++) {
 			sites += l->all[i].verdict == verdict;
-			bytes += l->all[i].verdict == verdict ? l->all[i].bytes : 0;
+			bytes += l->all[i].verdict == verdict ? l->all[i].aged_bytes : 0;
 		}
 		fprintf(out, "  %-*s%6s, %11s  %s\n", LABEL - 2, verdict_name(verdict),
 			text_count(sites).s, text_bytes(bytes).s, meanings[verdict]);
@@ -182,6 +197,7 @@ static void print_text(const struct analysis *base, FILE *out)
 	fprintf(out, "%-*s%s with live memory at the end\n", LABEL, "Call sites",
 		text_count(l->n).s);
 	print_verdicts(out, l);
+	sites_print_limit(&l->sites, out, LABEL);
 	text_print_losses(out, replay->reader, LABEL);
 	replay_print_bound(replay, out, LABEL);
 	print_table(out, l);
@@ -191,6 +207,15 @@ static void print_text(const struct analysis *base, FILE *out)
 
 /* --- JSON ------------------------------------------------------------------------------------ */
 
+/* The straight line through the live bytes. */
+static int put_trend(const struct leaks *l, const struct survivors *s, json_t *item)
+{
+	const struct course_trend trend = site_trend(&l->sites, site_of(l, s));
+
+	return json_object_set_new(item, "growth_per_second", json_real(trend.per_s)) |
+	       json_object_set_new(item, "growth_r2", json_real(trend.confidence));
+}
+
 static json_t *site_of_json(const struct leaks *l, const struct survivors *s)
 {
 	json_t *item = site_json(l->base.replay, s->origin), *births = json_array();
@@ -198,13 +223,16 @@ static json_t *site_of_json(const struct leaks *l, const struct survivors *s)
 
 	for (size_t i = 0; i < SURVIVOR_PARTS; i++)
 		json_array_append_new(births, json_from_count(s->births[i]));
-	failed |= json_object_set_new(item, "live_bytes", json_from_count(s->bytes));
-	failed |= json_object_set_new(item, "live_objects", json_from_count(s->objects));
+	failed |= json_object_set_new(item, "live_bytes", json_from_count(s->aged_bytes));
+	failed |= json_object_set_new(item, "live_objects", json_from_count(s->aged_objects));
+	failed |= json_object_set_new(item, "mean_age_ns",
+				      json_from_count(whole_number(mean_age_ns(s))));
 	failed |= json_object_set_new(item, "old_objects", json_from_count(s->old_objects));
 	failed |= json_object_set_new(item, "old_bytes", json_from_count(s->old_bytes));
 	failed |=
 		json_object_set_new(item, "bytes_per_second", json_from_count((uint64_t)s->per_s));
 	failed |= json_object_set_new(item, "evenness", json_real(s->evenness));
+	failed |= put_trend(l, s, item);
 	failed |= json_object_set_new(item, "freed_percent",
 				      json_real(site_freed_percent(site_of(l, s))));
 	if (!(failed | json_object_set_new(item, "births", births)))
@@ -220,6 +248,7 @@ static int put_json(const struct analysis *base, json_t *root)
 	size_t top = base->options.top;
 	int failed = replay_put_json(base->replay, root);
 
+	failed |= sites_put_limit(&l->sites, root);
 	for (size_t i = 0; i < l->n && (!top || i < top); i++)
 		failed |= json_array_append_new(array, site_of_json(l, &l->all[i]));
 	failed |= json_object_set_new(root, "records", json_from_count(base->replay->records));

@@ -119,7 +119,7 @@ static int find_leaking(struct overview *o)
 	struct survivors *all;
 	size_t n;
 
-	if (survivors_find(&o->sites, &all, &n))
+	if (survivors_find(&o->sites, 0, &all, &n))
 		return -ENOMEM;
 	o->nr_leaking = 0;
 	for (size_t i = 0; i < n && all[i].verdict == VERDICT_LEAK && o->nr_leaking < LISTED; i++) {
@@ -438,6 +438,7 @@ static void print_text(const struct analysis *base, FILE *out)
 	print_wasting_sites(out, o, base->replay->selects ? "Wasted" : "");
 	print_churning(out, o);
 	print_others(out, base->replay);
+	sites_print_limit(&o->sites, out, LABEL);
 	text_print_losses(out, base->replay->reader, LABEL);
 	replay_print_bound(base->replay, out, LABEL);
 	print_next(out, o);
@@ -514,6 +515,7 @@ static int put_json(const struct analysis *base, json_t *root)
 	const struct overview *o = (const struct overview *)base;
 	int failed = replay_put_json(base->replay, root);
 
+	failed |= sites_put_limit(&o->sites, root);
 	failed |= json_object_set_new(root, "memory", memory_json(o));
 	failed |= json_object_set_new(root, "course", course_json(o));
 	failed |= json_object_set_new(

@@ -17,3 +17,6 @@ ANALYSES(DECLARE)
 
 const char *const analysis_names[] = {ANALYSES(NAME) NULL};
 const struct analysis_ops *const analysis_table[] = {ANALYSES(ANALYSIS) NULL};
+
+_Static_assert(sizeof(analysis_table) / sizeof(analysis_table[0]) == NR_ANALYSES + 1,
+	       "analysis.h has the number of rows");

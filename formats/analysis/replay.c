@@ -5,7 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include "formats/analysis/analysis.h"
-#include "formats/analysis/progress.h"
+#include "formats/report/progress.h"
+#include "formats/analysis/since-init.h"
 #include "formats/base/json.h"
 #include "formats/base/text.h"
 #include "formats/report/event-selection.h"
@@ -17,8 +18,10 @@ struct replay_parts {
 	struct event_texts *texts;
 	struct event_filter *filter;
 	struct event_selection *selection; /* NULL: all allocations */
-	bool needs_heap;                   /* an analysis is told of changes */
-	bool needs_tasks;                  /* an analysis groups by task */
+	struct analysis **of_events;       /* those that are told of events */
+	struct analysis **of_changes;      /* and those of changes of the heap */
+	size_t nr_of_events, nr_of_changes;
+	bool needs_tasks; /* an analysis groups by task */
 	struct progress progress;
 };
 
@@ -51,6 +54,8 @@ int replay_open(struct replay *replay, const char *dir, const struct replay_view
 	replay->parts->dir = dir;
 	if (view->kernel)
 		ret = trace_reader_name_functions(reader, view->kernel, err);
+	if (!ret && (view->lines || view->debug_file))
+		ret = trace_reader_add_lines(reader, view->debug_file, err);
 	if (ret)
 		error_prefix(err, "%s: ", dir);
 	return ret;
@@ -68,6 +73,8 @@ void replay_close(struct replay *replay)
 	event_texts_destroy(parts->texts);
 	if (parts->owns_reader)
 		trace_reader_close(replay->reader);
+	free(parts->of_events);
+	free(parts->of_changes);
 	free(parts);
 }
 
@@ -84,27 +91,20 @@ static bool is_kmem(const struct trace_instance *instance)
 
 static int find_instance(struct replay *replay, struct error *err)
 {
-	const char *name = replay->view->instance, *names[TRACE_INSTANCES_MAX + 1];
-	size_t n, known = 0;
+	const char *name = replay->view->instance;
+	size_t n;
 	const struct trace_instance *all = trace_reader_instances(replay->reader, &n);
 
 	for (size_t i = 0; i < n; i++) {
 		if (name && !replay->chosen && !strcmp(all[i].name, name))
 			replay->chosen = &all[i];
-		if (known < TRACE_INSTANCES_MAX)
-			names[known++] = all[i].name;
 		if (!is_kmem(&all[i]))
 			continue;
 		replay->nr_instances++;
 		if (!replay->instance && (!name || replay->chosen == &all[i]))
 			replay->instance = &all[i];
 	}
-	names[known] = NULL;
-	if (!name || replay->chosen)
-		return 0;
-	if (!known)
-		return error_set(err, ENOENT, "--instance: the trace has no instances");
-	return error_set(err, ENOENT, "--instance takes %s, not '%s'", text_words(names).s, name);
+	return !name || replay->chosen ? 0 : trace_instance_unknown(name, all, n, err);
 }
 
 static int bind_filter(struct replay *replay, struct error *err)
@@ -140,49 +140,38 @@ int replay_select(struct replay *replay, struct error *err)
 
 /* --- where init begins ----------------------------------------------------------------------- */
 
-/* The kernel frees the memory of its own initialisation last, then runs init (init/main.c). */
-static bool frees_init_memory(const struct sidecar *sidecar, const struct kmem_record *record)
-{
-	return record->event_id == KMEM_EVENT_FREE && record->type_id == KMEM_TYPE_PAGES &&
-	       !strcmp(sidecar_function_text(sidecar, record->call_site).s, "free_reserved_area");
-}
-
-static int search_init(struct replay *replay, struct trace_reader *reader, struct error *err)
-{
-	const struct sidecar *sidecar = trace_reader_sidecar(replay->reader);
-	struct kmem_record record;
-	struct event event;
-	bool found = false;
-	int ret;
-
-	while ((ret = trace_reader_next(reader, &event, err)) > 0) {
-		if (!kmem_record_of(&event, &record) || !frees_init_memory(sidecar, &record))
-			continue;
-		replay->from_ns = event.ns;
-		found = true;
-	}
-	if (!ret && !found)
-		ret = error_set(err, ENOENT,
-				"--since init: no pages were freed by free_reserved_area(), so "
-				"nothing says when init began");
-	return ret;
-}
-
-/* In a pass of its own: whether a free of such memory was the last one shows at the end. */
 static int find_init(struct replay *replay, struct error *err)
 {
-	struct trace_reader *reader;
+	const int64_t wanted_ns = replay->view->time.from_ns;
 	int ret;
 
 	if (!replay->parts->dir)
 		return 0;
-	ret = trace_reader_open(replay->parts->dir, &reader, err);
-	if (ret)
-		return ret;
-	trace_reader_read_ahead(reader, TRACE_READER_ALL_CPUS);
-	ret = search_init(replay, reader, err);
-	trace_reader_close(reader);
+	ret = since_init_find(replay->parts->dir, trace_reader_sidecar(replay->reader),
+			      &replay->init_ns, err);
+	if (!ret)
+		replay->from_ns = replay->init_ns > wanted_ns ? replay->init_ns : wanted_ns;
 	return ret;
+}
+
+/* While a trace is being recorded, init may not have begun: nothing is in the window then. */
+static int find_init_so_far(struct replay *replay, struct error *err)
+{
+	int ret = find_init(replay, err);
+
+	if (ret != -ENOENT)
+		return ret;
+	replay->init_ns = INT64_MIN;
+	replay->from_ns = INT64_MAX;
+	return 0;
+}
+
+static void look_for_init(struct replay *replay, const struct kmem_record *record)
+{
+	if (replay->view->follow && replay->view->since_init &&
+	    record->timestamp > replay->init_ns &&
+	    since_init_frees(trace_reader_sidecar(replay->reader), record))
+		replay->init_moved = true;
 }
 
 /* --- the pass -------------------------------------------------------------------------------- */
@@ -194,17 +183,14 @@ static bool concerns_selected(const struct replay *replay, const struct heap_cha
 
 static int deliver(void *arg, const struct heap_change *change)
 {
-	struct replay *replay = arg;
+	const struct replay *replay = arg;
+	const struct replay_parts *parts = replay->parts;
 	int ret = 0;
 
 	if (!concerns_selected(replay, change))
 		return 0;
-	for (size_t i = 0; !ret && i < replay->nr_analyses; i++) {
-		struct analysis *analysis = replay->analyses[i];
-
-		if (analysis->ops->change)
-			ret = analysis->ops->change(analysis, change);
-	}
+	for (size_t i = 0; !ret && i < parts->nr_of_changes; i++)
+		ret = parts->of_changes[i]->ops->change(parts->of_changes[i], change);
 	return ret;
 }
 
@@ -239,9 +225,10 @@ static int take_record(struct replay *replay, const struct event *event)
 		replay->others += replay->in_window;
 		return 0;
 	}
+	look_for_init(replay, &record);
 	if (replay->in_window)
 		note_time(replay, event->ns);
-	if (!replay->parts->needs_heap)
+	if (!replay->parts->nr_of_changes)
 		return 0;
 	if (replay->parts->needs_tasks && record.event_id == KMEM_EVENT_ALLOC &&
 	    heap_set_task(replay->heap, event))
@@ -252,15 +239,12 @@ static int take_record(struct replay *replay, const struct event *event)
 
 static int take_event(struct replay *replay, const struct event *event)
 {
+	const struct replay_parts *parts = replay->parts;
 	int ret = 0;
 
 	replay->in_window = event->ns >= replay->from_ns;
-	for (size_t i = 0; !ret && i < replay->nr_analyses; i++) {
-		struct analysis *analysis = replay->analyses[i];
-
-		if (analysis->ops->event)
-			ret = analysis->ops->event(analysis, event);
-	}
+	for (size_t i = 0; !ret && i < parts->nr_of_events; i++)
+		ret = parts->of_events[i]->ops->event(parts->of_events[i], event);
 	return ret ? ret : take_record(replay, event);
 }
 
@@ -298,18 +282,35 @@ static bool has_tasks(const struct grouping *by)
 	return has;
 }
 
-static int begin(struct replay *replay, struct analysis **analyses, size_t n, struct error *err)
+/* Who is told of what. A replay that follows a trace begins several times. */
+static int list_analyses(struct replay *replay, struct analysis **analyses, size_t n)
 {
+	struct replay_parts *parts = replay->parts;
+
 	replay->analyses = analyses;
 	replay->nr_analyses = n;
+	free(parts->of_events);
+	free(parts->of_changes);
+	parts->nr_of_events = parts->nr_of_changes = 0;
+	parts->of_events = calloc(n + 1, sizeof(*parts->of_events));
+	parts->of_changes = calloc(n + 1, sizeof(*parts->of_changes));
+	if (!parts->of_events || !parts->of_changes)
+		return -ENOMEM;
 	for (size_t i = 0; i < n; i++) {
-		replay->parts->needs_heap |= analyses[i]->ops->change != NULL;
-		replay->parts->needs_tasks |= has_tasks(&analyses[i]->options.by);
+		if (analyses[i]->ops->event)
+			parts->of_events[parts->nr_of_events++] = analyses[i];
+		if (analyses[i]->ops->change)
+			parts->of_changes[parts->nr_of_changes++] = analyses[i];
+		parts->needs_tasks |= has_tasks(&analyses[i]->options.by);
 	}
-	if (replay->heap)
-		return 0;
-	replay->heap = heap_create(trace_reader_sidecar(replay->reader), deliver, replay);
+	return 0;
+}
+
+static int begin(struct replay *replay, struct analysis **analyses, size_t n, struct error *err)
+{
 	if (!replay->heap)
+		replay->heap = heap_create(trace_reader_sidecar(replay->reader), deliver, replay);
+	if (!replay->heap || list_analyses(replay, analyses, n))
 		return error_set(err, ENOMEM, "out of memory");
 	return 0;
 }
@@ -345,8 +346,11 @@ int replay_run(struct replay *replay, struct analysis **analyses, size_t n, stru
 
 int replay_follow(struct replay *replay, struct analysis **analyses, size_t n, struct error *err)
 {
+	const bool is_first = !replay->heap;
 	int ret = begin(replay, analyses, n, err), alive;
 
+	if (!ret && is_first && replay->view->since_init)
+		ret = find_init_so_far(replay, err);
 	alive = ret ? ret : trace_reader_follow(replay->reader, err);
 	ret = alive < 0 ? alive : take_events(replay, err);
 	if (!ret)
@@ -363,18 +367,11 @@ uint64_t replay_duration_ns(const struct replay *replay)
 
 struct replay_bound replay_bound(const struct replay *replay)
 {
-	struct trace_losses losses;
-	struct replay_bound bound = {0};
+	const struct trace_missing missing = trace_reader_missing(replay->reader);
 
-	trace_reader_losses(replay->reader, &losses);
-	bound.objects = counters_lost(&losses.counters);
-	bound.bytes = heap_most_bytes(replay->heap, bound.objects);
-	bound.is_bounded = losses.known && !losses.unfinished && !trace_reader_cut(replay->reader);
-	for (enum counter_id id = 0; id < COUNTER_COUNT; id++) {
-		if (counter_table[id].kind == COUNTER_GAP && losses.counters.v[id])
-			bound.is_bounded = false;
-	}
-	return bound;
+	return (struct replay_bound){.is_bounded = missing.is_bounded,
+				     .objects = missing.events,
+				     .bytes = heap_most_bytes(replay->heap, missing.events)};
 }
 
 void replay_print_bound(const struct replay *replay, FILE *out, int indent)
@@ -394,15 +391,19 @@ void replay_print_bound(const struct replay *replay, FILE *out, int indent)
 			text_bytes(bound.bytes).s);
 }
 
-int replay_put_json(const struct replay *replay, json_t *root)
+int replay_put_bound(const struct replay *replay, json_t *root)
 {
 	struct replay_bound bound = replay_bound(replay);
 	json_t *object =
 		json_pack("{sb so so}", "bounded", bound.is_bounded, "objects",
 			  json_from_count(bound.objects), "bytes", json_from_count(bound.bytes));
-	int failed = json_object_set_new(root, "bound", object);
 
-	return failed |
+	return json_object_set_new(root, "bound", object);
+}
+
+int replay_put_json(const struct replay *replay, json_t *root)
+{
+	return replay_put_bound(replay, root) |
 	       json_object_set_new(root, "instance",
 				   json_from_text(replay->instance ? replay->instance->name : ""));
 }

@@ -21,9 +21,11 @@
 /* What part of a trace the user asks about. */
 struct replay_view {
 	const char *kernel;     /* image to name functions after; NULL: none */
-	const char *instance;   /* by name; NULL: the first of the tracer that an analysis is about */
-	const char *filter;     /* of allocations (formats/filter/filter.h); NULL: all */
-	unsigned int type;      /* enum kmem_type_id of allocations; KMEM_TYPE_COUNT: all */
+	const char *debug_file; /* with the debug information of the kernel; NULL: none named */
+	bool lines;             /* places in the source are asked for, of this or any such file */
+	const char *instance; /* by name; NULL: the first of the tracer that an analysis is about */
+	const char *filter;   /* of allocations (formats/filter/filter.h); NULL: all */
+	unsigned int type;    /* enum kmem_type_id of allocations; KMEM_TYPE_COUNT: all */
 	struct cli_vcpus vcpus; /* that allocate */
 	struct cli_time_range time;
 	bool since_init; /* from where the guest's init begins */
@@ -31,8 +33,10 @@ struct replay_view {
 };
 #define REPLAY_ALL ((struct replay_view){.type = KMEM_TYPE_COUNT, .time = CLI_ALL_TIME})
 
-/* The rows of these options, for a verb's tables. */
+/* The rows of these options, for a verb's tables; of a verb that reads one trace, also the second
+ * ones. */
 extern const struct cli_option replay_view_options[];
+extern const struct cli_option replay_time_options[];
 
 struct analysis;
 
@@ -49,7 +53,9 @@ struct replay {
 	uint64_t records;                      /* of the instance, in the window */
 	int64_t first_ns, last_ns; /* their smallest and greatest time; 0 without records */
 	uint64_t others;           /* events of other tracers and instances, in the window */
+	bool init_moved; /* a trace that is followed shows that init begins later than init_ns */
 	/* The replay's own: */
+	int64_t init_ns; /* of --since init */
 	const struct replay_view *view;
 	struct replay_parts *parts;
 	struct analysis **analyses;
@@ -70,7 +76,8 @@ int replay_select(struct replay *replay, struct error *err);
 /* Read a fresh reader to its end, or to the end of the window. */
 int replay_run(struct replay *replay, struct analysis **analyses, size_t n, struct error *err);
 
-/* Read what has come since. Returns 1; 0 if the recorder has ended; -errno. */
+/* Read what has come since. Returns 1; 0 if the recorder has ended; -errno. If replay->init_moved
+ * is set, the window begins later than was known: begin anew with a fresh replay. */
 int replay_follow(struct replay *replay, struct analysis **analyses, size_t n, struct error *err);
 
 /* From the first record to the last, in ns. */
@@ -88,6 +95,8 @@ struct replay_bound replay_bound(const struct replay *replay);
 
 /* "Bound", a line, unless the results are exact. */
 void replay_print_bound(const struct replay *replay, FILE *out, int indent);
+/* "bound", also of analyses that are not about the heap. Returns 0, or -1 without memory. */
+int replay_put_bound(const struct replay *replay, json_t *root);
 /* "bound" and "instance". Returns 0, or -1 without memory. */
 int replay_put_json(const struct replay *replay, json_t *root);
 

@@ -10,9 +10,15 @@
 
 /*
  * What each origin (call site and cache) did over time: its live bytes, its allocations, and how
- * long its objects lived. At most SITES_MAX origins; the rest are left out.
+ * long its objects lived. All origins have sums. The course and the lives of a site take more
+ * memory than the sums: the first SITES_WITH_COURSE that change in the window have them.
  */
-enum { SITES_MAX = 1 << 14, LIFE_CLASSES = 44 /* of powers of two ns, up to two hours */ };
+enum {
+	LIFE_CLASSES = 44, /* of powers of two ns, up to two hours */
+	SITES_MEMORY = 64 << 20,
+	SITE_MEMORY = COURSE_STEPS_OF_SITE * sizeof(uint64_t) + LIFE_CLASSES * sizeof(uint32_t),
+	SITES_WITH_COURSE = SITES_MEMORY / SITE_MEMORY /* 155,344 */
+};
 
 struct site {
 	uint64_t live_objects, live_bytes, live_requested;
@@ -21,14 +27,16 @@ struct site {
 	uint64_t peak_bytes;
 	uint64_t at_peak;   /* live bytes at the peak of all, if that is still the one of: */
 	uint64_t peak_seen; /* number of that peak */
-	struct course live; /* live bytes; without steps: none yet */
-	uint32_t lives[LIFE_CLASSES];
+	struct course live; /* live bytes; without steps: none yet, or is_beyond */
+	uint32_t *lives;    /* LIFE_CLASSES of them; NULL: no frees, or is_beyond */
+	bool is_beyond;     /* there is no room for its course and lives */
 };
 
 struct sites {
 	const struct replay *replay;
 	struct site *all; /* by origin */
 	size_t n;
+	size_t nr_courses, nr_beyond; /* sites with a course, and those without room for one */
 	/* Live bytes of all, each counted once: those of objects and of pages without slabs. */
 	uint64_t used_bytes;
 	uint64_t peak; /* number of the last peak of all */
@@ -60,6 +68,12 @@ static inline double site_median_life_ns(const struct site *site)
 /* How live bytes went on in the window. */
 struct course_trend site_trend(const struct sites *sites, const struct site *site);
 
+/* Live bytes at the ends of equal parts of the window; zeros without a course. */
+void site_course(const struct sites *sites, const struct site *site,
+		 uint64_t values[COURSE_STEPS_OF_SITE]);
+/* The same as an array, which is empty without a course. NULL: no memory. */
+json_t *site_course_json(const struct sites *sites, const struct site *site);
+
 /*
  * The origins that `value` is positive for, the greatest first, at most n, without those whose
  * memory is counted elsewhere. Returns how many.
@@ -69,7 +83,15 @@ size_t sites_top(const struct sites *sites, site_value_fn *value, uint32_t *orig
 
 /* "alloc_inode+0x59/0xc0 (ext4_inode_cache)": call site, and cache if it has one of its own. */
 struct text site_text(const struct replay *replay, uint32_t origin);
-/* The same as an object with address, symbol and cache; NULL: no memory. */
+/* Where it is in the source (source_text()); "" without debug information. */
+struct text site_source_text(const struct replay *replay, uint32_t origin);
+/* Whether that is there: tables have a column then. */
+bool sites_have_source(const struct replay *replay);
+/* "Limit", a line, if there are sites without a course. */
+void sites_print_limit(const struct sites *sites, FILE *out, int indent);
+/* Their number as "call_sites_without_course". Returns 0, or -1 without memory. */
+int sites_put_limit(const struct sites *sites, json_t *root);
+/* The site as an object with address, symbol, cache and perhaps source; NULL: no memory. */
 json_t *site_json(const struct replay *replay, uint32_t origin);
 
 #endif

@@ -16,6 +16,7 @@ struct judge {
 	const struct sites *sites;
 	struct survivors *all; /* by origin */
 	size_t n;
+	int64_t older_ns;
 };
 
 /* --- when they were born --------------------------------------------------------------------- */
@@ -55,18 +56,34 @@ static struct survivors *survivors_of(struct judge *j, const struct heap_object 
 	return object->selected && object->origin < j->n ? &j->all[object->origin] : NULL;
 }
 
+static double age_ns(const struct replay *replay, const struct heap_object *object)
+{
+	const double age = (double)replay->last_ns - (double)object->born_ns;
+
+	return age > 0 ? age : 0;
+}
+
+static void count_aged(struct survivors *s, const struct heap_object *object, double age)
+{
+	s->aged_objects++;
+	s->aged_bytes += object->bytes;
+	s->ages_ns += age;
+}
+
 static void count_survivor(void *arg, uint64_t ptr, const struct heap_object *object)
 {
 	struct judge *j = arg;
 	const struct replay *replay = j->sites->replay;
 	struct survivors *s = survivors_of(j, object);
-	double age = (double)replay->last_ns - (double)object->born_ns;
+	double age = age_ns(replay, object);
 
 	(void)ptr;
 	if (!s)
 		return;
 	s->objects++;
 	s->bytes += object->bytes;
+	if (age >= (double)j->older_ns)
+		count_aged(s, object, age);
 	if (object->born_ns < replay->first_ns)
 		s->before++;
 	else if (s->objects == s->before + 1 || object->born_ns < s->first_ns)
@@ -204,11 +221,13 @@ static int compare(const void *a, const void *b)
 	return (x->origin > y->origin) - (x->origin < y->origin);
 }
 
-int survivors_find(const struct sites *sites, struct survivors **out, size_t *count)
+int survivors_find(const struct sites *sites, int64_t older_ns, struct survivors **out,
+		   size_t *count)
 {
 	const struct heap *heap = sites->replay->heap;
 	size_t known = heap_nr_origins(heap), n = 0;
-	struct judge j = {.sites = sites, .n = sites->n < known ? sites->n : known};
+	struct judge j = {
+		.sites = sites, .n = sites->n < known ? sites->n : known, .older_ns = older_ns};
 
 	j.all = calloc(j.n + 1, sizeof(*j.all));
 	if (!j.all)
@@ -219,7 +238,7 @@ int survivors_find(const struct sites *sites, struct survivors **out, size_t *co
 		struct survivors s = j.all[i];
 
 		s.origin = i;
-		if (!s.objects || heap_is_backing(heap_origin(heap, i)))
+		if (!s.aged_objects || heap_is_backing(heap_origin(heap, i)))
 			continue;
 		assess(&j, &s);
 		j.all[n++] = s;

@@ -25,11 +25,13 @@ enum verdict {
 struct survivors {
 	uint32_t origin;
 	uint64_t objects, bytes;
-	uint64_t old_objects, old_bytes; /* older than what is freed gets to be */
-	int64_t first_ns;                /* birth of the oldest one in the window */
-	uint64_t births[SURVIVOR_PARTS]; /* objects, by time of birth in the window */
-	uint64_t judged[SURVIVOR_PARTS]; /* the same in the time that is judged */
-	uint64_t before;                 /* objects that are older than the window */
+	uint64_t aged_objects, aged_bytes; /* of the age that was asked for */
+	double ages_ns;                    /* sum of the ages of these */
+	uint64_t old_objects, old_bytes;   /* older than what is freed gets to be */
+	int64_t first_ns;                  /* birth of the oldest one in the window */
+	uint64_t births[SURVIVOR_PARTS];   /* objects, by time of birth in the window */
+	uint64_t judged[SURVIVOR_PARTS];   /* the same in the time that is judged */
+	uint64_t before;                   /* objects that are older than the window */
 	enum verdict verdict;
 	double per_s;    /* bytes per second that stay */
 	double evenness; /* how near the births are to an even rate, from 0 to 1 */
@@ -37,10 +39,10 @@ struct survivors {
 };
 
 /*
- * All origins with live objects at the end of a replay, what looks most like a leak first. The
- * caller frees *out. Returns 0 or -ENOMEM.
+ * All origins with live objects of at least this age at the end of a replay, what looks most like a
+ * leak first; verdicts are by objects of any age. The caller frees *out. Returns 0 or -ENOMEM.
  */
-int survivors_find(const struct sites *sites, struct survivors **out, size_t *n);
+int survivors_find(const struct sites *sites, int64_t older_ns, struct survivors **out, size_t *n);
 
 /* "leak", "only grows" */
 const char *verdict_name(enum verdict verdict);

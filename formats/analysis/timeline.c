@@ -178,15 +178,11 @@ static void print_rows(FILE *out, const struct timeline *t)
 	table_destroy(table);
 }
 
-static struct sparkline course_of(const struct timeline *t, const struct site *site)
+static struct sparkline sparkline_of(const struct timeline *t, const struct site *site)
 {
-	struct course_step steps[COURSE_STEPS_OF_SITE];
-	uint64_t values[COURSE_STEPS_OF_SITE] = {0};
+	uint64_t values[COURSE_STEPS_OF_SITE];
 
-	if (site->live.steps)
-		course_resample(&site->live, t->base.replay->last_ns, steps, COURSE_STEPS_OF_SITE);
-	for (size_t i = 0; site->live.steps && i < COURSE_STEPS_OF_SITE; i++)
-		values[i] = steps[i].last;
+	site_course(&t->sites, site, values);
 	return sparkline(values, COURSE_STEPS_OF_SITE);
 }
 
@@ -199,6 +195,8 @@ static void print_sites(FILE *out, const struct timeline *t)
 		return;
 	table_add_column(table, "AT PEAK", false);
 	table_add_column(table, "CALL SITE", true);
+	if (sites_have_source(t->base.replay))
+		table_add_column(table, "SOURCE", true);
 	table_add_column(table, "COURSE", true);
 	table_add_column(table, "OWN PEAK", false);
 	table_add_column(table, "LIVE", false);
@@ -207,7 +205,9 @@ static void print_sites(FILE *out, const struct timeline *t)
 
 		table_add_cell(table, text_bytes(site_at_peak(&t->sites, site)).s);
 		table_add_cell(table, site_text(t->base.replay, t->top[i]).s);
-		table_add_cell(table, course_of(t, site).s);
+		if (sites_have_source(t->base.replay))
+			table_add_cell(table, site_source_text(t->base.replay, t->top[i]).s);
+		table_add_cell(table, sparkline_of(t, site).s);
 		table_add_cell(table, text_bytes(site->peak_bytes).s);
 		table_add_cell(table, text_bytes(site->live_bytes).s);
 	}
@@ -226,6 +226,7 @@ static void print_text(const struct analysis *base, FILE *out)
 		text_bytes(t->peak_bytes).s, (double)t->peak_ns / 1e9,
 		t->peak_bytes ? (double)((uint64_t)t->peak_ns - (uint64_t)replay->first_ns) / 1e9
 			      : 0);
+	sites_print_limit(&t->sites, out, LABEL);
 	text_print_losses(out, replay->reader, LABEL);
 	replay_print_bound(replay, out, LABEL);
 	print_rows(out, t);
@@ -268,6 +269,7 @@ static json_t *sites_json(const struct timeline *t)
 				    json_from_count(site_at_peak(&t->sites, site)));
 		json_object_set_new(item, "peak_bytes", json_from_count(site->peak_bytes));
 		json_object_set_new(item, "live_bytes", json_from_count(site->live_bytes));
+		json_object_set_new(item, "course", site_course_json(&t->sites, site));
 		json_array_append_new(array, item);
 	}
 	return array;
@@ -278,6 +280,7 @@ static int put_json(const struct analysis *base, json_t *root)
 	const struct timeline *t = (const struct timeline *)base;
 	int failed = replay_put_json(base->replay, root);
 
+	failed |= sites_put_limit(&t->sites, root);
 	failed |= json_object_set_new(root, "records", json_from_count(base->replay->records));
 	failed |= json_object_set_new(root, "duration_ns",
 				      json_from_count(replay_duration_ns(base->replay)));

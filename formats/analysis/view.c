@@ -1,8 +1,36 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The options with which users say what part of a trace they ask about. */
+/* The options with which users say what part of a trace they ask about, and by what. */
 #include <string.h>
+#include "formats/analysis/analysis.h"
 #include "formats/analysis/replay.h"
 #include "formats/cli/cli.h"
+
+int grouping_parse(const char *verb, const struct cli_option *option, const char *text,
+		   const char *other, struct grouping *out)
+{
+	const char *words[NR_DIMENSIONS + 2] = {NULL};
+
+	memcpy(words, dimension_names, NR_DIMENSIONS * sizeof(*words));
+	words[NR_DIMENSIONS] = other;
+	for (out->n = 0;; text++) {
+		const char *end = strchrnul(text, ',');
+		int word = cli_find_word(verb, option, text, end, words);
+
+		if (word < 0)
+			return CLI_USAGE;
+		if (word == NR_DIMENSIONS)
+			return cli_usage(verb,
+					 "--%s %s stands alone: there are no other groups of %ss",
+					 option->name, other, other);
+		if (out->n == GROUPING_MAX)
+			return cli_usage(verb, "--%s takes at most %d words", option->name,
+					 GROUPING_MAX);
+		out->by[out->n++] = (enum dimension)word;
+		if (!*end)
+			return CLI_OK;
+		text = end;
+	}
+}
 
 static int store_since(const char *verb, const struct cli_option *option, const char *text,
 		       void *field)
@@ -30,12 +58,6 @@ const struct cli_option replay_view_options[] = {
 	 .store = cli_store_text,
 	 .offset = offsetof(struct replay_view, filter)},
 	CLI_VCPU_OPTION(struct replay_view, "only objects that these vCPUs allocated: 0,2-3"),
-	{.name = "time",
-	 .value = "FROM,TO",
-	 .help = "what happened from FROM to before TO seconds of the trace clock,\n"
-		 "and what was live then; either may be left out",
-	 .store = cli_store_time_range,
-	 .offset = offsetof(struct replay_view, time)},
 	{.name = "since",
 	 .value = "init",
 	 .help = "what happened since the guest began to run its init",
@@ -48,12 +70,23 @@ const struct cli_option replay_view_options[] = {
 		 "or of the tracer that is asked about",
 	 .store = cli_store_text,
 	 .offset = offsetof(struct replay_view, instance)},
+	CLI_KERNEL_OPTION(struct replay_view),
+	CLI_LINES_OPTIONS(struct replay_view, lines, debug_file),
+	{.name = NULL},
+};
+
+const struct cli_option replay_time_options[] = {
+	{.name = "time",
+	 .value = "FROM,TO",
+	 .help = "what happened from FROM to before TO seconds of the trace clock,\n"
+		 "and what was live then; either may be left out",
+	 .store = cli_store_time_range,
+	 .offset = offsetof(struct replay_view, time)},
 	{.name = "follow",
 	 .letter = 'F',
 	 .help = "go on while the trace is being recorded; on a terminal, show the\n"
 		 "state each second",
 	 .store = cli_store_flag,
 	 .offset = offsetof(struct replay_view, follow)},
-	CLI_KERNEL_OPTION(struct replay_view),
 	{.name = NULL},
 };

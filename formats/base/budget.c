@@ -40,6 +40,18 @@ void *budget_malloc(struct budget *budget, size_t bytes)
 	return budget_realloc(budget, NULL, 0, bytes);
 }
 
+void *budget_calloc(struct budget *budget, size_t n, size_t bytes_each)
+{
+	void *memory;
+
+	if (!budget_take(budget, n * bytes_each))
+		return NULL;
+	memory = calloc(n, bytes_each);
+	if (!memory)
+		budget_give(budget, n * bytes_each);
+	return memory;
+}
+
 /* Both are there for a moment. */
 void *budget_realloc(struct budget *budget, void *old, size_t old_bytes, size_t bytes)
 {

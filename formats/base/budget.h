@@ -30,6 +30,8 @@ void budget_give(struct budget *budget, size_t bytes);
 
 /* malloc() of a small thing, realloc() of an array, strdup(); NULL without memory or budget. */
 void *budget_malloc(struct budget *budget, size_t bytes);
+/* Zeroed. */
+void *budget_calloc(struct budget *budget, size_t n, size_t bytes_each);
 void *budget_realloc(struct budget *budget, void *old, size_t old_bytes, size_t bytes);
 char *budget_strdup(struct budget *budget, const char *text);
 /*

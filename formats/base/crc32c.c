@@ -39,6 +39,7 @@ __attribute__((target("sse4.2"))) static uint32_t by_instruction(uint32_t start,
 	const uint8_t *at = bytes;
 	uint64_t crc = (uint32_t)~start;
 
+#pragma GCC unroll 4
 	for (; size >= sizeof(uint64_t); size -= sizeof(uint64_t), at += sizeof(uint64_t)) {
 		uint64_t word;
 

@@ -142,11 +142,14 @@ int file_replace(int dir_fd, const char *name, const char *temp_name, const void
 
 void file_reserve(int dir_fd, const char *temp_name, size_t bytes)
 {
+	enum { STEP = 4096 };
 	int fd = output_file_open(dir_fd, temp_name);
+	size_t at = 0;
 
 	if (fd < 0)
 		return;
 	if (posix_fallocate(fd, 0, (off_t)bytes))
-		unlinkat(dir_fd, temp_name, 0);
+		while (at < bytes && !posix_fallocate(fd, (off_t)at, STEP))
+			at += STEP;
 	close(fd);
 }

@@ -43,7 +43,7 @@ int file_replace(int dir_fd, const char *name, const char *temp_name, const void
 
 /*
  * Reserve `bytes` of disk for the next file_replace() through `temp_name`, so that it succeeds
- * on a disk that has become full. Best effort.
+ * on a disk that has become full. Best effort: if the disk has less, all that it has.
  */
 void file_reserve(int dir_fd, const char *temp_name, size_t bytes);
 

@@ -2,9 +2,13 @@
 #include "formats/base/json.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 #include "formats/base/text.h"
 
 enum { MAX_TEXT = 512 };
@@ -25,6 +29,14 @@ json_t *json_from_count(uint64_t number)
 json_t *json_from_address(uint64_t address)
 {
 	return json_sprintf("0x%" PRIx64, address);
+}
+
+json_t *json_if_whole(json_t *value, int failed)
+{
+	if (!failed)
+		return value;
+	json_decref(value);
+	return NULL;
 }
 
 int json_read_text(const json_t *object, const char *key, char *out, size_t size)
@@ -90,4 +102,56 @@ int json_read_address(const json_t *object, const char *key, uint64_t *out)
 		return -EINVAL;
 	*out = strtoull(text + 2, NULL, 16);
 	return 0;
+}
+
+static int parse(const char *text, size_t size, const char *path, json_t **out, struct error *err)
+{
+	json_error_t where;
+	json_t *value = json_loadb(text, size, 0, &where);
+
+	if (!value) {
+		clean_line(where.text);
+		return error_set(err, EINVAL, "%s: line %d: %s", path, where.line, where.text);
+	}
+	if (!json_take_checksum(value, text, size)) {
+		json_decref(value);
+		return error_set(err, EINVAL, "%s is damaged: its checksum is wrong", path);
+	}
+	*out = value;
+	return 0;
+}
+
+static int load(FILE *file, const char *path, size_t max, json_t **out, struct error *err)
+{
+	struct stat st;
+	char *text;
+	int ret;
+
+	if (fstat(fileno(file), &st) || !S_ISREG(st.st_mode))
+		return error_set(err, EINVAL, "%s: no regular file", path);
+	if ((uintmax_t)st.st_size > max)
+		return error_set(err, EFBIG, "%s: larger than %zu MiB", path, max >> 20);
+	text = malloc((size_t)st.st_size + 1);
+	if (!text)
+		return error_set(err, ENOMEM, "%s: out of memory", path);
+	ret = parse(text, fread(text, 1, (size_t)st.st_size, file), path, out, err);
+	free(text);
+	return ret;
+}
+
+int json_read_file(const char *path, size_t max, json_t **out, struct error *err)
+{
+	const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	FILE *file = fd < 0 ? NULL : fdopen(fd, "r");
+	int ret;
+
+	if (!file) {
+		ret = error_set(err, errno, "%s: %s", path, strerror(errno));
+		if (fd >= 0)
+			close(fd);
+		return ret;
+	}
+	ret = load(file, path, max, out, err);
+	fclose(file);
+	return ret;
 }

@@ -53,6 +53,16 @@ struct text text_bytes(uint64_t bytes)
 	return out;
 }
 
+struct text text_signed_bytes(double bytes)
+{
+	const uint64_t magnitude = whole_number(bytes < 0 ? -bytes : bytes);
+	const char *sign = !magnitude ? "" : bytes < 0 ? "-" : "+";
+	struct text out;
+
+	snprintf(out.s, sizeof(out.s), "%s%.32s", sign, text_bytes(magnitude).s);
+	return out;
+}
+
 struct text text_time(int64_t ns)
 {
 	uint64_t magnitude = ns < 0 ? 0 - (uint64_t)ns : (uint64_t)ns;
@@ -238,7 +248,8 @@ static size_t unlikeness(const char *a, const char *b, size_t distance)
 
 const char *text_nearest(const char *word, const char *const *names)
 {
-	size_t best = strlen(word) / 2 + 1, best_distance = SIZE_MAX;
+	/* The first one must be nearer than this. */
+	size_t best = strlen(word) / 2 + 1, best_distance = 0;
 	const char *nearest = NULL;
 
 	for (; *names; names++) {

@@ -20,6 +20,8 @@ struct text text_number(uint64_t number, const char *noun);
 
 /* "999 B", "1.2 MiB": three digits or four, binary prefixes. */
 struct text text_bytes(uint64_t bytes);
+/* The same of a difference or rate: "+1.2 MiB", "-3 B", "0 B" */
+struct text text_signed_bytes(double bytes);
 
 /* "12.345678901 s" from the trace clock's zero. */
 struct text text_time(int64_t ns);

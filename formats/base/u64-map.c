@@ -28,25 +28,6 @@ void u64_map_set_budget(struct u64_map *map, struct budget *budget)
 	map->budget = budget;
 }
 
-static uint64_t hash(const struct u64_map *map, uint64_t key)
-{
-	uint64_t h = (key ^ map->seed) * 0x9e3779b97f4a7c15;
-
-	h = (h ^ (h >> 32)) * (map->seed | 1);
-	return h ^ (h >> 29);
-}
-
-static size_t home(const struct u64_map *map, uint64_t key)
-{
-	return (size_t)hash(map, key) & (map->capacity - 1);
-}
-
-/* A byte of the hash that says nothing of the home of a key; never 0. */
-static uint8_t tag(uint64_t hash)
-{
-	return (uint8_t)(hash >> 57 | 0x80);
-}
-
 static uint8_t *slot(const struct u64_map *map, size_t i)
 {
 	return map->slots + i * map->stride;
@@ -60,41 +41,9 @@ static uint64_t slot_key(const struct u64_map *map, size_t i)
 	return key;
 }
 
-/* The slot that holds key, or else the free one where it belongs. Slots with other tags are not
- * looked at: in a large map, each costs a miss of the cache. */
-static size_t locate(const struct u64_map *map, uint64_t key)
+static size_t home(const struct u64_map *map, uint64_t key)
 {
-	const uint64_t h = hash(map, key);
-	size_t i = (size_t)h & (map->capacity - 1);
-
-	while (map->tags[i] && (map->tags[i] != tag(h) || slot_key(map, i) != key))
-		i = (i + 1) & (map->capacity - 1);
-	return i;
-}
-
-void u64_map_prefetch(const struct u64_map *map, uint64_t key)
-{
-	enum { CACHE_LINE = 64 };
-	const uint8_t *at;
-	size_t i;
-
-	if (!map->capacity)
-		return;
-	i = home(map, key);
-	at = slot(map, i);
-	__builtin_prefetch(&map->tags[i]);
-	__builtin_prefetch(at);
-	__builtin_prefetch(at + (map->stride < CACHE_LINE ? map->stride : CACHE_LINE) - 1);
-}
-
-void *u64_map_find(const struct u64_map *map, uint64_t key)
-{
-	size_t i;
-
-	if (!map->count)
-		return NULL;
-	i = locate(map, key);
-	return map->tags[i] ? slot(map, i) + sizeof(key) : NULL;
+	return (size_t)u64_map_hash(map, key) & (map->capacity - 1);
 }
 
 static bool grow(struct u64_map *map)
@@ -113,11 +62,13 @@ static bool grow(struct u64_map *map)
 		return false;
 	}
 	for (size_t i = 0; i < map->capacity; i++) {
+		uint64_t key;
 		size_t to;
 
 		if (!map->tags[i])
 			continue;
-		to = locate(&bigger, slot_key(map, i));
+		key = slot_key(map, i);
+		to = u64_map_locate(&bigger, key, u64_map_hash(&bigger, key));
 		bigger.tags[to] = map->tags[i];
 		memcpy(slot(&bigger, to), slot(map, i), map->stride);
 	}
@@ -130,17 +81,20 @@ static bool grow(struct u64_map *map)
 
 void *u64_map_insert(struct u64_map *map, uint64_t key, bool *is_new)
 {
-	void *value = u64_map_find(map, key);
-	size_t i;
+	const uint64_t hash = u64_map_hash(map, key);
+	size_t i = map->capacity ? u64_map_locate(map, key, hash) : 0;
+	const bool is_there = map->capacity && map->tags[i];
 
 	if (is_new)
-		*is_new = !value;
-	if (value)
-		return value;
-	if (map->count + 1 > map->capacity / 4 * 3 && !grow(map))
-		return NULL;
-	i = locate(map, key);
-	map->tags[i] = tag(hash(map, key));
+		*is_new = !is_there;
+	if (is_there)
+		return slot(map, i) + sizeof(key);
+	if (map->count + 1 > map->capacity / 4 * 3) {
+		if (!grow(map))
+			return NULL;
+		i = u64_map_locate(map, key, hash);
+	}
+	map->tags[i] = u64_map_tag(hash);
 	map->count++;
 	memset(slot(map, i), 0, map->stride);
 	memcpy(slot(map, i), &key, sizeof(key));
@@ -154,7 +108,7 @@ bool u64_map_remove(struct u64_map *map, uint64_t key)
 
 	if (!map->count)
 		return false;
-	hole = locate(map, key);
+	hole = u64_map_locate(map, key, u64_map_hash(map, key));
 	if (!map->tags[hole])
 		return false;
 	/* Close the gap, so that probing needs no tombstones. */

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 #include "formats/base/budget.h"
 
 /*
@@ -30,12 +31,66 @@ void u64_map_deinit(struct u64_map *map);
 /* Its memory comes out of this budget, which must outlive the map. While it is empty. */
 void u64_map_set_budget(struct u64_map *map, struct budget *budget);
 
+static inline uint64_t u64_map_hash(const struct u64_map *map, uint64_t key)
+{
+	uint64_t h = (key ^ map->seed) * 0x9e3779b97f4a7c15;
+
+	h = (h ^ (h >> 32)) * (map->seed | 1);
+	return h ^ (h >> 29);
+}
+
+/* A byte of the hash that says nothing of the home of a key; never 0. */
+static inline uint8_t u64_map_tag(uint64_t hash)
+{
+	return (uint8_t)(hash >> 57 | 0x80);
+}
+
+/* The slot that holds key, or else the free one where it belongs. Slots with other tags are not
+ * looked at: in a large map, each costs a miss of the cache. Not of a map without slots. */
+static inline size_t u64_map_locate(const struct u64_map *map, uint64_t key, uint64_t hash)
+{
+	const uint8_t *const tags = map->tags, tag = u64_map_tag(hash);
+	const size_t mask = map->capacity - 1;
+	size_t i = (size_t)hash & mask;
+
+	for (; tags[i]; i = (i + 1) & mask) {
+		uint64_t found;
+
+		if (tags[i] != tag)
+			continue;
+		memcpy(&found, map->slots + i * map->stride, sizeof(found));
+		if (found == key)
+			break;
+	}
+	return i;
+}
+
 /* The value of key, or NULL. Valid, as every value pointer here, until the next insert or remove.
  */
-void *u64_map_find(const struct u64_map *map, uint64_t key);
+static inline void *u64_map_find(const struct u64_map *map, uint64_t key)
+{
+	size_t i;
+
+	if (!map->count)
+		return NULL;
+	i = u64_map_locate(map, key, u64_map_hash(map, key));
+	return map->tags[i] ? map->slots + i * map->stride + sizeof(key) : NULL;
+}
 
 /* Have the processor load what a find of key will look at. */
-void u64_map_prefetch(const struct u64_map *map, uint64_t key);
+static inline void u64_map_prefetch(const struct u64_map *map, uint64_t key)
+{
+	const uint8_t *at;
+	size_t i;
+
+	if (!map->capacity)
+		return;
+	i = (size_t)u64_map_hash(map, key) & (map->capacity - 1);
+	at = map->slots + i * map->stride;
+	__builtin_prefetch(&map->tags[i]);
+	__builtin_prefetch(at);
+	__builtin_prefetch(at + map->stride - 1);
+}
 
 /* The value of key, inserted zeroed if new, which *is_new (may be NULL) says. NULL: no memory. */
 void *u64_map_insert(struct u64_map *map, uint64_t key, bool *is_new);

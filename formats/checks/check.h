@@ -27,6 +27,8 @@ struct check_event {
 	bool is_record;  /* it is an event of the kmem tracer: */
 	struct kmem_record record;
 	uint64_t packet, size; /* of a damaged part of a stream: its number, bytes */
+	const char *file;      /* not about a stream, but a file beside them: what is wrong with it;
+				  lives as long as the reader */
 };
 
 struct check_example {

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The streams themselves: they can be read to their ends, and have all their records. */
+/* The files themselves: the streams can be read to their ends, and have all their records; what
+ * describes them is whole. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include "formats/checks/check.h"
 #include "formats/base/text.h"
 
-enum class { RECORD_SIZE, PACKET, EVENT, EXTRA_RECORDS, DAMAGED, MISSING, CUT };
+enum class { RECORD_SIZE, PACKET, EVENT, EXTRA_RECORDS, DAMAGED, MISSING, FILES, CUT };
 
 static void print_damage(FILE *out, const struct check_example *example)
 {
@@ -24,6 +25,7 @@ static const struct check_class classes[] = {
 	[EXTRA_RECORDS] = {"extra-records", "more records than sonde.json says", NULL},
 	[DAMAGED] = {"damaged-packet", "damaged packet, passed over", print_damage},
 	[MISSING] = {"missing-packet", "packet that is missing", print_damage},
+	[FILES] = {"damaged-file", "damaged file beside the events", NULL},
 	[CUT] = {"cut", "stream cut off, read up to there", NULL},
 	{NULL, NULL, NULL},
 };
@@ -64,8 +66,17 @@ static void check_stream(struct check *check, const struct trace_stream_info *in
 		check_error(check, EXTRA_RECORDS, &end);
 }
 
+static void check_files(struct check *check, const struct trace_reader *reader)
+{
+	struct check_event place = {0};
+
+	for (size_t i = 0; (place.file = trace_reader_damage(reader, i)); i++)
+		check_error(check, FILES, &place);
+}
+
 static void finish(struct check *check, const struct trace_reader *reader)
 {
+	check_files(check, reader);
 	for (size_t i = 0; i < trace_reader_nr_streams(reader); i++) {
 		struct trace_stream_info info;
 

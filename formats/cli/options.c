@@ -151,5 +151,9 @@ int cli_parse(const struct cli_verb *verb, int argc, char **argv, void *target)
 		else
 			ret = store(&p, verb, found, optarg);
 	}
+	/* As a shell makes it of a variable that is not set. */
+	for (int i = optind; !ret && i < argc; i++)
+		if (!*argv[i])
+			ret = cli_usage(verb->name, "an argument is empty");
 	return ret ? 1 + ret : 0;
 }

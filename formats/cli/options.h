@@ -46,6 +46,19 @@ struct cli_option {
 	 .store = cli_store_text, .offset = offsetof(type, kernel)}
 /* clang-format on */
 
+/* The rows of --lines and --debug-file, for a bool and a const char * of a struct. */
+/* clang-format off */
+#define CLI_LINES_OPTIONS(type, lines_, debug_file_)                                     \
+	{.name = "lines",                                                                \
+	 .help = "show file and line of call sites, with inlined functions, if the\n"    \
+		 "kernel's debug information is installed, or on a server of\n"          \
+		 "DEBUGINFOD_URLS",                                                      \
+	 .store = cli_store_flag, .offset = offsetof(type, lines_)},                     \
+	{.name = "debug-file", .value = "FILE",                                          \
+	 .help = "the same with the debug information in FILE, the kernel's vmlinux",    \
+	 .store = cli_store_text, .offset = offsetof(type, debug_file_)}
+/* clang-format on */
+
 /* The row of -C, for `struct cli_vcpus vcpus` of a struct. */
 /* clang-format off */
 #define CLI_VCPU_OPTION(type, help_)                                             \
@@ -103,6 +116,11 @@ struct cli_label {
 struct cli_label cli_label(const struct cli_option *option);
 
 /* How values are stored: the field's type is on the right. */
+/* For the value of an option that is a list: the index of the word that ends at `end`; -1 after
+ * printing why there is none. */
+int cli_find_word(const char *verb, const struct cli_option *option, const char *word,
+		  const char *end, const char *const *words);
+
 cli_store_fn cli_store_text;       /* const char *: argv's */
 cli_store_fn cli_store_flag;       /* bool: true */
 cli_store_fn cli_store_number;     /* uint64_t */

@@ -161,6 +161,23 @@ int cli_store_choice(const char *verb, const struct cli_option *option, const ch
 	return refuse_choice(verb, option, text);
 }
 
+int cli_find_word(const char *verb, const struct cli_option *option, const char *word,
+		  const char *end, const char *const *words)
+{
+	char copy[64];
+	const char *near;
+
+	snprintf(copy, sizeof(copy), "%.*s", (int)(end - word), word);
+	for (int i = 0; words[i]; i++) {
+		if (!strcmp(copy, words[i]))
+			return i;
+	}
+	near = text_nearest(copy, words);
+	cli_usage(verb, "--%s takes %s, not '%s'%s%s%s", option->name, text_words(words).s, copy,
+		  near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+	return -1;
+}
+
 int cli_store_size(const char *verb, const struct cli_option *option, const char *text, void *field)
 {
 	uint64_t bytes;

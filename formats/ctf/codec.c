@@ -79,11 +79,3 @@ uint32_t ctf_packet_crc(const uint8_t *packet, size_t size)
 	crc = crc32c(crc, zero, sizeof(zero));
 	return crc32c(crc, packet + CTF_PACKET_HEADER_SIZE, size - CTF_PACKET_HEADER_SIZE);
 }
-
-uint64_t ctf_next_clock(uint64_t clock, uint64_t low, unsigned int bits)
-{
-	uint64_t mask = (UINT64_C(1) << bits) - 1;
-	uint64_t next = (clock & ~mask) | low;
-
-	return next < clock ? next + mask + 1 : next;
-}

@@ -60,6 +60,12 @@ bool ctf_v2_packet_get(const uint8_t in[CTF_V2_PACKET_HEADER_SIZE],
 uint32_t ctf_packet_crc(const uint8_t *packet, size_t size);
 
 /* The clock whose low bits are `low`, the next time after `clock`. */
-uint64_t ctf_next_clock(uint64_t clock, uint64_t low, unsigned int bits);
+static inline uint64_t ctf_next_clock(uint64_t clock, uint64_t low, unsigned int bits)
+{
+	const uint64_t mask = (UINT64_C(1) << bits) - 1;
+	const uint64_t next = (clock & ~mask) | low;
+
+	return next < clock ? next + mask + 1 : next;
+}
 
 #endif

@@ -7,8 +7,9 @@
 #include "formats/base/cursor.h"
 #include "formats/base/text.h"
 #include "formats/ctf/internal.h"
+#include "formats/event/kmem-fields.h"
 
-enum { MAX_ID = UINT16_MAX };
+enum { ORDER_SHIFT = 12 };
 
 /* --- tables ---------------------------------------------------------------------------------- */
 
@@ -35,8 +36,8 @@ static int learn(struct ctf_stream *s, enum ctf_meaning kind, uint16_t id,
 	return 0;
 }
 
-static const struct ctf_value *meaning(const struct ctf_stream *s, enum ctf_meaning kind,
-				       uint64_t id)
+static inline const struct ctf_value *meaning(const struct ctf_stream *s, enum ctf_meaning kind,
+					      uint64_t id)
 {
 	const struct ctf_meanings *m = &s->meanings[kind];
 
@@ -167,36 +168,28 @@ int ctf_read_tables(struct ctf_stream *s, const struct ctf_packet *packet)
 /* --- events ---------------------------------------------------------------------------------- */
 
 /* The packet has CTF_PACKET_SLACK bytes behind it. */
-static inline uint64_t get_little(const uint8_t *bytes, size_t pos, unsigned int bits)
+static inline uint64_t get_little(const uint8_t *from, unsigned int bit, unsigned int bits)
 {
-	unsigned int used = (unsigned int)(pos % 8);
 	uint64_t word;
 
-	memcpy(&word, bytes + pos / 8, sizeof(word));
-	word = le64toh(word) >> used;
-	if (bits + used > 64)
-		word |= (uint64_t)bytes[pos / 8 + 8] << (64 - used);
+	memcpy(&word, from, sizeof(word));
+	word = le64toh(word) >> bit;
+	if (bits + bit > 64)
+		word |= (uint64_t)from[8] << (64 - bit);
 	return word;
 }
 
 /* The caller's variables stay in registers. */
 #define ALWAYS_INLINE inline __attribute__((always_inline))
 
-/* Where an event is read: what the compiler would otherwise load again behind each store. */
-struct place {
-	const struct ctf_stream *stream;
-	const uint8_t *packet;
-	uint8_t *bytes;
-	size_t pos; /* bits */
-};
-
-static ALWAYS_INLINE uint64_t get_bits(struct place *p, unsigned int bits, bool big_endian)
+/* The bits of a step, and others above them. */
+static ALWAYS_INLINE uint64_t get_bits(const uint8_t *from, unsigned int bit, unsigned int bits,
+				       bool big_endian)
 {
 	struct bit_cursor c = {
-		.bytes = (uint8_t *)p->packet, .pos = p->pos, .end = SIZE_MAX, .big_endian = true};
+		.bytes = (uint8_t *)from, .pos = bit, .end = SIZE_MAX, .big_endian = true};
 
-	p->pos += bits;
-	return big_endian ? bit_get(&c, bits) : get_little(p->packet, c.pos, bits);
+	return big_endian ? bit_get(&c, bits) : get_little(from, bit, bits);
 }
 
 static inline void store(uint8_t *at, unsigned int size, uint64_t value)
@@ -220,69 +213,62 @@ static inline void store(uint8_t *at, unsigned int size, uint64_t value)
 	}
 }
 
-/* A string as it is, from the next byte behind `pos` on. Returns where it ends. */
-static size_t get_string(const uint8_t *packet, const struct ctf_step *step, size_t pos,
-			 uint8_t *to)
+/* A string as it is. */
+static void get_string(const uint8_t *from, const struct ctf_step *step, uint8_t *to)
 {
 	char raw[EVENT_STRING_MAX + 1] = "", clean[EVENT_STRING_MAX + 1];
 
-	pos = (pos + 7) / 8 * 8;
-	memcpy(raw, packet + pos / 8, step->size);
+	memcpy(raw, from, step->size);
 	clean_text(clean, sizeof(clean), raw);
 	memcpy(to, clean, strlen(clean));
-	return pos + 8u * step->size;
 }
 
 /* All words of a stack. */
-static ALWAYS_INLINE void get_frames(struct place *p, const struct ctf_step *step, bool big_endian)
+static void get_frames(const uint8_t *from, const struct ctf_step *step, bool big_endian,
+		       uint8_t *to)
 {
-	for (unsigned int i = 0; i < EVENT_STACK_WORDS; i++)
-		store(p->bytes + step->at + i * sizeof(uint64_t), sizeof(uint64_t),
-		      get_bits(p, 64, big_endian));
+	for (size_t i = 0; i < EVENT_STACK_WORDS * sizeof(uint64_t); i += sizeof(uint64_t))
+		store(to + i, sizeof(uint64_t), get_bits(from + i, step->bit, 64, big_endian));
 }
 
 /* From the innermost frame to the callers. Returns false for an id that the tables lack. */
-static bool get_stack(const struct place *p, const struct ctf_step *step, uint64_t id)
+static bool get_stack(const struct ctf_stream *s, uint64_t id, uint8_t *to)
 {
-	uint8_t *at = p->bytes + step->at;
-
 	for (unsigned int i = 0; id && i < EVENT_STACK_WORDS; i++) {
-		const struct ctf_value *frame = meaning(p->stream, CTF_MEANS_FRAME, id);
+		const struct ctf_value *frame = meaning(s, CTF_MEANS_FRAME, id);
 
 		if (!frame)
 			return false;
-		store(at + i * sizeof(uint64_t), sizeof(uint64_t), frame->word[0]);
+		store(to + i * sizeof(uint64_t), sizeof(uint64_t), frame->word[0]);
 		id = frame->word[1];
 	}
 	return !id;
 }
 
-static const struct ctf_value *value_of_id(const struct place *p, const struct ctf_step *step,
+static const struct ctf_value *value_of_id(const struct ctf_stream *s, const struct ctf_step *step,
 					   uint64_t id)
 {
 	static const enum ctf_meaning kinds[] = {[CTF_CODE] = CTF_MEANS_CODE,
 						 [CTF_FLAGS] = CTF_MEANS_FLAGS,
 						 [CTF_STRING] = CTF_MEANS_STRING};
 
-	return meaning(p->stream, kinds[step->op], id);
+	return meaning(s, kinds[step->op], id);
 }
 
 /* Returns false for an id that the packet's tables lack. */
-static bool get_any(const struct place *p, const struct ctf_step *step, uint64_t value)
+static bool get_named(const struct ctf_stream *s, const struct ctf_step *step, uint64_t value,
+		      uint8_t *at)
 {
-	enum { ORDER_SHIFT = 12 };
-	uint8_t *at = p->bytes + step->at;
 	const struct ctf_value *named;
 
 	switch ((enum ctf_op)step->op) {
 	case CTF_NUMBER:
 	case CTF_CACHE:
 	case CTF_ADDRESS:
-		store(at, step->size, step->bits ? value : -step->bias);
+		store(at, step->size, value);
 		return true;
 	case CTF_SIGNED:
-		value = step->bits ? (value ^ step->bias) - step->bias : -step->bias;
-		store(at, step->size, value);
+		store(at, step->size, (value ^ step->bias) - step->bias);
 		return true;
 	case CTF_PAGES:
 		store(at, step->size, UINT64_C(1) << (value + ORDER_SHIFT));
@@ -292,12 +278,12 @@ static bool get_any(const struct place *p, const struct ctf_step *step, uint64_t
 	case CTF_STRING:
 		if (!value && step->op != CTF_CODE)
 			return true;
-		named = value_of_id(p, step, value);
+		named = value_of_id(s, step, value);
 		if (named)
 			memcpy(at, named, step->size);
 		return named;
 	case CTF_STACK:
-		return get_stack(p, step, value);
+		return get_stack(s, value, at);
 	case CTF_ORDER:
 	case CTF_BYTES:
 	case CTF_FRAMES:
@@ -306,100 +292,213 @@ static bool get_any(const struct place *p, const struct ctf_step *step, uint64_t
 	return true;
 }
 
-#define OP_OF_SIZE(op, size) ((unsigned int)(op) << 8 | (size))
-
-/* get_any(), with what most fields are at one jump's distance. */
-static ALWAYS_INLINE bool get_step(struct place *p, const struct ctf_step *step, bool big_endian)
+static bool get_any(const struct ctf_stream *s, const struct ctf_step *step, const uint8_t *from,
+		    bool big_endian, uint8_t *to)
 {
-	uint8_t *at = p->bytes + step->at;
-	const struct ctf_value *named;
-	uint64_t value;
-
-	if (step->op == CTF_BYTES) {
-		p->pos = get_string(p->packet, step, p->pos, at);
-		return true;
-	}
-	if (step->op == CTF_FRAMES) {
-		get_frames(p, step, big_endian);
-		return true;
-	}
-	value = get_bits(p, step->bits, big_endian) & step->max;
-	switch (step->bits ? OP_OF_SIZE(step->op, step->size) : 0) {
-	case OP_OF_SIZE(CTF_NUMBER, 8):
-		store(at, 8, value);
-		return true;
-	case OP_OF_SIZE(CTF_CACHE, 2):
-		store(at, 2, value);
-		return true;
-	case OP_OF_SIZE(CTF_SIGNED, 8):
-		store(at, 8, (value ^ step->bias) - step->bias);
-		return true;
-	case OP_OF_SIZE(CTF_CODE, 8):
-		named = meaning(p->stream, CTF_MEANS_CODE, value);
-		if (named)
-			store(at, 8, named->word[0]);
-		return named;
-	case OP_OF_SIZE(CTF_FLAGS, 4):
-		named = value ? meaning(p->stream, CTF_MEANS_FLAGS, value) : NULL;
-		if (named)
-			store(at, 4, named->word[0]);
-		return named || !value;
-	default:
-		return get_any(p, step, value);
-	}
-}
-
-static ALWAYS_INLINE bool get_steps(struct ctf_stream *s, const struct ctf_form *form, size_t *pos,
-				    bool big_endian)
-{
-	const struct ctf_step *step = form->steps, *end = step + form->nr_steps;
-	struct place place = {s, s->packet, s->bytes, *pos};
-
-	for (; step != end; step++)
-		if (!get_step(&place, step, big_endian))
-			return false;
-	*pos = place.pos;
+	if (step->op == CTF_BYTES)
+		get_string(from, step, to);
+	else if (step->op == CTF_FRAMES)
+		get_frames(from, step, big_endian, to);
+	else
+		return get_named(s, step,
+				 get_bits(from, step->bit, step->bits, big_endian) & step->max, to);
 	return true;
 }
 
-/* Compiled twice, as each event of a trace has the same byte order. */
-static bool get_form(struct ctf_stream *s, const struct ctf_form *form, size_t *pos)
+/* get_any(), for what most steps are. */
+static ALWAYS_INLINE bool get_usual(const struct ctf_stream *s, const struct ctf_step *step,
+				    const uint8_t *from, bool big_endian, uint8_t *to)
 {
-	if (s->decoder->described.identity.big_endian)
-		return get_steps(s, form, pos, true);
-	return get_steps(s, form, pos, false);
+	const struct ctf_value *named;
+	uint64_t value;
+
+	if (step->get == CTF_GET_IMPLIED) {
+		store(to, step->size, -step->bias);
+		return true;
+	}
+	value = get_bits(from, step->bit, step->bits, big_endian) & step->max;
+	switch ((enum ctf_get)step->get) {
+	case CTF_GET_NUMBER_2:
+		store(to, 2, value);
+		return true;
+	case CTF_GET_SIGNED_8:
+		store(to, 8, (value ^ step->bias) - step->bias);
+		return true;
+	case CTF_GET_CODE_8:
+		named = meaning(s, CTF_MEANS_CODE, value);
+		if (named)
+			store(to, 8, named->word[0]);
+		return named;
+	case CTF_GET_FLAGS_8:
+		named = value ? meaning(s, CTF_MEANS_FLAGS, value) : NULL;
+		if (named)
+			store(to, 8, named->word[0]);
+		return named || !value;
+	case CTF_GET_PAGES_8:
+		store(to, 8, UINT64_C(1) << (value + ORDER_SHIFT));
+		return true;
+	default:
+		store(to, 8, value);
+		return true;
+	}
 }
 
-static int read_form(struct ctf_stream *s, const struct ctf_form *form, size_t at,
-		     struct event *event)
+static ALWAYS_INLINE bool get_steps(const struct ctf_stream *s, const struct ctf_form *form,
+				    const uint8_t *from, bool big_endian, uint8_t *to)
 {
-	size_t pos = at * 8;
+	const struct ctf_step *step = form->steps, *end = step + form->nr_steps;
 
-	memset(s->bytes, 0, form->class->size);
-	if (!get_form(s, form, &pos))
+	for (; step != end; step++) {
+		const uint8_t *const at = from + step->byte;
+		const bool is_usual = step->get != CTF_GET_ANY;
+
+		if (is_usual ? !get_usual(s, step, at, big_endian, to + step->at)
+			     : !get_any(s, step, at, big_endian, to + step->at))
+			return false;
+	}
+	return true;
+}
+
+static bool get_little_endian(const struct ctf_stream *s, const struct ctf_form *form,
+			      const uint8_t *from, uint8_t *to)
+{
+	return get_steps(s, form, from, false, to);
+}
+
+static bool get_big_endian(const struct ctf_stream *s, const struct ctf_form *form,
+			   const uint8_t *from, uint8_t *to)
+{
+	return get_steps(s, form, from, true, to);
+}
+
+/* --- events of classes that are constants of this program, and frequent ------------------------
+ */
+
+/* The same, but the compiler makes code from the fields, which are constants, as is `form`. */
+static ALWAYS_INLINE bool get_known(const struct ctf_stream *s, const struct event_field *fields,
+				    size_t n, unsigned int form, const uint8_t *from, uint8_t *to)
+{
+	unsigned int pos = 0;
+
+#pragma GCC unroll 8
+	for (size_t i = 0; i < n; i++) {
+		const unsigned int bits = fields[i].bits[form];
+		struct ctf_step step = ctf_step_of(&fields[i], ctf_op_of(&fields[i], bits), bits);
+
+		step.bit = (uint8_t)(pos % 8);
+		if (!get_usual(s, &step, from + pos / 8, false, to + step.at))
+			return false;
+		pos += bits;
+	}
+	return true;
+}
+
+#define LENGTH(array) (sizeof(array) / sizeof((array)[0]))
+
+/* 4- and 5-level paging */
+enum { KNOWN_FORMS = 2 };
+
+#define GET_FORM(name, fields, form)                                           \
+	static bool name(const struct ctf_stream *s, const struct ctf_form *f, \
+			 const uint8_t *from, uint8_t *to)                     \
+	{                                                                      \
+		(void)f;                                                       \
+		return get_known(s, fields, LENGTH(fields), form, from, to);   \
+	}
+
+#define GET(name, fields)         \
+	GET_FORM(name, fields, 0) \
+	GET_FORM(name##_la57, fields, 1)
+
+GET(get_alloc, kmem_alloc_fields)
+GET(get_page_alloc, kmem_page_alloc_fields)
+GET(get_free, kmem_free_fields)
+GET(get_cache_free, kmem_cache_free_fields)
+GET(get_page_free, kmem_page_free_fields)
+
+static const struct {
+	const struct event_field *fields;
+	size_t n;
+	ctf_get_fn *get[KNOWN_FORMS];
+} known[] = {
+#define KNOWN(name, fields)               \
+	{                                 \
+		fields, LENGTH(fields),   \
+		{                         \
+			name, name##_la57 \
+		}                         \
+	}
+	KNOWN(get_alloc, kmem_alloc_fields),         KNOWN(get_page_alloc, kmem_page_alloc_fields),
+	KNOWN(get_free, kmem_free_fields),           KNOWN(get_cache_free, kmem_cache_free_fields),
+	KNOWN(get_page_free, kmem_page_free_fields),
+};
+
+/* Whether fields lie in memory and on disk as those of a class in the trace do. */
+static bool are_those_of(const struct event_class *class, const struct event_field *fields,
+			 size_t n, unsigned int form)
+{
+	if (class->nr_fields != n)
+		return false;
+	for (size_t i = 0; i < n; i++) {
+		const struct event_field *a = &class->fields[i], *b = &fields[i];
+
+		if (a->type != b->type || a->size != b->size || a->at != b->at ||
+		    a->bits[form] != b->bits[form] || a->implied != b->implied)
+			return false;
+	}
+	return true;
+}
+
+static ctf_get_fn *find_known(const struct ctf_form *form)
+{
+	for (size_t i = 0; i < LENGTH(known) && form->form < KNOWN_FORMS; i++)
+		if (are_those_of(form->class, known[i].fields, known[i].n, form->form))
+			return known[i].get[form->form];
+	return NULL;
+}
+
+void ctf_find_get(struct ctf_plan *plan, const struct ctf_identity *identity)
+{
+	for (size_t i = 0; i < plan->nr_forms; i++) {
+		struct ctf_form *form = &plan->forms[i];
+
+		form->get = identity->big_endian ? get_big_endian : find_known(form);
+		if (!form->get)
+			form->get = get_little_endian;
+	}
+}
+
+/* --- an event -------------------------------------------------------------------------------- */
+
+static int read_form(struct ctf_stream *s, const struct ctf_form *form, size_t at,
+		     struct event *event, uint8_t *bytes)
+{
+	if (at + form->body_size > s->end)
 		return -EINVAL;
-	s->at = (pos + 7) / 8;
-	if (s->at > s->end)
+	memset(bytes, 0, form->class->size);
+	if (!form->get(s, form, s->packet + at, bytes))
 		return -EINVAL;
-	*event = (struct event){.class = form->class,
-				.instance = s->instance,
-				.ns = s->has_time ? s->time : (int64_t)s->clock,
-				.bytes = s->bytes};
+	s->at = at + form->body_size;
+	event->class = form->class;
+	event->instance = s->instance;
+	event->ns = s->has_time ? s->time : (int64_t)s->clock;
+	event->bytes = bytes;
 	s->has_time = false;
 	return 1;
 }
 
 static int read_time(struct ctf_stream *s, size_t at)
 {
-	struct place place = {.packet = s->packet, .pos = at * 8};
-
-	s->time = (int64_t)get_bits(&place, 64, s->decoder->described.identity.big_endian);
+	if (at + sizeof(s->time) > s->end)
+		return -EINVAL;
+	s->time =
+		(int64_t)get_bits(s->packet + at, 0, 64, s->decoder->described.identity.big_endian);
 	s->has_time = true;
-	s->at = place.pos / 8;
-	return s->at <= s->end ? 0 : -EINVAL;
+	s->at = at + sizeof(s->time);
+	return 0;
 }
 
-int ctf_read_event(struct ctf_stream *s, struct event *event)
+int ctf_read_event(struct ctf_stream *s, struct event *event, uint8_t *bytes)
 {
 	uint64_t clock = s->clock;
 	uint32_t id;
@@ -409,6 +508,6 @@ int ctf_read_event(struct ctf_stream *s, struct event *event)
 		return -EINVAL;
 	s->clock = clock;
 	if (id < s->plan->nr_forms)
-		return read_form(s, &s->plan->forms[id], s->at + header, event);
+		return read_form(s, &s->plan->forms[id], s->at + header, event, bytes);
 	return id == ctf_plan_id(s->plan, CTF_TIME) ? read_time(s, s->at + header) : -EINVAL;
 }

@@ -139,13 +139,17 @@ struct ctf_stream {
 	uint8_t bytes[EVENT_MAX_SIZE]; /* of the last event */
 };
 
+/* Set how events of each form are read. */
+void ctf_find_get(struct ctf_plan *plan, const struct ctf_identity *identity);
+
 /* Read the tables of a packet that was loaded. Returns 1; 0 if they are none; -errno. */
 int ctf_read_tables(struct ctf_stream *s, const struct ctf_packet *packet);
 
 /*
- * Read what is at s->at, and step over it. Returns 1 and an event, 0 if it was none, -EINVAL if it
- * is not of this format.
+ * Read what is at s->at, and step over it. Returns 1 and an event with its bytes, of which there
+ * can be EVENT_MAX_SIZE; 0 if it was none, -EINVAL if it is not of this format. Leaves the event's
+ * vcpu, index and offset.
  */
-int ctf_read_event(struct ctf_stream *s, struct event *event);
+int ctf_read_event(struct ctf_stream *s, struct event *event, uint8_t *bytes);
 
 #endif

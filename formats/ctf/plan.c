@@ -6,35 +6,6 @@
 
 enum { ORDER_BITS = 8 };
 
-static enum ctf_op op_of(const struct event_field *field, unsigned int bits)
-{
-	bool whole = bits == 8u * field->size;
-
-	switch (field->type) {
-	case EVENT_INT:
-	case EVENT_POINTER:
-		return CTF_SIGNED;
-	case EVENT_DICTIONARY:
-		return CTF_CACHE;
-	case EVENT_CODE:
-	case EVENT_FUNCTION:
-		return !bits ? CTF_NUMBER : whole ? CTF_ADDRESS : CTF_CODE;
-	case EVENT_FLAGS:
-		return whole || !bits ? CTF_NUMBER : CTF_FLAGS;
-	case EVENT_PAGES:
-		return whole || !bits ? CTF_NUMBER : CTF_PAGES;
-	case EVENT_STRING:
-		return whole ? CTF_BYTES : CTF_STRING;
-	case EVENT_STACK:
-		return whole ? CTF_FRAMES : CTF_STACK;
-	case EVENT_UINT:
-	case EVENT_HEX:
-	case EVENT_NR_TYPES:
-		break;
-	}
-	return CTF_NUMBER;
-}
-
 /* Loads stay within the event's bytes, of which there are at least 8. */
 static void set_load(struct ctf_step *step, unsigned int class_size)
 {
@@ -46,35 +17,21 @@ static void set_load(struct ctf_step *step, unsigned int class_size)
 	step->left = (uint8_t)(__BYTE_ORDER == __BIG_ENDIAN ? before : unused - before);
 }
 
-static void set_range(struct ctf_step *step, const struct event_field *field)
-{
-	if (step->bits)
-		step->max = step->bits < 64 ? UINT64_MAX >> (64 - step->bits) : UINT64_MAX;
-	if (!step->bits)
-		step->bias = -(uint64_t)(int64_t)field->implied;
-	else if (step->op == CTF_SIGNED && step->bits < 64)
-		step->bias = UINT64_C(1) << (step->bits - 1);
-}
-
 static void add_step(struct ctf_form *form, const struct event_field *field, enum ctf_op op,
 		     unsigned int bits)
 {
 	struct ctf_step *step = &form->steps[form->nr_steps++];
 
-	*step = (struct ctf_step){.op = (uint8_t)op,
-				  .bits = (uint8_t)bits,
-				  .field = (uint8_t)(field - form->class->fields),
-				  .size = field->size,
-				  .at = field->at};
+	*step = ctf_step_of(field, op, bits);
+	step->field = (uint8_t)(field - form->class->fields);
 	if (field->type != EVENT_STRING)
 		set_load(step, form->class->size);
-	set_range(step, field);
 }
 
 static void add_field(struct ctf_form *form, const struct event_field *field)
 {
 	unsigned int bits = field->bits[form->form];
-	enum ctf_op op = op_of(field, bits);
+	enum ctf_op op = ctf_op_of(field, bits);
 
 	add_step(form, field, op, bits);
 	if (field->type == EVENT_PAGES && bits == 64)
@@ -117,6 +74,28 @@ static void set_places(struct ctf_form *form)
 	form->size = (pos + 7) / 8;
 }
 
+/* Where each field's bits are behind the header, which ends at a byte. */
+static void set_gets(struct ctf_form *form)
+{
+	unsigned int pos = 0;
+
+	for (size_t i = 0; i < form->nr_steps; i++) {
+		struct ctf_step *step = &form->steps[i];
+
+		if (step->op == CTF_BYTES)
+			pos = (pos + 7) / 8 * 8;
+		step->byte = (uint16_t)(pos / 8);
+		step->bit = (uint8_t)(pos % 8);
+		if (step->op == CTF_BYTES)
+			pos += 8u * step->size;
+		else if (step->op == CTF_FRAMES)
+			pos += EVENT_STACK_WORDS * 64;
+		else
+			pos += step->bits;
+	}
+	form->body_size = (pos + 7) / 8;
+}
+
 static size_t count_forms(const struct event_class *classes, size_t nr_classes)
 {
 	size_t n = 0;
@@ -147,6 +126,7 @@ struct ctf_plan *ctf_plan_create(const struct event_class *classes, size_t nr_cl
 			for (size_t f = 0; f < classes[i].nr_fields; f++)
 				add_field(form, &classes[i].fields[f]);
 			set_places(form);
+			set_gets(form);
 		}
 	}
 	return plan;

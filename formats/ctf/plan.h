@@ -41,6 +41,18 @@ enum ctf_op {
 	CTF_FRAMES,  /* all words of a stack as they are */
 };
 
+/* How the value of a step is read: what most are, by size; the rest as its op says. */
+enum ctf_get {
+	CTF_GET_ANY,
+	CTF_GET_IMPLIED, /* takes no bits */
+	CTF_GET_NUMBER_2,
+	CTF_GET_NUMBER_8,
+	CTF_GET_SIGNED_8,
+	CTF_GET_CODE_8,
+	CTF_GET_FLAGS_8,
+	CTF_GET_PAGES_8,
+};
+
 struct ctf_step {
 	uint8_t op;    /* enum ctf_op */
 	uint8_t bits;  /* on disk */
@@ -53,10 +65,87 @@ struct ctf_step {
 	/* On disk: where the bits begin in a word of 64 bits, and whether they fill it up. */
 	uint8_t shift;
 	bool fills;
+	/* Likewise from the header's end on: a byte, and a bit in it. */
+	uint8_t bit;
+	uint8_t get; /* enum ctf_get */
+	uint16_t byte;
 	uint64_t bias, max; /* it fits if value + bias <= max; `max` is also the mask */
 };
 
+/* --- steps: inline, as the compiler makes code from those of constant fields --------------------
+ */
+
+static inline enum ctf_op ctf_op_of(const struct event_field *field, unsigned int bits)
+{
+	bool whole = bits == 8u * field->size;
+
+	switch (field->type) {
+	case EVENT_INT:
+	case EVENT_POINTER:
+		return CTF_SIGNED;
+	case EVENT_DICTIONARY:
+		return CTF_CACHE;
+	case EVENT_CODE:
+	case EVENT_FUNCTION:
+		return !bits ? CTF_NUMBER : whole ? CTF_ADDRESS : CTF_CODE;
+	case EVENT_FLAGS:
+		return whole || !bits ? CTF_NUMBER : CTF_FLAGS;
+	case EVENT_PAGES:
+		return whole || !bits ? CTF_NUMBER : CTF_PAGES;
+	case EVENT_STRING:
+		return whole ? CTF_BYTES : CTF_STRING;
+	case EVENT_STACK:
+		return whole ? CTF_FRAMES : CTF_STACK;
+	case EVENT_UINT:
+	case EVENT_HEX:
+	case EVENT_NR_TYPES:
+		break;
+	}
+	return CTF_NUMBER;
+}
+
+static inline enum ctf_get ctf_get_of(const struct ctf_step *step)
+{
+	switch ((enum ctf_op)step->op) {
+	case CTF_NUMBER:
+	case CTF_CACHE:
+	case CTF_ADDRESS:
+	case CTF_SIGNED:
+		if (!step->bits)
+			return CTF_GET_IMPLIED;
+		if (step->size == 8)
+			return step->op == CTF_SIGNED ? CTF_GET_SIGNED_8 : CTF_GET_NUMBER_8;
+		return step->size == 2 && step->op != CTF_SIGNED ? CTF_GET_NUMBER_2 : CTF_GET_ANY;
+	case CTF_CODE:
+		return step->size == 8 ? CTF_GET_CODE_8 : CTF_GET_ANY;
+	case CTF_FLAGS:
+		return step->size == 8 ? CTF_GET_FLAGS_8 : CTF_GET_ANY;
+	case CTF_PAGES:
+		return step->size == 8 ? CTF_GET_PAGES_8 : CTF_GET_ANY;
+	default:
+		return CTF_GET_ANY;
+	}
+}
+
+/* But for its places on disk, and what the writer loads. */
+static inline struct ctf_step ctf_step_of(const struct event_field *field, enum ctf_op op,
+					  unsigned int bits)
+{
+	struct ctf_step step = {
+		.op = (uint8_t)op, .bits = (uint8_t)bits, .size = field->size, .at = field->at};
+
+	if (bits)
+		step.max = bits < 64 ? UINT64_MAX >> (64 - bits) : UINT64_MAX;
+	if (!bits)
+		step.bias = -(uint64_t)(int64_t)field->implied;
+	else if (op == CTF_SIGNED && bits < 64)
+		step.bias = UINT64_C(1) << (bits - 1);
+	step.get = (uint8_t)ctf_get_of(&step);
+	return step;
+}
+
 struct ctf_writer;
+struct ctf_stream;
 struct ctf_form;
 
 /* Append an event in this form, behind its header. Returns false if the form cannot express it. */
@@ -68,16 +157,23 @@ typedef bool ctf_put_fn(struct ctf_writer *writer, const struct ctf_form *form, 
 typedef size_t ctf_put_run_fn(struct ctf_writer *writer, const struct ctf_form *form,
 			      const struct event_run *run);
 
+/* Read an event in this form, of which `from` is what follows its header, into zeroed bytes.
+ * Returns false if the packet's tables lack an id. */
+typedef bool ctf_get_fn(const struct ctf_stream *stream, const struct ctf_form *form,
+			const uint8_t *from, uint8_t *to);
+
 struct ctf_form {
 	const struct event_class *class;
 	unsigned int id;         /* its index in the plan */
 	bool is_last;            /* of the class */
 	ctf_put_fn *put;         /* with a compact header; NULL: it cannot be written so */
 	ctf_put_run_fn *put_run; /* NULL: there is none */
+	ctf_get_fn *get;
 	unsigned int class_index, form;
 	bool has_bytes; /* a step is CTF_BYTES or CTF_FRAMES */
 	size_t nr_steps;
 	size_t size;        /* bytes on disk with a compact header, if it has no such bytes */
+	size_t body_size;   /* bytes on disk behind the header */
 	size_t table_bytes; /* that an event adds to the packet's tables, at most */
 	struct ctf_step steps[CTF_MAX_STEPS];
 };

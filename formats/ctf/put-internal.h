@@ -61,6 +61,13 @@ static inline bool ctf_has_room(const struct ctf_writer *w)
 	return w->used + w->table_bytes <= CTF_PACKET_MAX - CTF_EVENT_ROOM;
 }
 
+static inline void ctf_store_header(uint8_t *bytes, uint64_t header)
+{
+	const uint32_t half = htole32((uint32_t)header);
+
+	memcpy(bytes, &half, sizeof(half));
+}
+
 static inline void ctf_store_word(uint8_t *bytes, uint64_t word)
 {
 	word = htole64(word);

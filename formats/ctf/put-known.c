@@ -8,6 +8,7 @@
 #include <string.h>
 #include "formats/ctf/put-internal.h"
 #include "formats/event/function-fields.h"
+#include "formats/event/graph-fields.h"
 #include "formats/event/kmem-fields.h"
 
 #define INLINE inline __attribute__((always_inline))
@@ -52,8 +53,9 @@ static INLINE bool fits_signed(uint64_t value, unsigned int bits)
 }
 
 /* What a field has on disk, in less bits than in memory. Returns false if it does not fit. */
-static INLINE bool get_bits(struct ctf_writer *w, const struct event_field *field,
-			    unsigned int bits, const uint8_t *bytes, uint64_t *out)
+static INLINE bool get_bits(struct ctf_writer *w, struct ctf_values_search *code,
+			    const struct event_field *field, unsigned int bits,
+			    const uint8_t *bytes, uint64_t *out)
 {
 	uint64_t value;
 
@@ -66,7 +68,7 @@ static INLINE bool get_bits(struct ctf_writer *w, const struct event_field *fiel
 	switch (field->type) {
 	case EVENT_CODE:
 	case EVENT_FUNCTION:
-		*out = ctf_values_id(&w->code, value);
+		*out = ctf_values_next_id(&w->code, code, value);
 		return fits_id(*out, bits);
 	case EVENT_FLAGS:
 		*out = ctf_flags_id(w, value);
@@ -91,8 +93,9 @@ static INLINE bool get_bits(struct ctf_writer *w, const struct event_field *fiel
 enum { MAX_WORDS = 4 };
 
 /* `fields` and all numbers are constants. Returns false if the form cannot express the event. */
-static INLINE bool put_at(struct ctf_writer *w, const struct event_field *fields, size_t n,
-			  unsigned int form, uint64_t header, const uint8_t *bytes, uint8_t *at)
+static INLINE bool put_at(struct ctf_writer *w, struct ctf_values_search *code,
+			  const struct event_field *fields, size_t n, unsigned int form,
+			  uint64_t header, const uint8_t *bytes, uint8_t *at)
 {
 	uint64_t words[MAX_WORDS + 1] = {header};
 	unsigned int pos = 8 * CTF_HEADER_BYTES;
@@ -107,7 +110,7 @@ static INLINE bool put_at(struct ctf_writer *w, const struct event_field *fields
 				return false;
 			continue;
 		}
-		if (!get_bits(w, &fields[i], bits, bytes, &value))
+		if (!get_bits(w, code, &fields[i], bits, bytes, &value))
 			return false;
 		words[pos / 64] |= value << pos % 64;
 		if (pos % 64 + bits > 64)
@@ -134,7 +137,9 @@ static INLINE size_t size_of(const struct event_field *fields, size_t n, unsigne
 static INLINE bool put(struct ctf_writer *w, const struct event_field *fields, size_t n,
 		       unsigned int form, uint64_t header, const uint8_t *bytes)
 {
-	if (!put_at(w, fields, n, form, header, bytes, w->bytes + w->used))
+	struct ctf_values_search code = ctf_values_search(&w->code);
+
+	if (!put_at(w, &code, fields, n, form, header, bytes, w->bytes + w->used))
 		return false;
 	w->used += size_of(fields, n, form);
 	return true;
@@ -164,45 +169,61 @@ PUT(put_page_free_la57, kmem_page_free_fields, 1)
 
 /* How many of a run's events certainly have room, each as ctf_has_room() has it, and times that can
  * follow each other. */
-static size_t find_room(const struct ctf_writer *w, const struct ctf_form *f, size_t n)
+static size_t find_room(const struct ctf_writer *w, const struct ctf_form *f,
+			const struct event_run *run)
 {
 	const size_t most = f->size + f->table_bytes;
-	size_t fits;
+	size_t n = run->n, fits;
 
-	if (!ctf_has_room(w) || !ctf_clock_holds((int64_t)(w->clock + (n << CTF_CLOCK_BITS))))
+	if (!n || !ctf_has_room(w) || !ctf_clock_is_near(w, run->ns[0]))
 		return 0;
 	fits = 1 + (CTF_PACKET_MAX - CTF_EVENT_ROOM - w->used - w->table_bytes) / most;
-	return n < fits ? n : fits;
+	n = n < fits ? n : fits;
+	while (!ctf_clock_is_near(w, run->ns[n - 1]))
+		n--;
+	return n;
 }
 
-/* `fields` and `form` are constants. */
+/* What is behind the headers, which are 0. Returns how many events the form can express. */
+static INLINE size_t put_fields(struct ctf_writer *w, const struct event_field *fields,
+				size_t nr_fields, const struct event_run *run, size_t n,
+				uint8_t *at)
+{
+	const size_t stride = run->stride;
+	const uint8_t *bytes = run->bytes;
+	struct ctf_values_search code = ctf_values_search(&w->code);
+
+	for (size_t i = 0; i < n; i++, bytes += stride) {
+		if (!put_at(w, &code, fields, nr_fields, 0, 0, bytes, at))
+			return i;
+		at += size_of(fields, nr_fields, 0);
+	}
+	return n;
+}
+
+static INLINE void put_headers(uint64_t id, const int64_t *ns, size_t n, uint8_t *at, size_t size)
+{
+	for (size_t i = 0; i < n; i++, at += size)
+		ctf_store_header(at, ctf_compact_header(id, (uint64_t)ns[i]));
+}
+
+/* `fields` are constants. */
 static INLINE size_t put_run(struct ctf_writer *w, const struct ctf_form *f,
 			     const struct event_field *fields, size_t nr_fields,
 			     const struct event_run *run)
 {
-	const size_t n = find_room(w, f, run->n), stride = run->stride;
-	const uint64_t id = f->id;
-	const int64_t *ns = run->ns;
-	const uint8_t *bytes = run->bytes;
-	uint8_t *at = w->bytes + w->used;
-	uint64_t clock = w->clock;
-	size_t i = 0;
+	const size_t size = size_of(fields, nr_fields, 0);
+	uint8_t *const at = w->bytes + w->used;
+	const size_t n = put_fields(w, fields, nr_fields, run, find_room(w, f, run), at);
 
-	for (; i < n; i++, bytes += stride) {
-		const uint64_t now = (uint64_t)ns[i];
-
-		if ((now - clock) >> CTF_CLOCK_BITS ||
-		    !put_at(w, fields, nr_fields, 0, ctf_compact_header(id, now), bytes, at))
-			break;
-		at += size_of(fields, nr_fields, 0);
-		clock = now;
-	}
-	w->used = (size_t)(at - w->bytes);
-	w->clock = clock;
-	return i;
+	put_headers(f->id, run->ns, n, at, size);
+	w->used += n * size;
+	if (n)
+		w->clock = (uint64_t)run->ns[n - 1];
+	return n;
 }
 
-/* Of a function event: one by one, and in runs. */
+/* Of an event of the direct lane: one by one, and in runs. */
 #define PUT_CALLS(name, fields)                                                  \
 	PUT(name, fields, 0)                                                     \
 	static size_t name##_run(struct ctf_writer *w, const struct ctf_form *f, \
@@ -219,6 +240,10 @@ PUT_CALLS(put_ip_comm, function_ip_comm)
 PUT_CALLS(put_ip_parent_comm, function_ip_parent_comm)
 PUT_CALLS(put_ip_pid_comm, function_ip_pid_comm)
 PUT_CALLS(put_all, function_all)
+PUT_CALLS(put_entry, graph_entry)
+PUT_CALLS(put_entry_comm, graph_entry_comm)
+PUT_CALLS(put_exit, graph_exit_frame)
+PUT_CALLS(put_exit_result, graph_exit_result)
 
 enum { KNOWN_FORMS = 2 };
 
@@ -231,10 +256,12 @@ static ctf_put_fn *const kmem[KMEM_NR_CLASSES][KNOWN_FORMS] = {
 	[KMEM_CLASS_PAGE_FREE] = {put_page_free, put_page_free_la57},
 };
 
-static const struct {
+struct put_calls {
 	ctf_put_fn *one;
 	ctf_put_run_fn *run;
-} function[FUNCTION_ALL + 1] = {
+};
+
+static const struct put_calls function[FUNCTION_ALL + 1] = {
 	[0] = {put_ip, put_ip_run},
 	[FUNCTION_PARENT] = {put_ip_parent, put_ip_parent_run},
 	[FUNCTION_PID] = {put_ip_pid, put_ip_pid_run},
@@ -245,19 +272,49 @@ static const struct {
 	[FUNCTION_ALL] = {put_all, put_all_run},
 };
 
-static bool is_function(const struct event_class *class)
+static const struct put_calls graph_entries[] = {
+	[0] = {put_entry, put_entry_run},
+	[GRAPH_COMM] = {put_entry_comm, put_entry_comm_run},
+};
+
+static const struct put_calls graph_exits[] = {
+	[0] = {put_exit, put_exit_run},
+	[GRAPH_RESULT] = {put_exit_result, put_exit_result_run},
+};
+
+static const struct put_calls *find_graph(const struct event_class *class)
 {
-	return class >= function_class(0) && class <= function_class(FUNCTION_ALL);
+	for (unsigned int fields = 0; fields <= (GRAPH_ALL | GRAPH_STACK); fields++) {
+		const struct event_class *first = graph_classes(fields);
+
+		if (class == &first[GRAPH_EXIT])
+			return &graph_exits[fields & GRAPH_RESULT];
+		if (class >= first && class < first + GRAPH_NR_CLASSES)
+			return fields & GRAPH_STACK ? NULL : &graph_entries[fields & GRAPH_COMM];
+	}
+	return NULL;
+}
+
+/* How events of a class of the direct lane are written in its first form; NULL: as any other. */
+static const struct put_calls *find_calls(const struct event_class *class)
+{
+	if (class >= function_class(0) && class <= function_class(FUNCTION_ALL))
+		return &function[class - function_class(0)];
+	return find_graph(class);
 }
 
 ctf_put_fn *ctf_put_known(const struct event_class *class, unsigned int form)
 {
+	const struct put_calls *calls = find_calls(class);
+
 	if (class >= kmem_classes && class < kmem_classes + KMEM_NR_CLASSES && form < KNOWN_FORMS)
 		return kmem[class - kmem_classes][form];
-	return is_function(class) && !form ? function[class - function_class(0)].one : NULL;
+	return calls && !form ? calls->one : NULL;
 }
 
 ctf_put_run_fn *ctf_put_run_known(const struct event_class *class)
 {
-	return is_function(class) ? function[class - function_class(0)].run : NULL;
+	const struct put_calls *calls = find_calls(class);
+
+	return calls ? calls->run : NULL;
 }

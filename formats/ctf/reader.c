@@ -174,7 +174,7 @@ static int next(struct record_stream *base, struct event *event)
 			continue;
 		}
 		base->offset = s->packet_begin + begin;
-		ret = ctf_read_event(s, event);
+		ret = ctf_read_event(s, event, s->bytes);
 		if (ret > 0)
 			return record_stream_take(base, event, s->at - begin);
 		if (ret < 0) {
@@ -182,6 +182,31 @@ static int next(struct record_stream *base, struct event *event)
 			s->end = s->at = 0;
 		}
 	}
+}
+
+/* The events of the packet at hand, up to one that cannot be read. */
+static size_t next_run(struct record_stream *base, struct stream_event *out, size_t n,
+		       uint8_t *bytes, size_t size)
+{
+	struct ctf_stream *s = (struct ctf_stream *)base;
+	size_t i = 0;
+
+	while (i < n && s->at < s->end && size >= EVENT_MAX_SIZE) {
+		const size_t begin = s->at;
+		struct event *event = &out[i].event;
+		int ret = ctf_read_event(s, event, bytes);
+
+		if (ret < 0)
+			break;
+		if (!ret)
+			continue;
+		base->offset = s->packet_begin + begin;
+		record_stream_take(base, event, s->at - begin);
+		out[i++].end = base->offset;
+		bytes += event->class->size;
+		size -= event->class->size;
+	}
+	return i;
 }
 
 static void destroy_stream(struct record_stream *base)
@@ -197,7 +222,8 @@ static void destroy_stream(struct record_stream *base)
 static int add_stream(struct trace_decoder *base, unsigned int instance, unsigned int vcpu,
 		      struct record_stream **out, struct error *err)
 {
-	static const struct record_stream_ops ops = {.next = next, .destroy = destroy_stream};
+	static const struct record_stream_ops ops = {
+		.next = next, .next_run = next_run, .destroy = destroy_stream};
 	const struct ctf_decoder *decoder = (const struct ctf_decoder *)base;
 	struct byte_source records;
 	struct ctf_stream *s;
@@ -261,6 +287,7 @@ static int make_plans(struct ctf_decoder *decoder, struct error *err)
 		decoder->plans[i] = ctf_plan_create(about->classes, about->nr_classes);
 		if (!decoder->plans[i])
 			return error_set(err, ENOMEM, "out of memory");
+		ctf_find_get(decoder->plans[i], &decoder->described.identity);
 	}
 	return 0;
 }
@@ -286,7 +313,7 @@ static int open_text(const struct decoder_input *input, const char *text, size_t
 					       .instances = decoder->described.instances,
 					       .nr_instances = decoder->described.nr_instances};
 	if (decoder->described.damaged)
-		snprintf(decoder->base.note, sizeof(decoder->base.note),
+		snprintf(decoder->base.damage, sizeof(decoder->base.damage),
 			 "%s is damaged: its checksum is wrong", CTF_METADATA_NAME);
 	decoder->input = *input;
 	*out = &decoder->base;

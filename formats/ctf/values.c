@@ -92,12 +92,7 @@ static size_t nr_slots(unsigned int shift)
 
 static struct ctf_known_value *make_table(struct budget *budget, unsigned int shift)
 {
-	size_t size = sizeof(struct ctf_known_value) * nr_slots(shift);
-	struct ctf_known_value *table = budget_malloc(budget, size);
-
-	if (table)
-		memset(table, 0, size);
-	return table;
+	return budget_calloc(budget, nr_slots(shift), sizeof(struct ctf_known_value));
 }
 
 static void free_table(struct budget *budget, struct ctf_known_value *table, unsigned int shift)
@@ -139,7 +134,7 @@ static inline struct ctf_known_value *slot_of(const struct ctf_values *values,
 					      const struct ctf_value value)
 {
 	const size_t mask = nr_slots(values->known_shift) - 1;
-	size_t i = ctf_values_slot(values, hash_of(&value));
+	size_t i = (size_t)(ctf_values_hash(hash_of(&value)) >> values->known_shift);
 
 	while (values->known[i].id && !is_same(&values->known[i].value, &value))
 		i = (i + 1) & mask;

@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "formats/base/u64-map.h"
-#include "formats/trace/call-sites.h"
+#include "formats/event/call-sites.h"
 
 /*
  * Values that events name by ids: addresses of code, flags, strings. A value is two words, of which
@@ -74,20 +74,44 @@ unsigned int ctf_values_find(struct ctf_values *values, const struct ctf_value *
 /* The same of a single word. */
 unsigned int ctf_values_find_word(struct ctf_values *values, uint64_t word);
 
-/* Where the search for a hash begins. */
-static inline size_t ctf_values_slot(const struct ctf_values *values, uint64_t hash)
+/* The upper bits are where the search begins. */
+static inline uint64_t ctf_values_hash(uint64_t word)
 {
-	return (size_t)(hash * UINT64_C(0x9e3779b97f4a7c15) >> values->known_shift);
+	return word * UINT64_C(0x9e3779b97f4a7c15);
+}
+
+/* What a search needs: for a loop, in registers. */
+struct ctf_values_search {
+	const struct ctf_known_value *known;
+	unsigned int known_shift;
+	uint32_t packet;
+};
+
+static inline struct ctf_values_search ctf_values_search(const struct ctf_values *values)
+{
+	return (struct ctf_values_search){values->known, values->known_shift, values->packet};
 }
 
 /* Likewise, and mostly without a call. The values are all single words, or all strings. */
+static inline unsigned int ctf_values_next_id(struct ctf_values *values,
+					      struct ctf_values_search *search, uint64_t word)
+{
+	const struct ctf_known_value *known =
+		&search->known[ctf_values_hash(word) >> search->known_shift];
+	unsigned int id;
+
+	if (__builtin_expect(known->value.word[0] == word && known->packet == search->packet, 1))
+		return known->id;
+	id = ctf_values_find_word(values, word);
+	*search = ctf_values_search(values);
+	return id;
+}
+
 static inline unsigned int ctf_values_id(struct ctf_values *values, uint64_t word)
 {
-	const struct ctf_known_value *known = &values->known[ctf_values_slot(values, word)];
+	struct ctf_values_search search = ctf_values_search(values);
 
-	if (__builtin_expect(known->value.word[0] == word && known->packet == values->packet, 1))
-		return known->id;
-	return ctf_values_find_word(values, word);
+	return ctf_values_next_id(values, &search, word);
 }
 
 #endif

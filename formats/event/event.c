@@ -1,8 +1,21 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "formats/event/event.h"
 
+#include <errno.h>
 #include <string.h>
 #include "formats/base/text.h"
+
+int trace_instance_unknown(const char *name, const struct trace_instance *instances, size_t n,
+			   struct error *err)
+{
+	const char *names[TRACE_INSTANCES_MAX + 1] = {0};
+
+	for (size_t i = 0; i < n && i < TRACE_INSTANCES_MAX; i++)
+		names[i] = instances[i].name;
+	if (!n)
+		return error_set(err, ENOENT, "--instance: the trace has no instances");
+	return error_set(err, ENOENT, "--instance takes %s, not '%s'", text_words(names).s, name);
+}
 
 const struct event_field *event_field_find(const struct event_class *class, const char *name)
 {

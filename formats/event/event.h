@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include "formats/base/error.h"
 
 /*
  * What an event consists of, described once. Encoding, decoding, text, JSON and filters follow from
@@ -91,7 +92,14 @@ struct trace_instance {
 	const char *suffix; /* in a trace that is read: its files are cpu<n><suffix> */
 };
 
-enum { TRACE_INSTANCE_NAME_MAX = 31, TRACE_INSTANCES_MAX = 64 /* of a trace */ };
+enum {
+	TRACE_INSTANCE_NAME_MAX = 31,
+	TRACE_INSTANCES_MAX = 256 /* of a trace, closed ones included */
+};
+
+/* -ENOENT: `name`, which the user gave to --instance, is none of these. */
+int trace_instance_unknown(const char *name, const struct trace_instance *instances, size_t n,
+			   struct error *err);
 
 /* Sinks (formats/trace/writer.h) that a thread appends events to. Zeroed: none. */
 struct event_sink;
@@ -102,7 +110,7 @@ struct event_batch {
 /* Events of one class that follow each other in a stream. */
 struct event_run {
 	size_t n;
-	const int64_t *ns;    /* of each */
+	const int64_t *ns;    /* of each; never goes back */
 	const uint8_t *bytes; /* of the first; the next one is `stride` bytes behind it */
 	size_t stride;
 };

@@ -6,7 +6,7 @@
 
 /*
  * The fields of function_class(), for those whose code the compiler is to make from them. All
- * others use function_class().
+ * others use that.
  */
 #define FIELD(member, type, ...)                                                   \
 	{                                                                          \
@@ -14,7 +14,8 @@
 			offsetof(struct function_event, member), {__VA_ARGS__ }, 0 \
 	}
 
-/* A kernel has fewer than 2^16 traced functions, and no more than 2^22 threads. */
+/* A kernel has fewer than 2^16 traced functions, and no more than 2^22 threads. What says whose an
+ * event is comes first: so it can be the event's context for other readers (formats/ctf). */
 #define IP FIELD(ip, EVENT_FUNCTION, 16, 64)
 #define PARENT FIELD(parent_ip, EVENT_CODE, 16, 64)
 #define PID FIELD(pid, EVENT_UINT, 22, 32)
@@ -28,21 +29,21 @@
 
 static const struct event_field function_ip[] = {IP};
 static const struct event_field function_ip_parent[] = {IP, PARENT};
-static const struct event_field function_ip_pid[] = {IP, PID};
-static const struct event_field function_ip_parent_pid[] = {IP, PARENT, PID};
-static const struct event_field function_ip_comm[] = {IP, COMM};
-static const struct event_field function_ip_parent_comm[] = {IP, PARENT, COMM};
-static const struct event_field function_ip_pid_comm[] = {IP, PID, COMM};
-static const struct event_field function_all[] = {IP, PARENT, PID, COMM};
+static const struct event_field function_ip_pid[] = {PID, IP};
+static const struct event_field function_ip_parent_pid[] = {PID, IP, PARENT};
+static const struct event_field function_ip_comm[] = {COMM, IP};
+static const struct event_field function_ip_parent_comm[] = {COMM, IP, PARENT};
+static const struct event_field function_ip_pid_comm[] = {PID, COMM, IP};
+static const struct event_field function_all[] = {PID, COMM, IP, PARENT};
 
 static const struct event_field function_ip_stack[] = {IP, STACK};
 static const struct event_field function_ip_parent_stack[] = {IP, PARENT, STACK};
-static const struct event_field function_ip_pid_stack[] = {IP, PID, STACK};
-static const struct event_field function_ip_parent_pid_stack[] = {IP, PARENT, PID, STACK};
-static const struct event_field function_ip_comm_stack[] = {IP, COMM, STACK};
-static const struct event_field function_ip_parent_comm_stack[] = {IP, PARENT, COMM, STACK};
-static const struct event_field function_ip_pid_comm_stack[] = {IP, PID, COMM, STACK};
-static const struct event_field function_all_stack[] = {IP, PARENT, PID, COMM, STACK};
+static const struct event_field function_ip_pid_stack[] = {PID, IP, STACK};
+static const struct event_field function_ip_parent_pid_stack[] = {PID, IP, PARENT, STACK};
+static const struct event_field function_ip_comm_stack[] = {COMM, IP, STACK};
+static const struct event_field function_ip_parent_comm_stack[] = {COMM, IP, PARENT, STACK};
+static const struct event_field function_ip_pid_comm_stack[] = {PID, COMM, IP, STACK};
+static const struct event_field function_all_stack[] = {PID, COMM, IP, PARENT, STACK};
 
 #undef FIELD
 #undef IP

@@ -21,6 +21,13 @@ struct function_stack_event {
 	uint64_t stack[EVENT_STACK_WORDS]; /* parent_ip first */
 };
 
+/* With a frame: an event of the graph tracer (graph.h). */
+struct graph_event {
+	struct function_event call; /* of entries */
+	uint64_t frame;             /* gva of the return address on the guest's stack */
+	uint64_t result;            /* of returns: RAX, which means nothing after a void function */
+};
+
 /* What is recorded beside `ip`. */
 enum function_fields {
 	FUNCTION_PARENT = 1 << 0,

@@ -5,16 +5,11 @@
 #include "formats/event/function.h"
 
 /*
- * Events of the graph tracer: the guest entered a function, and returned from it. What belongs
- * together is known by the frame: a call's is not that of any other call that is open, but for tail
- * calls, which share the frame of the function that they end (formats/graph/calls.h).
+ * Events of the graph tracer, each a struct graph_event: the guest entered a function, and returned
+ * from it. What belongs together is known by the frame: a call's is not that of any other call that
+ * is open, but for tail calls, which share the frame of the function that they end
+ * (formats/graph/calls.h).
  */
-struct graph_event {
-	struct function_event call; /* of entries */
-	uint64_t frame;             /* gva of the return address on the guest's stack */
-	uint64_t result;            /* of returns: RAX, which means nothing after a void function */
-};
-
 enum graph_class {
 	GRAPH_ENTRY,
 	GRAPH_EXIT,
@@ -28,12 +23,13 @@ enum graph_fields {
 	GRAPH_COMM = 1 << 0,
 	GRAPH_RESULT = 1 << 1, /* of returns */
 	GRAPH_ALL = GRAPH_COMM | GRAPH_RESULT,
+	GRAPH_STACK = 1 << 2, /* of entries */
 };
 
 /*
  * The classes of an instance that records these fields, by enum graph_class: constant, and the same
- * array for the same fields. Their events' bytes are a struct graph_event, of which the other
- * members are not read.
+ * array for the same fields. Their events' bytes are a struct graph_event, of entries with
+ * GRAPH_STACK a struct call_stack_event, of which the other members are not read.
  */
 const struct event_class *graph_classes(unsigned int fields);
 
@@ -55,6 +51,12 @@ struct syscall_event {
 	uint64_t args[SYSCALL_ARGS]; /* the registers, also those that the call does not use */
 };
 
+/* An entry with a call chain: of the graph tracer, too, whose events have no arguments. */
+struct call_stack_event {
+	struct syscall_event call;
+	uint64_t stack[EVENT_STACK_WORDS]; /* from where the function returns to */
+};
+
 enum syscall_class {
 	SYSCALL_ENTER,
 	SYSCALL_EXIT,
@@ -66,14 +68,19 @@ enum syscall_class {
 enum syscall_fields {
 	SYSCALL_COMM = 1 << 0,
 	SYSCALL_ALL = SYSCALL_COMM,
+	SYSCALL_STACK = 1 << 1, /* of entries */
 };
 
-/* As graph_classes(), by enum syscall_class; the bytes are a struct syscall_event. */
+/* As graph_classes(), by enum syscall_class; the bytes are a struct syscall_event, of entries with
+ * SYSCALL_STACK a struct call_stack_event. */
 const struct event_class *syscall_classes(unsigned int fields);
 
 /* Whether an event is of one of these, in a trace that is read too; *out says which. */
 bool syscall_class_of(const struct event_class *class, enum syscall_class *out);
 /* Whether an instance is of the syscalls tracer. */
 bool syscall_is_of(const struct trace_instance *instance);
+
+/* Whether its events are ends of calls whose begins are events, too, of either tracer. */
+bool event_class_is_return(const struct event_class *class);
 
 #endif

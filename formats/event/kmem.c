@@ -88,12 +88,21 @@ static const struct event_field task_fields[] = {
 	TASK_FIELD("comm", EVENT_STRING, comm, 10),
 	TASK_FIELD("cgroup", EVENT_UINT, cgroup, 20),
 };
-enum { NR_TASK_FIELDS = sizeof(task_fields) / sizeof(task_fields[0]) };
+enum {
+	NR_TASK_FIELDS = sizeof(task_fields) / sizeof(task_fields[0]),
+	ALL_FIELDS = EVENT_TASK_ALL | EVENT_TASK_STACK,
+};
+
+static const struct event_field stack_field = {.name = "stack",
+					       .type = EVENT_STACK,
+					       .size = sizeof(uint64_t),
+					       .at = offsetof(struct kmem_stack_record, stack),
+					       .bits = {16}};
 
 static struct {
 	struct event_class classes[KMEM_NR_CLASSES];
 	struct event_field fields[KMEM_NR_CLASSES][EVENT_MAX_FIELDS];
-} with_task[EVENT_TASK_ALL + 1];
+} with_task[ALL_FIELDS + 1];
 
 static struct event_field task_field(const struct event_field *field, unsigned int nr_forms)
 {
@@ -104,7 +113,7 @@ static struct event_field task_field(const struct event_field *field, unsigned i
 	return made;
 }
 
-/* The task comes first, as contexts do in CTF. */
+/* The task comes first, as contexts do in CTF; a stack, which is long, last. */
 static void make_class(unsigned int fields, enum kmem_class number)
 {
 	const struct event_class *plain = &kmem_classes[number];
@@ -116,16 +125,21 @@ static void make_class(unsigned int fields, enum kmem_class number)
 		if (fields >> i & 1)
 			to[n++] = task_field(&task_fields[i], plain->nr_forms);
 	memcpy(to + n, plain->fields, plain->nr_fields * sizeof(*to));
+	n += plain->nr_fields;
 	*class = *plain;
-	class->fields = to;
-	class->nr_fields = n + plain->nr_fields;
 	class->size = sizeof(struct kmem_task_record);
+	if (fields & EVENT_TASK_STACK) {
+		to[n++] = task_field(&stack_field, plain->nr_forms);
+		class->size = sizeof(struct kmem_stack_record);
+	}
+	class->fields = to;
+	class->nr_fields = n;
 	class->known = plain;
 }
 
 static void make_classes(void)
 {
-	for (unsigned int fields = 1; fields <= EVENT_TASK_ALL; fields++)
+	for (unsigned int fields = 1; fields <= ALL_FIELDS; fields++)
 		for (enum kmem_class number = 0; number < KMEM_NR_CLASSES; number++)
 			make_class(fields, number);
 }
@@ -134,20 +148,13 @@ const struct event_class *kmem_classes_of(unsigned int fields)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-	if (!(fields & EVENT_TASK_ALL))
+	if (!(fields & ALL_FIELDS))
 		return kmem_classes;
 	pthread_once(&once, make_classes);
-	return with_task[fields & EVENT_TASK_ALL].classes;
+	return with_task[fields & ALL_FIELDS].classes;
 }
 
 /* --- records --------------------------------------------------------------------------------- */
-
-const struct event_class *kmem_known_class(const struct event_class *class)
-{
-	if (class->known)
-		class = class->known;
-	return class >= kmem_classes && class < kmem_classes + KMEM_NR_CLASSES ? class : NULL;
-}
 
 bool kmem_class_is_known(const struct event_class *class)
 {
@@ -159,25 +166,6 @@ bool kmem_class_is_alloc(const struct event_class *class)
 	const struct event_class *known = kmem_known_class(class);
 
 	return known && known < kmem_classes + KMEM_CLASS_KFREE;
-}
-
-bool kmem_record_of(const struct event *event, struct kmem_record *out)
-{
-	const struct event_class *class = kmem_known_class(event->class);
-	unsigned int number;
-
-	if (!class)
-		return false;
-	memcpy(out, event->bytes, sizeof(*out));
-	out->timestamp = event->ns;
-	number = (unsigned int)(class - kmem_classes);
-	if (number == KMEM_CLASS_OTHER)
-		return true;
-	out->event_id = number < KMEM_CLASS_KFREE ? KMEM_EVENT_ALLOC : KMEM_EVENT_FREE;
-	out->type_id = (uint8_t)(number % KMEM_TYPE_COUNT);
-	if (out->type_id == KMEM_TYPE_PAGES)
-		out->bytes_alloc = out->bytes_req;
-	return true;
 }
 
 struct event kmem_event_of(const struct kmem_record *record, const struct trace_instance *instance)

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 #include "formats/event/event.h"
 #include "formats/event/task.h"
 
@@ -73,10 +74,17 @@ struct kmem_task_record {
 	struct event_task task;
 };
 
+/* The same with a call chain. */
+struct kmem_stack_record {
+	struct kmem_task_record call;
+	uint64_t stack[EVENT_STACK_WORDS]; /* who called the allocator first */
+};
+
 /*
  * The classes of an instance that records these fields (enum event_task_fields) of tasks, by enum
  * kmem_class: constant, and the same array for the same fields; of none kmem_classes. The events'
- * bytes are a struct kmem_task_record, of which the other members are not read.
+ * bytes are a struct kmem_task_record, with EVENT_TASK_STACK a struct kmem_stack_record, of which
+ * the other members are not read.
  */
 const struct event_class *kmem_classes_of(unsigned int task_fields);
 
@@ -104,14 +112,37 @@ static inline enum kmem_class kmem_class_of(const struct kmem_record *record)
 
 /* The one of kmem_classes that a class is, a trace's or one of the above, or is like; NULL if it is
  * not of kmem. */
-const struct event_class *kmem_known_class(const struct event_class *class);
+static inline const struct event_class *kmem_known_class(const struct event_class *class)
+{
+	if (class->known)
+		class = class->known;
+	return class >= kmem_classes && class < kmem_classes + KMEM_NR_CLASSES ? class : NULL;
+}
+
 /* Whether events of this class are records. */
 bool kmem_class_is_known(const struct event_class *class);
 /* Whether they are allocations. */
 bool kmem_class_is_alloc(const struct event_class *class);
 
 /* The record that an event is. Returns false if it is none. */
-bool kmem_record_of(const struct event *event, struct kmem_record *out);
+static inline bool kmem_record_of(const struct event *event, struct kmem_record *out)
+{
+	const struct event_class *class = kmem_known_class(event->class);
+	unsigned int number;
+
+	if (!class)
+		return false;
+	memcpy(out, event->bytes, sizeof(*out));
+	out->timestamp = event->ns;
+	number = (unsigned int)(class - kmem_classes);
+	if (number == KMEM_CLASS_OTHER)
+		return true;
+	out->event_id = number < KMEM_CLASS_KFREE ? KMEM_EVENT_ALLOC : KMEM_EVENT_FREE;
+	out->type_id = (uint8_t)(number % KMEM_TYPE_COUNT);
+	if (out->type_id == KMEM_TYPE_PAGES)
+		out->bytes_alloc = out->bytes_req;
+	return true;
+}
 
 /* An event that is a record, without a place. Its bytes are the record. */
 struct event kmem_event_of(const struct kmem_record *record, const struct trace_instance *instance);

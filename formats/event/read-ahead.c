@@ -13,13 +13,7 @@ enum {
 	MIN_EVENTS = 4,    /* of a batch */
 	MAX_EVENTS = 512,
 	USUAL_SIZE = 64, /* bytes of an event */
-	SOON = 12,       /* events */
 	MAX_THREADS = 8,
-};
-
-struct item {
-	struct event event;
-	uint64_t index, offset; /* of the stream behind it */
 };
 
 /* Events that follow each other, and what the stream said when it had the first of them. */
@@ -28,7 +22,7 @@ struct batch {
 	struct stream_note *notes;
 	int result; /* 1; or what ended the stream, and there is no event */
 	size_t n;
-	struct item *items;
+	struct stream_event *events;
 	uint8_t *bytes;
 	size_t used;
 };
@@ -36,14 +30,13 @@ struct batch {
 struct source {
 	struct record_stream *stream;
 	/* Of its decoder: */
-	struct item pending; /* decoded, but in no batch, if result > 0 */
-	int result;          /* of the last record_stream_next(); 1: go on */
+	struct stream_event pending; /* decoded, but in no batch, if result > 0 */
+	int result;                  /* of the last record_stream_next(); 1: go on */
 	bool has_pending, ended;
 	/* Under the lock, where there are threads: */
 	size_t filled, emptied; /* batches, so far */
 	/* Of the taker: */
 	struct batch ring[RING];
-	size_t pos; /* in its batch */
 	bool has_batch;
 };
 
@@ -73,8 +66,7 @@ static void decode(struct source *s)
 	struct record_stream *stream = s->stream;
 
 	s->result = record_stream_next(stream, &s->pending.event);
-	s->pending.index = stream->index;
-	s->pending.offset = stream->offset;
+	s->pending.end = stream->offset;
 	s->has_pending = true;
 }
 
@@ -87,15 +79,34 @@ static bool has_news(const struct source *s, const struct batch *batch)
 	       now->nr_damages != batch->state.nr_damages || now->fault != batch->state.fault;
 }
 
-static void add(struct batch *batch, struct source *s)
+/* Whether another event may be too much for a batch. */
+static bool is_full(const struct read_ahead *ahead, const struct batch *batch)
 {
-	struct item *item = &batch->items[batch->n++];
+	return batch->n == ahead->batch_events || batch->used + EVENT_MAX_SIZE > ahead->batch_bytes;
+}
+
+static void add_pending(struct batch *batch, struct source *s)
+{
+	struct stream_event *to = &batch->events[batch->n++];
 	const size_t size = s->pending.event.class->size;
 
-	*item = s->pending;
-	item->event.bytes = memcpy(batch->bytes + batch->used, s->pending.event.bytes, size);
+	*to = s->pending;
+	to->event.bytes = memcpy(batch->bytes + batch->used, s->pending.event.bytes, size);
 	batch->used += size;
 	s->has_pending = false;
+}
+
+/* Events before which the stream certainly says nothing. */
+static void add_run(const struct read_ahead *ahead, struct batch *batch, struct source *s)
+{
+	struct stream_event *to = &batch->events[batch->n];
+	size_t n = record_stream_next_run(s->stream, to, ahead->batch_events - batch->n,
+					  batch->bytes + batch->used,
+					  ahead->batch_bytes - batch->used);
+
+	batch->n += n;
+	for (size_t i = 0; i < n; i++)
+		batch->used += to[i].event.class->size;
 }
 
 static void fill(const struct read_ahead *ahead, struct source *s, struct batch *batch)
@@ -109,11 +120,15 @@ static void fill(const struct read_ahead *ahead, struct source *s, struct batch 
 	s->ended = s->result <= 0;
 	if (s->ended)
 		return;
-	do {
-		add(batch, s);
+	for (;;) {
+		add_pending(batch, s);
+		add_run(ahead, batch, s);
+		if (is_full(ahead, batch))
+			break;
 		decode(s);
-	} while (batch->n < ahead->batch_events && !has_news(s, batch) &&
-		 batch->used + s->pending.event.class->size <= ahead->batch_bytes);
+		if (has_news(s, batch))
+			break;
+	}
 }
 
 /* --- threads --------------------------------------------------------------------------------- */
@@ -237,42 +252,22 @@ static struct batch *batch_of(const struct read_ahead *ahead, size_t i)
 	return &s->ring[ahead->nr_workers ? s->emptied % RING : 0];
 }
 
-int read_ahead_next(struct read_ahead *ahead, size_t i, struct stream_head *head,
-		    struct stream_note **notes)
+void read_ahead_next(struct read_ahead *ahead, size_t i, struct stream_batch *out)
 {
 	struct source *s = &ahead->sources[i];
 	struct batch *batch = batch_of(ahead, i);
-	const struct item *item;
 
-	*notes = NULL;
-	if (s->has_batch && batch->result <= 0)
-		return batch->result;
-	if (!s->has_batch || s->pos == batch->n) {
+	if (!s->has_batch || batch->result > 0) {
 		next_batch(ahead, i);
 		batch = batch_of(ahead, i);
 		s->has_batch = true;
-		s->pos = 0;
-		*notes = batch->notes;
-		batch->notes = NULL;
 	}
-	head->state = &batch->state;
-	head->index = batch->state.index;
-	head->offset = batch->state.offset;
-	if (batch->result <= 0)
-		return batch->result;
-	item = &batch->items[s->pos++];
-	head->event = item->event;
-	head->index = item->index;
-	head->offset = item->offset;
-	return 1;
-}
-
-const struct event *read_ahead_soon(const struct read_ahead *ahead, size_t i)
-{
-	const struct source *s = &ahead->sources[i];
-	const struct batch *batch = batch_of(ahead, i);
-
-	return s->pos + SOON < batch->n ? &batch->items[s->pos + SOON].event : NULL;
+	*out = (struct stream_batch){.state = &batch->state,
+				     .notes = batch->notes,
+				     .result = batch->result,
+				     .events = batch->events,
+				     .n = batch->n};
+	batch->notes = NULL;
 }
 
 /* --- life ------------------------------------------------------------------------------------ */
@@ -280,9 +275,9 @@ const struct event *read_ahead_soon(const struct read_ahead *ahead, size_t i)
 static int make_ring(const struct read_ahead *ahead, struct source *s, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
-		s->ring[i].items = calloc(ahead->batch_events, sizeof(*s->ring[i].items));
+		s->ring[i].events = calloc(ahead->batch_events, sizeof(*s->ring[i].events));
 		s->ring[i].bytes = malloc(ahead->batch_bytes);
-		if (!s->ring[i].items || !s->ring[i].bytes)
+		if (!s->ring[i].events || !s->ring[i].bytes)
 			return -ENOMEM;
 	}
 	return 0;
@@ -293,7 +288,7 @@ int read_ahead_create(struct record_stream *const *streams, size_t n, unsigned i
 {
 	struct read_ahead *ahead = calloc(1, sizeof(*ahead));
 	const size_t threads = nr_threads < MAX_THREADS ? nr_threads : MAX_THREADS;
-	const size_t batches = threads ? RING : 1, each = sizeof(struct item) + USUAL_SIZE;
+	const size_t batches = threads ? RING : 1, each = sizeof(struct stream_event) + USUAL_SIZE;
 	size_t events = MEMORY / each / batches / (n ? n : 1);
 	int ret = 0;
 
@@ -330,7 +325,7 @@ void read_ahead_destroy(struct read_ahead *ahead)
 	for (size_t i = 0; i < ahead->nr_sources; i++) {
 		for (size_t k = 0; k < RING; k++) {
 			stream_notes_free(ahead->sources[i].ring[k].notes);
-			free(ahead->sources[i].ring[k].items);
+			free(ahead->sources[i].ring[k].events);
 			free(ahead->sources[i].ring[k].bytes);
 		}
 	}

@@ -7,16 +7,18 @@
 
 /*
  * Decodes streams in batches before their events are taken, on threads of its own or on the
- * caller's. The number of streams bounds its memory. One thread takes events; at each of them it
- * sees the stream as after record_stream_next().
+ * caller's. The number of streams bounds its memory. One thread takes batches. A batch ends where
+ * its stream has something to say besides events.
  */
 struct read_ahead;
 
-/* What is known of a stream at the event that was taken last. */
-struct stream_head {
-	struct event event;
-	const struct record_stream *state; /* but for the next two: */
-	uint64_t index, offset;            /* as in it, behind the event */
+/* Events of a stream that follow each other. */
+struct stream_batch {
+	const struct record_stream *state; /* as with the first event, but for index and offset */
+	struct stream_note *notes;         /* before it; the caller's */
+	int result;                        /* 1; 0 or -ENOMEM: the stream has ended */
+	const struct stream_event *events;
+	size_t n; /* at least 1 if result is 1 */
 };
 
 /*
@@ -28,14 +30,8 @@ int read_ahead_create(struct record_stream *const *streams, size_t n, unsigned i
 /* NULL-safe. */
 void read_ahead_destroy(struct read_ahead *ahead);
 
-/*
- * As record_stream_next() on stream i. What *head points at is valid until the stream's next call.
- * *notes are the caller's. -ENOMEM ends the stream.
- */
-int read_ahead_next(struct read_ahead *ahead, size_t i, struct stream_head *head,
-		    struct stream_note **notes);
-
-/* An event that stream i will have soon, if one is at hand; else NULL. */
-const struct event *read_ahead_soon(const struct read_ahead *ahead, size_t i);
+/* The next batch of stream i. It is valid until the stream's next one; at the end it is the last
+ * one again, without notes. */
+void read_ahead_next(struct read_ahead *ahead, size_t i, struct stream_batch *out);
 
 #endif

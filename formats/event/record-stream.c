@@ -8,6 +8,14 @@ int record_stream_next(struct record_stream *stream, struct event *event)
 	return stream->fault ? 0 : stream->ops->next(stream, event);
 }
 
+size_t record_stream_next_run(struct record_stream *stream, struct stream_event *out, size_t n,
+			      uint8_t *bytes, size_t size)
+{
+	if (stream->fault || !stream->ops->next_run)
+		return 0;
+	return stream->ops->next_run(stream, out, n, bytes, size);
+}
+
 void record_stream_resume(struct record_stream *stream)
 {
 	if (stream->fault == RECORD_FAULT_TRUNCATED)
@@ -57,15 +65,6 @@ int record_stream_stop(struct record_stream *stream, enum record_fault fault)
 {
 	stream->fault = fault;
 	return 0;
-}
-
-int record_stream_take(struct record_stream *stream, struct event *event, uint64_t size)
-{
-	event->vcpu = stream->vcpu;
-	event->index = stream->index++;
-	event->offset = stream->offset;
-	stream->offset += size;
-	return 1;
 }
 
 void record_stream_damage(struct record_stream *stream, uint64_t offset, uint64_t size,

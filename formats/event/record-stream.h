@@ -29,11 +29,24 @@ struct stream_damage {
 
 enum { STREAM_DAMAGES_MAX = 16 }; /* that are listed */
 
+/* An event of a stream, and the stream's offset behind it. */
+struct stream_event {
+	struct event event;
+	uint64_t end;
+};
+
 struct record_stream;
 struct record_stream_ops {
 	/* Leaves vcpu, index and offset of the event to record_stream_take(). Its bytes are valid
 	 * until the next call. */
 	int (*next)(struct record_stream *stream, struct event *event);
+	/*
+	 * As next() again and again, for up to n events, whose bytes it puts at `bytes`. It ends
+	 * early where the next event might not fit into `size` bytes, and where next() would say
+	 * anything but an event. Returns how many. NULL: there is only next().
+	 */
+	size_t (*next_run)(struct record_stream *stream, struct stream_event *out, size_t n,
+			   uint8_t *bytes, size_t size);
 	/* The files may have grown. NULL: nothing to do but for `records`. */
 	void (*resume)(struct record_stream *stream);
 	void (*destroy)(struct record_stream *stream);
@@ -65,6 +78,10 @@ struct record_stream {
  */
 int record_stream_next(struct record_stream *stream, struct event *event);
 
+/* Read records while there is nothing else to say: see next_run(). May return 0 at any time. */
+size_t record_stream_next_run(struct record_stream *stream, struct stream_event *out, size_t n,
+			      uint8_t *bytes, size_t size);
+
 /* Go on behind the end of a file that may have grown since, and cut off a record before. */
 void record_stream_resume(struct record_stream *stream);
 
@@ -86,6 +103,14 @@ void record_stream_damage(struct record_stream *stream, uint64_t offset, uint64_
 			  uint64_t packet);
 
 /* For implementations: hand out the record in *event, and step over its `size` bytes. Returns 1. */
-int record_stream_take(struct record_stream *stream, struct event *event, uint64_t size);
+static inline int record_stream_take(struct record_stream *stream, struct event *event,
+				     uint64_t size)
+{
+	event->vcpu = stream->vcpu;
+	event->index = stream->index++;
+	event->offset = stream->offset;
+	stream->offset += size;
+	return 1;
+}
 
 #endif

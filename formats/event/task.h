@@ -19,6 +19,8 @@ enum event_task_fields {
 	EVENT_TASK_TGID = 1 << 1,
 	EVENT_TASK_COMM = 1 << 2,
 	EVENT_TASK_CGROUP = 1 << 3,
+	/* the call chain on its stack: of the event's moment, where the others are the task's */
+	EVENT_TASK_STACK = 1 << 4,
 	EVENT_TASK_ALL = EVENT_TASK_PID | EVENT_TASK_TGID | EVENT_TASK_COMM | EVENT_TASK_CGROUP,
 };
 

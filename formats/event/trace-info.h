@@ -25,6 +25,7 @@ struct trace_info {
 	char tracers[128];      /* trace specs, comma separated: "kmem" */
 	char banner[256];       /* the guest's linux_banner, without newline */
 	char build_id[65];      /* hex; empty if the image has none */
+	char slab_allocator[8]; /* the guest's: "slub", "slab", "slob"; empty: not known */
 	char symbol_source[32]; /* "symtab", "kallsyms", "kallsyms in memory" */
 	int64_t virt_slide;     /* run-time minus link-time virtual address of the kernel image */
 	uint64_t text_gpa;      /* guest-physical address of _text */
@@ -35,6 +36,7 @@ struct trace_info {
 	bool cut;       /* converted from a trace whose last records were missing */
 	bool from_first_allocation; /* tracing began before the guest's first slab allocation */
 	uint64_t page_size;         /* 4096 */
+	uint64_t stack_bytes; /* of each task's stack, and of each interrupt stack; 0: not known */
 	struct gfp_name gfp_names[GFP_NAMES_MAX]; /* in the order in which flags are named */
 	size_t nr_gfp_names;
 	struct trace_gap gaps[TRACE_GAPS_MAX];

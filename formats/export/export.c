@@ -3,8 +3,11 @@
 
 #include <string.h>
 
-const char *const export_value_names[] = {
-	[EXPORT_COUNT] = "count", [EXPORT_BYTES] = "bytes", [EXPORT_LIVE] = "live", NULL};
+const char *const export_value_names[] = {[EXPORT_COUNT] = "count",
+					  [EXPORT_BYTES] = "bytes",
+					  [EXPORT_LIVE] = "live",
+					  [EXPORT_TIME] = "time",
+					  NULL};
 
 const struct exporter_ops *exporter_find(const char *name)
 {

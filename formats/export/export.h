@@ -16,7 +16,7 @@
  * To add one: a file NAME.c that defines `const struct exporter_ops NAME_exporter`, and a row in
  * registry.c. `sonde convert --to NAME` then runs it.
  */
-enum export_value { EXPORT_COUNT, EXPORT_BYTES, EXPORT_LIVE };
+enum export_value { EXPORT_COUNT, EXPORT_BYTES, EXPORT_LIVE, EXPORT_TIME };
 
 /* What an export works with. All of it outlives the export. */
 struct export_input {
@@ -42,6 +42,8 @@ struct exporter {
 struct exporter_ops {
 	bool takes_value; /* shows one enum export_value */
 	bool takes_host;  /* says whose the rows are */
+	bool has_sums;    /* over events: what is missing makes them wrong */
+	bool takes_lines; /* shows inlined functions, or files and lines, if they are known */
 
 	/* Fills in its own data only. Returns 0 or -errno. */
 	int (*create)(const struct export_input *input, struct exporter **out, struct error *err);

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include "formats/export/flame-svg.h"
 #include "formats/export/stacks.h"
+#include "formats/report/trace-text.h"
 
 struct folded {
 	struct exporter base;
@@ -21,7 +22,20 @@ static int put_event(struct exporter *base, const struct event *event)
 
 static const char *const value_titles[] = {[EXPORT_COUNT] = "events",
 					   [EXPORT_BYTES] = "bytes allocated",
-					   [EXPORT_LIVE] = "bytes live"};
+					   [EXPORT_LIVE] = "bytes live",
+					   [EXPORT_TIME] = "ns"};
+
+/* The guest's kernel, and what is missing from the sums. */
+static struct text subtitle_of(const struct trace_reader *reader)
+{
+	const struct text missing = text_missing(reader);
+	const char *banner = export_banner(reader);
+	struct text out;
+
+	snprintf(out.s, sizeof(out.s), "%.500s%s%.100s", banner, *banner && *missing.s ? "; " : "",
+		 missing.s);
+	return out;
+}
 
 static int finish_lines(struct exporter *base, bool as_svg, struct error *err)
 {
@@ -35,7 +49,7 @@ static int finish_lines(struct exporter *base, bool as_svg, struct error *err)
 		return error_set(err, ENOMEM, "out of memory");
 	if (as_svg)
 		flame_svg_put(base->input.file, lines, n, value_titles[base->input.value],
-			      export_banner(base->input.reader));
+			      subtitle_of(base->input.reader).s);
 	for (size_t i = 0; !as_svg && i < n; i++)
 		export_printf(base->input.file, "%s %" PRIu64 "\n", lines[i].text, lines[i].value);
 	stacks_free_lines(lines, n);
@@ -63,31 +77,29 @@ static void destroy(struct exporter *base)
 static int create(const struct export_input *input, struct exporter **out, struct error *err)
 {
 	struct folded *f = calloc(1, sizeof(*f));
+	int ret;
 
 	if (!f)
 		return error_set(err, ENOMEM, "out of memory");
-	f->stacks = stacks_create(input->reader);
-	if (f->stacks && input->value != EXPORT_COUNT && !stacks_have_bytes(f->stacks)) {
+	ret = stacks_create(input->reader, input->value, &f->stacks, err);
+	if (ret)
 		destroy(&f->base);
-		return error_set(err, EINVAL,
-				 "--value %s: the trace has no allocations; use --value count",
-				 export_value_names[input->value]);
-	}
-	if (!f->stacks) {
-		destroy(&f->base);
-		return error_set(err, ENOMEM, "out of memory");
-	}
-	*out = &f->base;
-	return 0;
+	else
+		*out = &f->base;
+	return ret;
 }
 
 const struct exporter_ops folded_exporter = {.takes_value = true,
+					     .has_sums = true,
+					     .takes_lines = true,
 					     .create = create,
 					     .event = put_event,
 					     .finish = finish_folded,
 					     .destroy = destroy};
 
 const struct exporter_ops flamegraph_exporter = {.takes_value = true,
+						 .has_sums = true,
+						 .takes_lines = true,
 						 .create = create,
 						 .event = put_event,
 						 .finish = finish_svg,

@@ -4,17 +4,21 @@
 #include <errno.h>
 #include <string.h>
 
-enum { MAX_THREADS = 1 << 16 };
+enum { MAX_THREADS = 1 << 16, MAX_FRAMES = 1 << 20, INSTANCE_BITS = 8 };
+_Static_assert(TRACE_INSTANCES_MAX <= 1 << INSTANCE_BITS, "frame_key() tells instances apart");
+
 #define FIRST_THREAD_TRACK (UINT64_C(1) << 32)
 
 void thread_tracks_init(struct thread_tracks *tracks)
 {
 	u64_map_init(&tracks->by_tid, sizeof(struct thread_track));
+	u64_map_init(&tracks->by_frame, sizeof(uint32_t));
 }
 
 void thread_tracks_deinit(struct thread_tracks *tracks)
 {
 	u64_map_deinit(&tracks->by_tid);
+	u64_map_deinit(&tracks->by_frame);
 }
 
 static const struct event_field *find(const struct event_class *class, const char *name,
@@ -25,11 +29,13 @@ static const struct event_field *find(const struct event_class *class, const cha
 	return field && field->type == type ? field : NULL;
 }
 
-struct thread_fields thread_fields_of(const struct event_class *class)
+struct thread_fields thread_fields_of(const struct event_class *class, size_t instance)
 {
 	return (struct thread_fields){.pid = find(class, "pid", EVENT_UINT),
 				      .tgid = find(class, "tgid", EVENT_UINT),
-				      .comm = find(class, "comm", EVENT_STRING)};
+				      .comm = find(class, "comm", EVENT_STRING),
+				      .frame = find(class, "frame", EVENT_POINTER),
+				      .instance = instance};
 }
 
 /* Returns whether that is news. */
@@ -48,16 +54,63 @@ static bool learn(struct thread_track *thread, const struct thread_fields *field
 	return news;
 }
 
+/* The upper bits of an address are copies of another one. */
+static uint64_t frame_key(const struct thread_fields *fields, const void *bytes)
+{
+	return event_field_value(fields->frame, bytes) << INSTANCE_BITS | fields->instance;
+}
+
+static int begin_call(struct thread_tracks *tracks, const struct thread_fields *fields,
+		      const void *bytes, uint32_t tid)
+{
+	const uint64_t key = frame_key(fields, bytes);
+	uint32_t *place = u64_map_find(&tracks->by_frame, key);
+
+	if (!place && tracks->by_frame.count >= MAX_FRAMES)
+		return 0;
+	if (!place)
+		place = u64_map_insert(&tracks->by_frame, key, NULL);
+	if (!place)
+		return -ENOMEM;
+	*place = tid;
+	return 0;
+}
+
+static uint32_t end_call(struct thread_tracks *tracks, const struct thread_fields *fields,
+			 const void *bytes)
+{
+	const uint64_t key = frame_key(fields, bytes);
+	const uint32_t *place = u64_map_find(&tracks->by_frame, key);
+	const uint32_t tid = place ? *place : 0;
+
+	u64_map_remove(&tracks->by_frame, key);
+	return tid;
+}
+
+/* *tid is 0 if it is not known. */
+static int find_tid(struct thread_tracks *tracks, const struct thread_fields *fields,
+		    const void *bytes, uint32_t *tid)
+{
+	*tid = 0;
+	if (fields->pid)
+		*tid = (uint32_t)event_field_value(fields->pid, bytes);
+	else if (fields->frame)
+		*tid = end_call(tracks, fields, bytes);
+	return fields->pid && fields->frame ? begin_call(tracks, fields, bytes, *tid) : 0;
+}
+
 int thread_tracks_find(struct thread_tracks *tracks, const struct thread_fields *fields,
 		       const void *bytes, const struct thread_track **out, bool *changed)
 {
-	const uint32_t tid = fields->pid ? (uint32_t)event_field_value(fields->pid, bytes) : 0;
 	struct thread_track *thread;
+	uint32_t tid;
+	int ret;
 
 	*out = NULL;
 	*changed = false;
-	if (!tid)
-		return 0;
+	ret = find_tid(tracks, fields, bytes, &tid);
+	if (ret || !tid)
+		return ret;
 	thread = u64_map_find(&tracks->by_tid, tid);
 	if (!thread) {
 		if (tracks->by_tid.count >= MAX_THREADS)

@@ -7,7 +7,8 @@
 
 /* The guest's threads that events were of, each with a track of its own. */
 struct thread_tracks {
-	struct u64_map by_tid; /* -> struct thread_track */
+	struct u64_map by_tid;   /* -> struct thread_track */
+	struct u64_map by_frame; /* of calls that have not returned: -> tid */
 };
 
 struct thread_track {
@@ -16,15 +17,18 @@ struct thread_track {
 	char name[EVENT_STRING_MAX + 1]; /* "" if no event said it */
 };
 
-/* Which fields of a class say the thread; NULL: the class has none. */
+/* Which fields of a class say the thread; NULL: the class has none. A return without a pid is of
+ * the thread that made the call with the same frame, in the same instance. */
 struct thread_fields {
-	const struct event_field *pid, *tgid, *comm;
+	const struct event_field *pid, *tgid, *comm, *frame;
+	size_t instance;
 };
 
 void thread_tracks_init(struct thread_tracks *tracks);
 void thread_tracks_deinit(struct thread_tracks *tracks);
 
-struct thread_fields thread_fields_of(const struct event_class *class);
+/* `instance`: the number of the one whose class it is. */
+struct thread_fields thread_fields_of(const struct event_class *class, size_t instance);
 
 /*
  * The thread of an event, valid until the next call; NULL if it is not known, is that of an idle

@@ -498,7 +498,7 @@ static int find_threads(struct perfetto *p)
 	for (size_t i = 0; p->thread_fields && i < p->nr_instances; i++)
 		for (size_t c = 0; c < p->instances[i].nr_classes; c++)
 			p->thread_fields[p->first_class[i] + c] =
-				thread_fields_of(&p->instances[i].classes[c]);
+				thread_fields_of(&p->instances[i].classes[c], i);
 	return p->thread_fields ? 0 : -ENOMEM;
 }
 

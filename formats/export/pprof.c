@@ -11,6 +11,7 @@
 #include "formats/base/u64-map.h"
 #include "formats/export/proto.h"
 #include "formats/export/stacks.h"
+#include "formats/report/trace-text.h"
 
 enum profile {
 	PROFILE_SAMPLE_TYPE = 1,
@@ -28,10 +29,18 @@ enum profile {
 enum { VALUE_TYPE = 1, VALUE_UNIT = 2 };
 enum { SAMPLE_LOCATION = 1, SAMPLE_VALUE = 2, SAMPLE_LABEL = 3 };
 enum { LABEL_KEY = 1, LABEL_STR = 2 };
-enum { MAPPING_ID = 1, MAPPING_FILENAME = 5, MAPPING_BUILD_ID = 6, MAPPING_HAS_FUNCTIONS = 7 };
+enum {
+	MAPPING_ID = 1,
+	MAPPING_FILENAME = 5,
+	MAPPING_BUILD_ID = 6,
+	MAPPING_HAS_FUNCTIONS = 7,
+	MAPPING_HAS_FILENAMES = 8,
+	MAPPING_HAS_LINE_NUMBERS = 9,
+	MAPPING_HAS_INLINE_FRAMES = 10,
+};
 enum { LOCATION_ID = 1, LOCATION_MAPPING = 2, LOCATION_ADDRESS = 3, LOCATION_LINE = 4 };
-enum { LINE_FUNCTION = 1 };
-enum { FUNCTION_ID = 1, FUNCTION_NAME = 2, FUNCTION_SYSTEM_NAME = 3 };
+enum { LINE_FUNCTION = 1, LINE_LINE = 2 };
+enum { FUNCTION_ID = 1, FUNCTION_NAME = 2, FUNCTION_SYSTEM_NAME = 3, FUNCTION_FILENAME = 4 };
 
 enum {
 	FIELD_BYTES = 4096, /* of the largest field that is made at once */
@@ -39,12 +48,26 @@ enum {
 	MAPPING = 1,        /* there is one: the kernel */
 };
 
+/* The last one of a profile is shown if the user does not choose. */
+struct sample_type {
+	enum stack_sum sum;
+	const char *type, *unit;
+};
+static const struct sample_type sums[] = {{STACK_EVENTS, "events", "count"},
+					  {STACK_BYTES, "alloc_space", "bytes"},
+					  {STACK_LIVE_OBJECTS, "inuse_objects", "count"},
+					  {STACK_LIVE_BYTES, "inuse_space", "bytes"}};
+static const struct sample_type times[] = {{STACK_EVENTS, "events", "count"},
+					   {STACK_TIME, "time", "nanoseconds"}};
+
 struct pprof {
 	struct exporter base;
 	struct stacks *stacks;
+	const struct sample_type *types;
+	size_t nr_types;
 	z_stream zip;
 	uint64_t nr_strings;
-	/* Ids by address. */
+	/* Ids by address, and of inlined functions by a hash of their names. */
 	struct u64_map locations, functions;
 	int64_t first_ns, last_ns;
 	bool has_event;
@@ -106,13 +129,16 @@ static void put_sample_type(struct pprof *p, const char *type, const char *unit)
 static void put_mapping(struct pprof *p)
 {
 	const struct sidecar *sidecar = trace_reader_sidecar(p->base.input.reader);
-	uint8_t bytes[4 * PROTO_NUMBER_MAX], *at;
+	uint8_t bytes[7 * PROTO_NUMBER_MAX], *at;
 
 	at = proto_number(bytes, MAPPING_ID, MAPPING);
 	at = proto_number(at, MAPPING_FILENAME, put_string(p, "[guest kernel]"));
 	if (sidecar)
 		at = proto_number(at, MAPPING_BUILD_ID, put_string(p, sidecar->info.build_id));
 	at = proto_number(at, MAPPING_HAS_FUNCTIONS, true);
+	for (unsigned int has = MAPPING_HAS_FILENAMES; has <= MAPPING_HAS_INLINE_FRAMES; has++)
+		if (sidecar && sidecar->lines)
+			at = proto_number(at, has, true);
 	put_message(p, PROFILE_MAPPING, bytes, at);
 }
 
@@ -136,49 +162,94 @@ static uint64_t id_of(struct u64_map *ids, uint64_t address, bool *is_new)
 	return id ? *id : 0;
 }
 
-static uint64_t put_function(struct pprof *p, uint64_t address)
+/* FNV-1a: of functions with the same hash, which there are hardly any, one has the other's name. */
+static uint64_t hash_of(uint64_t hash, const char *text)
 {
-	const struct sidecar *sidecar = trace_reader_sidecar(p->base.input.reader);
+	for (; *text; text++)
+		hash = (hash ^ (unsigned char)*text) * UINT64_C(0x100000001b3);
+	return hash;
+}
+
+static uint64_t inlined_function_of(const struct source_frame *frame)
+{
+	const uint64_t basis = UINT64_C(0xcbf29ce484222325);
+
+	return hash_of(hash_of(basis, frame->function), frame->file);
+}
+
+/* A function that `key` stands for. */
+static uint64_t put_function(struct pprof *p, uint64_t key, const char *name, const char *file)
+{
 	uint8_t bytes[4 * PROTO_NUMBER_MAX], *at;
 	bool is_new;
-	const uint64_t id = id_of(&p->functions, function_of(sidecar, address), &is_new);
-	uint64_t name;
+	const uint64_t id = id_of(&p->functions, key, &is_new);
+	uint64_t name_string;
 
 	if (!id || !is_new)
 		return id;
-	name = put_string(p, sidecar_function_text(sidecar, address).s);
+	name_string = put_string(p, name);
 	at = proto_number(bytes, FUNCTION_ID, id);
-	at = proto_number(at, FUNCTION_NAME, name);
-	at = proto_number(at, FUNCTION_SYSTEM_NAME, name);
+	at = proto_number(at, FUNCTION_NAME, name_string);
+	at = proto_number(at, FUNCTION_SYSTEM_NAME, name_string);
+	if (*file)
+		at = proto_number(at, FUNCTION_FILENAME, put_string(p, file));
 	put_message(p, PROFILE_FUNCTION, bytes, at);
 	return id;
 }
 
+static uint8_t *put_line(uint8_t *at, uint64_t function, unsigned int number)
+{
+	uint8_t *line = proto_begin(at, LOCATION_LINE, PROTO_SMALL);
+
+	at = proto_number(line, LINE_FUNCTION, function);
+	if (number)
+		at = proto_number(at, LINE_LINE, number);
+	proto_end(line, at, PROTO_SMALL);
+	return at;
+}
+
+/* A line for each function that is inlined there, the innermost first, then that of the function
+ * itself. NULL without memory. */
+static uint8_t *put_lines(struct pprof *p, uint8_t *at, uint64_t address)
+{
+	const struct sidecar *sidecar = trace_reader_sidecar(p->base.input.reader);
+	struct source_frame frames[SOURCE_MAX_FRAMES] = {{"", "", 0}};
+	size_t n = sidecar_call_frames(sidecar, address, frames);
+	uint64_t id;
+
+	while (n-- > 1) {
+		id = put_function(p, inlined_function_of(&frames[n]), frames[n].function,
+				  frames[n].file);
+		if (!id)
+			return NULL;
+		at = put_line(at, id, frames[n].line);
+	}
+	id = put_function(p, function_of(sidecar, address),
+			  sidecar_function_text(sidecar, address).s, frames[0].file);
+	return id ? put_line(at, id, frames[0].line) : NULL;
+}
+
 static uint64_t put_location(struct pprof *p, uint64_t address)
 {
-	uint8_t bytes[8 * PROTO_NUMBER_MAX], *at, *line;
+	uint8_t bytes[(4 + 3 * SOURCE_MAX_FRAMES) * PROTO_NUMBER_MAX], *at;
 	bool is_new;
 	const uint64_t id = id_of(&p->locations, address, &is_new);
-	uint64_t function;
 
 	if (!id || !is_new)
 		return id;
-	function = put_function(p, address);
-	if (!function)
-		return 0;
 	at = proto_number(bytes, LOCATION_ID, id);
 	at = proto_number(at, LOCATION_MAPPING, MAPPING);
 	at = proto_number(at, LOCATION_ADDRESS, address);
-	line = proto_begin(at, LOCATION_LINE, PROTO_SMALL);
-	at = proto_number(line, LINE_FUNCTION, function);
-	proto_end(line, at, PROTO_SMALL);
+	at = put_lines(p, at, address);
+	if (!at)
+		return 0;
 	put_message(p, PROFILE_LOCATION, bytes, at);
 	return id;
 }
 
 /* The innermost frame first. Repeated numbers are packed. */
-static int put_sample(struct pprof *p, const struct stack *stack, unsigned int nr_sums,
-		      uint64_t label_key, uint64_t label)
+static int put_sample(struct pprof *p, const struct stack *stack, uint64_t label_key,
+		      uint64_t label)
 {
 	uint8_t bytes[FIELD_BYTES], *at, *part;
 
@@ -192,8 +263,11 @@ static int put_sample(struct pprof *p, const struct stack *stack, unsigned int n
 	}
 	proto_end(part, at, PROTO_LARGE);
 	part = at = proto_begin(at, SAMPLE_VALUE, PROTO_LARGE);
-	for (unsigned int i = 0; i < nr_sums; i++)
-		at = proto_varint(at, stack->sums[i] > INT64_MAX ? INT64_MAX : stack->sums[i]);
+	for (size_t i = 0; i < p->nr_types; i++) {
+		const uint64_t sum = stack->sums[p->types[i].sum];
+
+		at = proto_varint(at, sum > INT64_MAX ? INT64_MAX : sum);
+	}
 	proto_end(part, at, PROTO_LARGE);
 	part = proto_begin(at, SAMPLE_LABEL, PROTO_SMALL);
 	at = proto_number(part, LABEL_KEY, label_key);
@@ -208,13 +282,11 @@ _Static_assert((STACK_MAX_FRAMES + STACK_NR_SUMS + 4) * PROTO_NUMBER_MAX < FIELD
 
 static int put_samples(struct pprof *p, const struct stack *stacks, size_t n)
 {
-	const unsigned int nr_sums = stacks_have_bytes(p->stacks) ? STACK_NR_SUMS : 1;
 	const uint64_t key = put_string(p, "event");
 	int ret = 0;
 
 	for (size_t i = 0; !ret && i < n; i++)
-		ret = put_sample(p, &stacks[i], nr_sums, key,
-				 put_string(p, stack_event_text(&stacks[i]).s));
+		ret = put_sample(p, &stacks[i], key, put_string(p, stack_event_text(&stacks[i]).s));
 	return ret;
 }
 
@@ -242,23 +314,24 @@ static uint64_t duration_of(const struct pprof *p)
 
 static void put_about(struct pprof *p)
 {
+	const struct text missing = text_missing(p->base.input.reader);
 	const struct sidecar *sidecar = trace_reader_sidecar(p->base.input.reader);
 	const struct trace_info *info = sidecar ? &sidecar->info : NULL;
 
 	put_string(p, "");
-	put_sample_type(p, "events", "count");
-	if (stacks_have_bytes(p->stacks)) {
-		put_sample_type(p, "alloc_space", "bytes");
-		put_sample_type(p, "inuse_objects", "count");
-		put_sample_type(p, "inuse_space", "bytes");
-		put_number(p, PROFILE_DEFAULT_SAMPLE_TYPE, put_string(p, "inuse_space"));
-	}
+	for (size_t i = 0; i < p->nr_types; i++)
+		put_sample_type(p, p->types[i].type, p->types[i].unit);
+	if (p->nr_types > 1)
+		put_number(p, PROFILE_DEFAULT_SAMPLE_TYPE,
+			   put_string(p, p->types[p->nr_types - 1].type));
 	put_mapping(p);
 	if (info && info->started_realtime_ns)
 		put_number(p, PROFILE_TIME_NANOS, (uint64_t)info->started_realtime_ns);
 	put_number(p, PROFILE_DURATION_NANOS, duration_of(p));
 	if (*export_banner(p->base.input.reader))
 		put_number(p, PROFILE_COMMENT, put_string(p, export_banner(p->base.input.reader)));
+	if (*missing.s)
+		put_number(p, PROFILE_COMMENT, put_string(p, missing.s));
 }
 
 static int finish(struct exporter *base, struct error *err)
@@ -285,23 +358,41 @@ static void destroy(struct exporter *base)
 	free(p);
 }
 
+static void choose_types(struct pprof *p, enum export_value value)
+{
+	p->types = value == EXPORT_TIME ? times : sums;
+	if (value == EXPORT_TIME)
+		p->nr_types = sizeof(times) / sizeof(times[0]);
+	else
+		p->nr_types = stacks_have_bytes(p->stacks) ? sizeof(sums) / sizeof(sums[0]) : 1;
+}
+
 static int create(const struct export_input *input, struct exporter **out, struct error *err)
 {
 	struct pprof *p = calloc(1, sizeof(*p));
+	int ret;
 
 	if (!p)
 		return error_set(err, ENOMEM, "out of memory");
 	u64_map_init(&p->locations, sizeof(uint64_t));
 	u64_map_init(&p->functions, sizeof(uint64_t));
-	p->stacks = stacks_create(input->reader);
-	if (!p->stacks || deflateInit2(&p->zip, Z_DEFAULT_COMPRESSION, Z_DEFLATED, GZIP, 8,
-				       Z_DEFAULT_STRATEGY) != Z_OK) {
+	ret = stacks_create(input->reader, input->value, &p->stacks, err);
+	if (!ret && deflateInit2(&p->zip, Z_DEFAULT_COMPRESSION, Z_DEFLATED, GZIP, 8,
+				 Z_DEFAULT_STRATEGY) != Z_OK)
+		ret = error_set(err, ENOMEM, "out of memory");
+	if (ret) {
 		destroy(&p->base);
-		return error_set(err, ENOMEM, "out of memory");
+		return ret;
 	}
+	choose_types(p, input->value);
 	*out = &p->base;
 	return 0;
 }
 
-const struct exporter_ops pprof_exporter = {
-	.create = create, .event = put_event, .finish = finish, .destroy = destroy};
+const struct exporter_ops pprof_exporter = {.takes_value = true,
+					    .has_sums = true,
+					    .takes_lines = true,
+					    .create = create,
+					    .event = put_event,
+					    .finish = finish,
+					    .destroy = destroy};

@@ -5,15 +5,17 @@
 #include <stdlib.h>
 #include <string.h>
 #include "formats/base/u64-map.h"
+#include "formats/event/graph.h"
 #include "formats/heap/heap.h"
+#include "formats/heap/sum.h"
 
-/* The heap of an instance of kmem, and which stack its origins are of. */
+/* The heap of an instance of kmem, and which stacks its live objects are of. */
 struct instance_heap {
 	struct stacks *stacks;
-	struct heap *heap;  /* NULL: it has no event so far */
-	uint32_t *stack_of; /* by origin */
-	size_t room;
-	uint32_t at_hand; /* the stack of the event that is applied */
+	struct heap *heap;      /* NULL: it has no event so far */
+	struct u64_map objects; /* by their address: their stack */
+	struct u64_map blocks;  /* likewise, of pages */
+	uint32_t at_hand;       /* the stack of the event that is applied */
 };
 
 struct stacks {
@@ -24,18 +26,56 @@ struct stacks {
 	uint32_t count, room;
 	struct u64_map by_hash; /* index; the next free key holds another one of the same hash */
 	struct instance_heap heaps[TRACE_INSTANCES_MAX];
+	struct stack_times *times; /* NULL: events and bytes are summed up */
 };
 
-struct stacks *stacks_create(const struct trace_reader *reader)
+static bool have_times(const struct stacks *stacks)
+{
+	for (size_t i = 0; i < stacks->nr_instances; i++)
+		if (graph_is_of(&stacks->instances[i]) || syscall_is_of(&stacks->instances[i]))
+			return true;
+	return false;
+}
+
+static int check_value(const struct stacks *stacks, enum export_value value, struct error *err)
+{
+	const char *lacks = NULL;
+
+	if (value == EXPORT_TIME && !have_times(stacks))
+		lacks = "calls with their returns";
+	if ((value == EXPORT_BYTES || value == EXPORT_LIVE) && !stacks_have_bytes(stacks))
+		lacks = "allocations";
+	if (!lacks)
+		return 0;
+	return error_set(err, EINVAL, "--value %s: the trace has no %s; use --value count",
+			 export_value_names[value], lacks);
+}
+
+int stacks_create(const struct trace_reader *reader, enum export_value value, struct stacks **out,
+		  struct error *err)
 {
 	struct stacks *stacks = calloc(1, sizeof(*stacks));
+	int ret;
 
 	if (!stacks)
-		return NULL;
+		return error_set(err, ENOMEM, "out of memory");
 	stacks->reader = reader;
 	stacks->instances = trace_reader_instances(reader, &stacks->nr_instances);
 	u64_map_init(&stacks->by_hash, sizeof(uint32_t));
-	return stacks;
+	for (size_t i = 0; i < TRACE_INSTANCES_MAX; i++) {
+		u64_map_init(&stacks->heaps[i].objects, sizeof(uint32_t));
+		u64_map_init(&stacks->heaps[i].blocks, sizeof(uint32_t));
+	}
+	ret = check_value(stacks, value, err);
+	if (!ret && value == EXPORT_TIME) {
+		stacks->times = stack_times_create(stacks, stacks->instances);
+		ret = stacks->times ? 0 : error_set(err, ENOMEM, "out of memory");
+	}
+	if (ret)
+		stacks_destroy(stacks);
+	else
+		*out = stacks;
+	return ret;
 }
 
 void stacks_destroy(struct stacks *stacks)
@@ -44,8 +84,10 @@ void stacks_destroy(struct stacks *stacks)
 		return;
 	for (size_t i = 0; i < TRACE_INSTANCES_MAX; i++) {
 		heap_destroy(stacks->heaps[i].heap);
-		free(stacks->heaps[i].stack_of);
+		u64_map_deinit(&stacks->heaps[i].objects);
+		u64_map_deinit(&stacks->heaps[i].blocks);
 	}
+	stack_times_destroy(stacks->times);
 	u64_map_deinit(&stacks->by_hash);
 	free(stacks->all);
 	free(stacks);
@@ -72,17 +114,27 @@ static void add_frames(struct stack *stack, const struct event *event, enum even
 	}
 }
 
+static const struct event_field *find_chain(const struct event *event)
+{
+	for (size_t i = 0; i < event->class->nr_fields; i++)
+		if (event->class->fields[i].type == EVENT_STACK)
+			return &event->class->fields[i];
+	return NULL;
+}
+
+bool stack_event_has_chain(const struct event *event)
+{
+	return find_chain(event);
+}
+
 /* False: the event has no stack. */
 static bool add_chain(struct stack *stack, const struct event *event)
 {
 	uint64_t frames[EVENT_STACK_FRAMES];
-	const struct event_field *field = NULL;
+	const struct event_field *field = find_chain(event);
 	unsigned int n;
 	bool cut;
 
-	for (size_t i = 0; !field && i < event->class->nr_fields; i++)
-		if (event->class->fields[i].type == EVENT_STACK)
-			field = &event->class->fields[i];
 	if (!field)
 		return false;
 	n = event_field_frames(field, event->bytes, frames, &cut);
@@ -93,16 +145,26 @@ static bool add_chain(struct stack *stack, const struct event *event)
 	return true;
 }
 
+/* 0: it has none. */
+static uint64_t site_of(const struct event *event)
+{
+	for (size_t i = 0; i < event->class->nr_fields; i++)
+		if (event->class->fields[i].type == EVENT_CODE)
+			return event_field_value(&event->class->fields[i], event->bytes);
+	return 0;
+}
+
 static bool is_same(const struct stack *a, const struct stack *b)
 {
-	return a->class == b->class && a->instance == b->instance && a->nr_frames == b->nr_frames &&
+	return a->class == b->class && a->instance == b->instance && a->site == b->site &&
+	       a->nr_frames == b->nr_frames &&
 	       !memcmp(a->frames, b->frames, a->nr_frames * sizeof(a->frames[0]));
 }
 
 static uint64_t hash_of(const struct stack *stack)
 {
 	const uint64_t factor = UINT64_C(0x9e3779b97f4a7c15);
-	uint64_t hash = (uintptr_t)stack->class;
+	uint64_t hash = (uintptr_t)stack->class ^ stack->site;
 
 	for (unsigned int i = 0; i < stack->nr_frames; i++)
 		hash = ((hash << 29 | hash >> 35) ^ stack->frames[i]) * factor;
@@ -125,91 +187,97 @@ static struct stack *append(struct stacks *stacks)
 	return &stacks->all[stacks->count++];
 }
 
-/* The index of the event's stack, or -ENOMEM. */
-static int64_t find(struct stacks *stacks, const struct event *event)
+void stack_of_event(struct stack *out, const struct event *event)
 {
-	struct stack stack, *made;
+	out->class = event->class;
+	out->instance = event->instance;
+	out->site = site_of(event);
+	out->nr_frames = 0;
+	if (!add_chain(out, event))
+		add_frames(out, event, EVENT_CODE);
+	add_frames(out, event, EVENT_FUNCTION);
+}
+
+int64_t stacks_index(struct stacks *stacks, const struct stack *stack)
+{
+	struct stack *made;
 	uint32_t *index;
 	uint64_t key;
 
-	stack.class = event->class;
-	stack.instance = event->instance;
-	stack.nr_frames = 0;
-	if (!add_chain(&stack, event))
-		add_frames(&stack, event, EVENT_CODE);
-	add_frames(&stack, event, EVENT_FUNCTION);
-	for (key = hash_of(&stack); (index = u64_map_find(&stacks->by_hash, key)); key++)
-		if (is_same(&stacks->all[*index], &stack))
+	for (key = hash_of(stack); (index = u64_map_find(&stacks->by_hash, key)); key++)
+		if (is_same(&stacks->all[*index], stack))
 			return *index;
 	index = u64_map_insert(&stacks->by_hash, key, NULL);
 	made = index ? append(stacks) : NULL;
 	if (!made)
 		return -ENOMEM;
-	memset(stack.sums, 0, sizeof(stack.sums));
-	*made = stack;
+	*made = *stack;
+	memset(made->sums, 0, sizeof(made->sums));
+	made->page_origin = 0;
 	*index = stacks->count - 1;
 	return *index;
 }
 
+struct stack *stacks_get(struct stacks *stacks, uint32_t index)
+{
+	return &stacks->all[index];
+}
+
 /* --- bytes ----------------------------------------------------------------------------------- */
 
-static void add(uint64_t *sum, uint64_t value)
+static struct u64_map *map_of(struct instance_heap *h, const struct heap_change *change)
 {
-	if (__builtin_add_overflow(*sum, value, sum))
-		*sum = UINT64_MAX;
+	return change->origin->type == KMEM_TYPE_PAGES ? &h->blocks : &h->objects;
 }
 
-static void subtract(uint64_t *sum, uint64_t value)
+static int begin_life(struct instance_heap *h, const struct heap_change *change)
 {
-	*sum -= value < *sum ? value : *sum;
-}
+	struct stack *stack = &h->stacks->all[h->at_hand];
+	uint32_t *its = u64_map_insert(map_of(h, change), change->ptr, NULL);
 
-static int grow_origins(struct instance_heap *h, uint32_t origin)
-{
-	size_t room = h->room ? h->room : 256;
-	uint32_t *bigger;
-
-	while (room <= origin)
-		room *= 2;
-	if (room == h->room)
-		return 0;
-	bigger = reallocarray(h->stack_of, room, sizeof(*bigger));
-	if (!bigger)
+	if (!its)
 		return -ENOMEM;
-	h->stack_of = bigger;
-	h->room = room;
+	*its = h->at_hand;
+	if (change->origin->type == KMEM_TYPE_PAGES)
+		stack->page_origin = change->object->origin + 1;
+	sum_add(&stack->sums[STACK_BYTES], change->object->bytes);
+	sum_add(&stack->sums[STACK_LIVE_BYTES], change->object->bytes);
+	stack->sums[STACK_LIVE_OBJECTS]++;
 	return 0;
 }
 
-static int begin_life(struct instance_heap *h, const struct heap_object *object)
+/* Each page is a block now. */
+static int split(struct instance_heap *h, const struct heap_change *change, uint32_t stack)
 {
-	uint64_t *sums = h->stacks->all[h->at_hand].sums;
+	sum_add(&h->stacks->all[stack].sums[STACK_LIVE_OBJECTS], change->pieces - 1);
+	for (uint32_t i = 1; i < change->pieces; i++) {
+		const uint64_t ptr = change->ptr + (uint64_t)i * HEAP_PAGE_SIZE;
+		uint32_t *its = u64_map_insert(&h->blocks, ptr, NULL);
 
-	if (grow_origins(h, object->origin))
-		return -ENOMEM;
-	h->stack_of[object->origin] = h->at_hand;
-	add(&sums[STACK_BYTES], object->bytes);
-	add(&sums[STACK_LIVE_BYTES], object->bytes);
-	sums[STACK_LIVE_OBJECTS]++;
+		if (!its)
+			return -ENOMEM;
+		*its = stack;
+	}
 	return 0;
 }
 
 static int take_change(void *arg, const struct heap_change *change)
 {
 	struct instance_heap *h = arg;
+	const uint32_t *its;
 	uint64_t *sums;
 
 	if (change->kind == HEAP_ALLOC)
-		return begin_life(h, change->object);
-	if (!change->object)
+		return begin_life(h, change);
+	its = change->object ? u64_map_find(map_of(h, change), change->ptr) : NULL;
+	if (!its)
 		return 0;
-	sums = h->stacks->all[h->stack_of[change->object->origin]].sums;
-	if (change->kind == HEAP_SPLIT) {
-		add(&sums[STACK_LIVE_OBJECTS], change->pieces - 1);
-		return 0;
-	}
-	subtract(&sums[STACK_LIVE_OBJECTS], 1);
-	subtract(&sums[STACK_LIVE_BYTES], change->object->bytes);
+	if (change->kind == HEAP_SPLIT)
+		return split(h, change, *its);
+	sums = h->stacks->all[*its].sums;
+	sum_subtract(&sums[STACK_LIVE_OBJECTS], 1);
+	sum_subtract(&sums[STACK_LIVE_BYTES], change->object->bytes);
+	u64_map_remove(map_of(h, change), change->ptr);
 	return 0;
 }
 
@@ -233,8 +301,15 @@ static int apply(struct stacks *stacks, const struct event *event, uint32_t stac
 
 int stacks_add(struct stacks *stacks, const struct event *event)
 {
-	int64_t index = find(stacks, event);
+	struct stack stack;
+	int64_t index;
 
+	if (stacks->times)
+		return stack_times_add(stacks->times, event);
+	if (event_class_is_return(event->class))
+		return 0;
+	stack_of_event(&stack, event);
+	index = stacks_index(stacks, &stack);
 	if (index < 0)
 		return (int)index;
 	stacks->all[index].sums[STACK_EVENTS]++;
@@ -242,23 +317,21 @@ int stacks_add(struct stacks *stacks, const struct event *event)
 }
 
 /* Which pages are for objects is known at the end only. */
-static void without_backing(struct instance_heap *h)
+static bool is_backing(const struct stacks *stacks, const struct stack *stack)
 {
-	const size_t n = heap_nr_origins(h->heap);
+	const struct heap *heap = stacks->heaps[stack->instance - stacks->instances].heap;
 
-	for (uint32_t i = 0; i < n; i++) {
-		uint64_t *sums = h->stacks->all[h->stack_of[i]].sums;
-
-		if (heap_is_backing(heap_origin(h->heap, i)))
-			sums[STACK_BYTES] = sums[STACK_LIVE_OBJECTS] = sums[STACK_LIVE_BYTES] = 0;
-	}
+	return stack->page_origin && heap_is_backing(heap_origin(heap, stack->page_origin - 1));
 }
 
 const struct stack *stacks_finish(struct stacks *stacks, size_t *n)
 {
-	for (size_t i = 0; i < TRACE_INSTANCES_MAX; i++)
-		if (stacks->heaps[i].heap)
-			without_backing(&stacks->heaps[i]);
+	for (uint32_t i = 0; i < stacks->count; i++) {
+		uint64_t *sums = stacks->all[i].sums;
+
+		if (is_backing(stacks, &stacks->all[i]))
+			sums[STACK_BYTES] = sums[STACK_LIVE_OBJECTS] = sums[STACK_LIVE_BYTES] = 0;
+	}
 	*n = stacks->count;
 	return stacks->all;
 }
@@ -282,6 +355,19 @@ static void print_frame(FILE *out, const char *name)
 		putc(*name == ';' ? ':' : *name >= ' ' && *name <= '~' ? *name : '?', out);
 }
 
+/* The mark is that of perf's stackcollapse scripts, which flame graphs know. */
+static void print_inlined(FILE *out, const struct sidecar *sidecar, uint64_t frame)
+{
+	struct source_frame frames[SOURCE_MAX_FRAMES];
+	const size_t n = sidecar_call_frames(sidecar, frame, frames);
+
+	for (size_t i = 1; i < n; i++) {
+		putc(';', out);
+		print_frame(out, frames[i].function);
+		fputs("_[i]", out);
+	}
+}
+
 static char *line_text(const struct stacks *stacks, const struct stack *stack)
 {
 	const struct sidecar *sidecar = trace_reader_sidecar(stacks->reader);
@@ -295,6 +381,7 @@ static char *line_text(const struct stacks *stacks, const struct stack *stack)
 	for (unsigned int i = 0; i < stack->nr_frames; i++) {
 		putc(';', out);
 		print_frame(out, sidecar_function_text(sidecar, stack->frames[i]).s);
+		print_inlined(out, sidecar, stack->frames[i]);
 	}
 	if (!fclose(out))
 		return text;
@@ -325,7 +412,7 @@ static size_t merge(struct stack_line *lines, size_t n)
 
 	for (size_t i = 0; i < n; i++) {
 		if (kept && !strcmp(lines[kept - 1].text, lines[i].text)) {
-			add(&lines[kept - 1].value, lines[i].value);
+			sum_add(&lines[kept - 1].value, lines[i].value);
 			free(lines[i].text);
 		} else {
 			lines[kept++] = lines[i];
@@ -338,7 +425,8 @@ struct stack_line *stacks_lines(const struct stacks *stacks, enum export_value v
 {
 	static const enum stack_sum sums[] = {[EXPORT_COUNT] = STACK_EVENTS,
 					      [EXPORT_BYTES] = STACK_BYTES,
-					      [EXPORT_LIVE] = STACK_LIVE_BYTES};
+					      [EXPORT_LIVE] = STACK_LIVE_BYTES,
+					      [EXPORT_TIME] = STACK_TIME};
 	struct stack_line *lines = calloc((size_t)stacks->count + 1, sizeof(*lines));
 
 	*n = 0;

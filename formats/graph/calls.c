@@ -2,17 +2,19 @@
 #include "formats/graph/calls.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "formats/base/glob.h"
 #include "formats/base/u64-map.h"
 #include "formats/event/graph.h"
 
 enum {
-	STACK_BYTES = 16 << 10, /* THREAD_SIZE and IRQ_STACK_SIZE of x86-64 */
 	/* What a trace of nonsense may take: a guest has fewer. */
 	MAX_DEPTH = 1024, /* of a task */
 	MAX_TASKS = 1 << 16,
-	MAX_OPEN = 1 << 20, /* calls */
+	MAX_OPEN = 1 << 20,   /* calls */
+	MAX_WANTED = 1 << 18, /* functions of which that is remembered */
 };
 
 /* Distinguishes the idle tasks. */
@@ -34,6 +36,7 @@ struct graph_calls {
 	struct graph_counts counts;
 	struct u64_map tasks;  /* struct task */
 	struct u64_map frames; /* struct place */
+	struct u64_map wanted; /* by ip: bool */
 	size_t open;           /* calls */
 };
 
@@ -47,6 +50,7 @@ int graph_calls_create(const struct graph_visitor *visitor, struct graph_calls *
 	c->visitor = *visitor;
 	u64_map_init(&c->tasks, sizeof(struct task));
 	u64_map_init(&c->frames, sizeof(struct place));
+	u64_map_init(&c->wanted, sizeof(bool));
 	*out = c;
 	return 0;
 }
@@ -63,7 +67,22 @@ void graph_calls_destroy(struct graph_calls *c)
 		free(task->calls);
 	u64_map_deinit(&c->tasks);
 	u64_map_deinit(&c->frames);
+	u64_map_deinit(&c->wanted);
 	free(c);
+}
+
+void graph_calls_visit_open(const struct graph_calls *c,
+			    void (*visit)(void *arg, const struct graph_call *call), void *arg)
+{
+	const struct task *task;
+	size_t pos = 0;
+	uint64_t key;
+
+	while ((task = u64_map_next(&c->tasks, &pos, &key))) {
+		for (uint32_t i = 0; i < task->n; i++)
+			if (task->calls[i].wanted)
+				visit(arg, &task->calls[i]);
+	}
 }
 
 struct graph_counts graph_calls_counts(const struct graph_calls *c)
@@ -72,6 +91,14 @@ struct graph_counts graph_calls_counts(const struct graph_calls *c)
 }
 
 /* --- the end of calls ------------------------------------------------------------------------ */
+
+static void add_time(struct graph_call *outer, const struct graph_call *call, bool seen)
+{
+	if (!seen)
+		outer->within_ns += call->within_ns;
+	else if (call->end_ns > call->begin_ns)
+		outer->within_ns += (uint64_t)call->end_ns - (uint64_t)call->begin_ns;
+}
 
 /* The innermost call ends. */
 static void pop(struct graph_calls *c, struct task *task, unsigned int vcpu, bool seen)
@@ -88,6 +115,10 @@ static void pop(struct graph_calls *c, struct task *task, unsigned int vcpu, boo
 		u64_map_remove(&c->frames, call->frame);
 	}
 	c->open--;
+	if (!call->wanted)
+		return;
+	if (call->depth)
+		add_time(&task->calls[task->n - 1], call, seen);
 	c->counts.unseen += !seen;
 	c->visitor.leave(c->visitor.arg, call, vcpu, seen);
 }
@@ -129,11 +160,12 @@ static void leave(struct graph_calls *c, const struct event *event)
 
 /* --- the begin of calls ---------------------------------------------------------------------- */
 
-static bool is_on_stack_of(const struct graph_call *call, uint64_t frame)
+static bool is_on_stack_of(const struct graph_calls *c, const struct graph_call *call,
+			   uint64_t frame)
 {
 	const uint64_t distance = frame > call->frame ? frame - call->frame : call->frame - frame;
 
-	return distance < STACK_BYTES;
+	return distance < c->visitor.stack_bytes;
 }
 
 /* An entry. */
@@ -160,7 +192,7 @@ static void end_overwritten(struct graph_calls *c, struct task *task, const stru
 	while (task->n) {
 		const struct graph_call *top = &task->calls[task->n - 1];
 
-		if (frame < top->frame || !is_on_stack_of(top, frame) || is_tail_of(top, begin))
+		if (frame < top->frame || !is_on_stack_of(c, top, frame) || is_tail_of(top, begin))
 			break;
 		pop(c, task, begin->event->vcpu, false);
 	}
@@ -227,7 +259,30 @@ static struct graph_call *push(struct graph_calls *c, struct task *task, unsigne
 	return &task->calls[task->n];
 }
 
-static struct graph_call make_call(const struct task *task, const struct begin *begin)
+bool graph_name_matches(const char *glob, const char *name)
+{
+	char function[512];
+
+	snprintf(function, sizeof(function), "%.*s", (int)strcspn(name, " "), name);
+	return glob_matches(glob, function) || glob_matches(glob, name);
+}
+
+static bool is_wanted(struct graph_calls *c, uint64_t ip)
+{
+	const bool *known = u64_map_find(&c->wanted, ip);
+	bool wanted, *kept;
+
+	if (!c->visitor.wants || known)
+		return !known || *known;
+	wanted = c->visitor.wants(c->visitor.arg, ip);
+	kept = c->wanted.count < MAX_WANTED ? u64_map_insert(&c->wanted, ip, NULL) : NULL;
+	if (kept)
+		*kept = wanted;
+	return wanted;
+}
+
+static struct graph_call make_call(struct graph_calls *c, const struct task *task,
+				   const struct begin *begin)
 {
 	const struct graph_event *bytes = begin->bytes;
 	const struct graph_call *top = task->n ? &task->calls[task->n - 1] : NULL;
@@ -237,15 +292,19 @@ static struct graph_call make_call(const struct task *task, const struct begin *
 		.frame = bytes->frame,
 		.pid = bytes->call.pid,
 		.vcpu = begin->event->vcpu,
-		.depth = task->n,
+		.depth = top && top->wanted ? top->depth + 1 : 0,
 		.begin_ns = begin->event->ns,
 		.unrecorded = begin->class == GRAPH_CALL,
+		.wanted = (top && top->wanted) || is_wanted(c, bytes->call.ip),
 	};
 
 	if (event_field_find(begin->event->class, "comm"))
 		call.comm = bytes->call.comm;
-	call.is_tail = top && is_tail_of(top, begin);
-	call.interrupts = top && !is_on_stack_of(top, bytes->frame);
+	if (!top || !top->wanted)
+		return call;
+	call.outer_note = top->note;
+	call.is_tail = is_tail_of(top, begin);
+	call.interrupts = !is_on_stack_of(c, top, bytes->frame);
 	return call;
 }
 
@@ -269,11 +328,12 @@ static int enter(struct graph_calls *c, const struct begin *begin)
 	place = call ? u64_map_insert(&c->frames, frame, NULL) : NULL;
 	if (!place)
 		return -ENOMEM;
-	*call = make_call(task, begin);
+	*call = make_call(c, task, begin);
 	*place = (struct place){key, task->n++};
 	c->open++;
-	c->counts.calls++;
-	c->visitor.enter(c->visitor.arg, call);
+	c->counts.calls += call->wanted;
+	if (call->wanted)
+		c->visitor.enter(c->visitor.arg, call);
 	call->comm = NULL;
 	return 0;
 }

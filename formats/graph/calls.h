@@ -27,18 +27,26 @@ struct graph_call {
 	const char *comm;   /* as in the event, not terminated: 16 bytes, NULL if it has none. Of
 			     * entries only */
 	unsigned int vcpu;  /* where it began */
-	unsigned int depth; /* calls of the task that are open around it */
+	unsigned int depth; /* calls of the task that are open around it, and wanted */
 	int64_t begin_ns, end_ns;
 	uint64_t result;
 	bool has_result;
-	bool is_tail;    /* the call around it ended with it */
-	bool interrupts; /* it runs on another stack than the call around it */
-	bool unrecorded; /* its function's returns are not recorded: none will be seen */
-	uint64_t note;   /* the visitor's own */
+	bool is_tail;        /* the call around it ended with it */
+	bool interrupts;     /* it runs on another stack than the call around it */
+	bool unrecorded;     /* its function's returns are not recorded: none will be seen */
+	bool wanted;         /* for the visitor */
+	uint64_t within_ns;  /* of the calls that it made, as far as they have ended: their time, or
+			      * else that of the calls in them */
+	uint64_t note;       /* the visitor's own */
+	uint64_t outer_note; /* that of the call around it, if `depth` is not 0 */
 };
 
 struct graph_visitor {
 	void *arg;
+	uint64_t stack_bytes; /* of each stack: sidecar_stack_bytes() */
+	/* Whether calls of a function are wanted, with all calls in them; asked once of each. NULL:
+	 * all are. */
+	bool (*wants)(void *arg, uint64_t ip);
 	/* A function begins. May set the note. */
 	void (*enter)(void *arg, struct graph_call *call);
 	/* It ends, on a vCPU. `seen`: it has returned, and end_ns says when. Else it ended at some
@@ -56,10 +64,17 @@ void graph_calls_destroy(struct graph_calls *calls);
 /* The next event; one that is not of the graph tracer is ignored. -ENOMEM. */
 int graph_calls_add(struct graph_calls *calls, const struct event *event);
 
+/* Visit the calls that have not ended, and are wanted, in any order. They stay open. */
+void graph_calls_visit_open(const struct graph_calls *calls,
+			    void (*visit)(void *arg, const struct graph_call *call), void *arg);
+
 struct graph_counts {
-	uint64_t calls, unseen;
+	uint64_t calls, unseen; /* of those that are wanted */
 	uint64_t orphans; /* returns of calls that are not known: begun before the trace, or lost */
 };
 struct graph_counts graph_calls_counts(const struct graph_calls *calls);
+
+/* Whether the glob matches a function's name, "fn" or "fn [module]", with or without the module. */
+bool graph_name_matches(const char *glob, const char *name);
 
 #endif

@@ -287,6 +287,13 @@ static void note_name(struct graph_text *t, const struct graph_call *call)
 		clean_text(name->comm, sizeof(name->comm), raw);
 }
 
+static bool is_wanted(void *arg, uint64_t ip)
+{
+	struct graph_text *t = arg;
+
+	return graph_name_matches(t->options.only, event_texts_function(t->texts, ip));
+}
+
 static void on_enter(void *arg, struct graph_call *call)
 {
 	struct graph_text *t = arg;
@@ -338,7 +345,11 @@ int graph_text_create(FILE *out, struct event_texts *texts,
 		      struct error *err)
 {
 	struct graph_text *t = calloc(1, sizeof(*t));
-	const struct graph_visitor visitor = {t, on_enter, on_leave};
+	const struct graph_visitor visitor = {.arg = t,
+					      .stack_bytes = options->stack_bytes,
+					      .wants = options->only ? is_wanted : NULL,
+					      .enter = on_enter,
+					      .leave = on_leave};
 	int ret;
 
 	if (!t)
@@ -370,8 +381,12 @@ int graph_text_put(struct graph_text *t, const struct event *event)
 	return graph_calls_add(t->calls, event);
 }
 
-void graph_text_end(struct graph_text *t)
+int graph_text_end(struct graph_text *t, struct error *err)
 {
 	for (unsigned int i = 0; i < t->nr_lines; i++)
 		settle(t, &t->lines[i]);
+	if (!t->options.only || graph_calls_counts(t->calls).calls)
+		return 0;
+	return error_set(err, ENOENT, "--only: no call of a function '%s' is in the trace",
+			 t->options.only);
 }

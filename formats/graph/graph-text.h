@@ -20,6 +20,9 @@ struct graph_text;
 
 struct graph_text_options {
 	unsigned int max_depth; /* calls around a call that is printed; 0: any number */
+	uint64_t stack_bytes;   /* of each stack: sidecar_stack_bytes() */
+	const char *only; /* a glob: calls of functions with these names, and calls in them, which
+			   * alone count as calls around others; NULL: all */
 };
 
 /* Nothing is owned. Errors of writing stay in `out`. -ENOMEM. */
@@ -31,7 +34,7 @@ void graph_text_destroy(struct graph_text *text);
 
 /* The next event; one that is not of the graph tracer is ignored. -ENOMEM. */
 int graph_text_put(struct graph_text *text, const struct event *event);
-/* Print what waits for the next event. */
-void graph_text_end(struct graph_text *text);
+/* Print what waits for the next event. -ENOENT: there was no call of the functions of `only`. */
+int graph_text_end(struct graph_text *text, struct error *err);
 
 #endif

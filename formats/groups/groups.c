@@ -7,6 +7,7 @@
 #include <string.h>
 #include "formats/base/json.h"
 #include "formats/base/u64-map.h"
+#include "formats/groups/group-sums.h"
 
 enum { MAX_MODULES = 4096, MODULE_NAME = 56 };
 
@@ -228,70 +229,37 @@ static struct group *search_group(struct groups *groups, const struct heap_objec
 	return find_group(groups, &key);
 }
 
-static struct group *group_of(struct groups *groups, const struct heap_object *object, uint64_t ptr)
+static struct group *find_group_of(struct groups *groups, const struct heap_object *object,
+				   uint64_t ptr)
 {
-	uint32_t *slot;
+	uint32_t *slot = NULL;
 	struct group *group;
 
-	if (!groups->by_origin_only)
-		return search_group(groups, object, ptr);
-	slot = slot_of(groups, object->origin);
-	if (!slot)
-		return NULL;
-	if (*slot && groups->all[*slot - 1].role == object->role)
-		return &groups->all[*slot - 1];
+	if (groups->by_origin_only) {
+		slot = slot_of(groups, object->origin);
+		if (!slot)
+			return NULL;
+	}
 	group = search_group(groups, object, ptr);
-	if (group)
+	if (group && slot)
 		*slot = (uint32_t)(group - groups->all) + 1;
 	return group;
 }
 
+/* Mostly it is the one of the origin's last object. */
+static inline struct group *group_of(struct groups *groups, const struct heap_object *object,
+				     uint64_t ptr)
+{
+	if (object->origin < groups->nr_of_origin) {
+		const uint32_t number = groups->of_origin[object->origin];
+
+		if (number && groups->all[number - 1].role == object->role)
+			return &groups->all[number - 1];
+	}
+	return find_group_of(groups, object, ptr);
+}
+
 /* --- sums ------------------------------------------------------------------------------------ */
-
-static void add(uint64_t *sum, uint64_t value)
-{
-	if (__builtin_add_overflow(*sum, value, sum))
-		*sum = UINT64_MAX;
-}
-
-static void subtract(uint64_t *sum, uint64_t value)
-{
-	*sum -= value < *sum ? value : *sum;
-}
-
-static void begin_life(struct group *group, const struct heap_object *object)
-{
-	add(&group->live_objects, 1);
-	add(&group->live_bytes, object->bytes);
-	add(&group->live_requested, object->requested);
-	if (group->live_bytes > group->peak_bytes)
-		group->peak_bytes = group->live_bytes;
-}
-
-static void end_life(struct group *group, const struct heap_object *object)
-{
-	subtract(&group->live_objects, 1);
-	subtract(&group->live_bytes, object->bytes);
-	subtract(&group->live_requested, object->requested);
-}
-
-static void count_free(struct group *group, const struct heap_change *change)
-{
-	const struct heap_object *object = change->object;
-	int64_t ns = change->record->timestamp;
-
-	add(&group->frees, 1);
-	add(&group->cross_cpu, (uint16_t)change->vcpu != object->vcpu);
-	if (ns > object->born_ns)
-		add(&group->lives_ns, (uint64_t)ns - (uint64_t)object->born_ns);
-}
-
-static void count_alloc(struct group *group, const struct heap_object *object)
-{
-	add(&group->hits, 1);
-	add(&group->requested, object->requested);
-	add(&group->allocated, object->bytes);
-}
 
 /* The pieces of a block are in the same group, unless sizes or addresses tell them apart. */
 static int split(struct groups *groups, const struct heap_change *change)
@@ -301,13 +269,13 @@ static int split(struct groups *groups, const struct heap_change *change)
 
 	if (!group)
 		return -ENOMEM;
-	end_life(group, change->object);
+	group_end_life(group, change->object);
 	piece.bytes = piece.requested = HEAP_PAGE_SIZE;
 	for (uint32_t i = 0; i < change->pieces; i++) {
 		group = group_of(groups, &piece, change->ptr + (uint64_t)i * HEAP_PAGE_SIZE);
 		if (!group)
 			return -ENOMEM;
-		begin_life(group, &piece);
+		group_begin_life(group, &piece);
 	}
 	return 0;
 }
@@ -321,15 +289,7 @@ int groups_add(struct groups *groups, const struct heap_change *change, bool cou
 	group = group_of(groups, change->object, change->ptr);
 	if (!group)
 		return -ENOMEM;
-	if (change->kind == HEAP_ALLOC) {
-		begin_life(group, change->object);
-		if (counted)
-			count_alloc(group, change->object);
-		return 0;
-	}
-	end_life(group, change->object);
-	if (counted && change->kind == HEAP_FREE)
-		count_free(group, change);
+	group_add(group, change, counted);
 	return 0;
 }
 
@@ -348,7 +308,7 @@ static void count_older(void *arg, uint64_t ptr, const struct heap_object *objec
 		return;
 	group = group_of(older->groups, object, ptr);
 	if (group)
-		begin_life(group, object);
+		group_begin_life(group, object);
 	else
 		older->ret = -ENOMEM;
 }
@@ -517,6 +477,30 @@ struct text groups_text(const struct groups *groups, const struct group *group)
 	return out;
 }
 
+/* Which of the keys is the call site; the number of keys if none is. */
+static size_t call_site_key(const struct groups *groups)
+{
+	size_t i = 0;
+
+	while (i < groups->by.n && groups->by.by[i] != BY_CALLSITE)
+		i++;
+	return i;
+}
+
+bool groups_have_source(const struct groups *groups)
+{
+	return groups->sidecar && groups->sidecar->lines && call_site_key(groups) < groups->by.n;
+}
+
+struct text groups_source_text(const struct groups *groups, const struct group *group)
+{
+	const size_t key = call_site_key(groups);
+
+	if (key == groups->by.n)
+		return (struct text){""};
+	return sidecar_source_text(groups->sidecar, group->keys[key]);
+}
+
 static int put_cache(json_t *object, const struct sidecar *sidecar, uint64_t key)
 {
 	const struct sidecar_cache *cache =
@@ -539,9 +523,9 @@ static int put_key(const struct groups *groups, const struct group *group, size_
 	switch (by) {
 	case BY_CALLSITE:
 		failed = json_object_set_new(object, "address", json_from_address(key));
-		return failed |
-		       json_object_set_new(object, "symbol",
-					   json_string(groups_key_text(groups, group, i).s));
+		failed |= json_object_set_new(object, "symbol",
+					      json_string(groups_key_text(groups, group, i).s));
+		return failed | sidecar_put_source(object, groups->sidecar, key);
 	case BY_CACHE:
 		return put_cache(object, groups->sidecar, key);
 	case BY_SIZE:

@@ -40,6 +40,11 @@ const struct group **groups_sort(const struct groups *groups, enum measure measu
 struct text groups_text(const struct groups *groups, const struct group *group);
 /* The key of one dimension, by its index in the grouping. */
 struct text groups_key_text(const struct groups *groups, const struct group *group, size_t index);
+/* Whether groups have places in the source: they have a call site, and debug information is there.
+ */
+bool groups_have_source(const struct groups *groups);
+/* The places of a group's call site as source_text() has them; "" if it has none. */
+struct text groups_source_text(const struct groups *groups, const struct group *group);
 /* The keys as members of a new object; NULL: no memory. */
 json_t *groups_key_json(const struct groups *groups, const struct group *group);
 

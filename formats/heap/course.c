@@ -6,14 +6,25 @@
 
 static const uint64_t first_step_ns = 1 << 16;
 
-int course_init(struct course *course, uint32_t room, int64_t start_ns)
+static int init(struct course *course, uint32_t room, int64_t start_ns, bool has_peaks)
 {
 	*course = (struct course){.room = room, .start_ns = start_ns, .step_ns = first_step_ns};
-	course->steps = calloc(room, sizeof(*course->steps));
+	course->steps = calloc(has_peaks ? 2 * (size_t)room : room, sizeof(*course->steps));
 	if (!course->steps)
 		return -ENOMEM;
+	course->peaks = has_peaks ? course->steps + room : NULL;
 	course->used = 1;
 	return 0;
+}
+
+int course_init(struct course *course, uint32_t room, int64_t start_ns)
+{
+	return init(course, room, start_ns, true);
+}
+
+int course_init_small(struct course *course, uint32_t room, int64_t start_ns)
+{
+	return init(course, room, start_ns, false);
 }
 
 void course_deinit(struct course *course)
@@ -21,52 +32,46 @@ void course_deinit(struct course *course)
 	free(course->steps);
 }
 
+static uint64_t greater(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
 /* Make each two steps one. */
 static void halve(struct course *course)
 {
 	for (uint32_t i = 0; i < course->used; i += 2) {
-		struct course_step *to = &course->steps[i / 2], *from = &course->steps[i];
-		const struct course_step *second = i + 1 < course->used ? from + 1 : from;
-		uint64_t peak = from->peak > second->peak ? from->peak : second->peak;
+		uint32_t second = i + 1 < course->used ? i + 1 : i;
 
-		*to = (struct course_step){.last = second->last, .peak = peak};
+		course->steps[i / 2] = course->steps[second];
+		if (course->peaks)
+			course->peaks[i / 2] = greater(course->peaks[i], course->peaks[second]);
 	}
 	course->used = (course->used + 1) / 2;
 	course->step_ns *= 2;
 }
 
-/* Time since the start, in ns. */
-static uint64_t offset_of(const struct course *course, int64_t ns)
-{
-	return ns < course->start_ns ? 0 : (uint64_t)ns - (uint64_t)course->start_ns;
-}
-
-/* Go on to the step that has this time. */
-static void advance(struct course *course, uint64_t offset)
+void course_advance(struct course *course, uint64_t offset)
 {
 	while (offset / course->step_ns >= course->room)
 		halve(course);
 	while (course->used <= offset / course->step_ns) {
-		uint64_t last = course->steps[course->used - 1].last;
+		uint64_t last = course->steps[course->used - 1];
 
-		course->steps[course->used++] = (struct course_step){last, last};
+		course->steps[course->used] = last;
+		if (course->peaks)
+			course->peaks[course->used] = last;
+		course->used++;
 	}
+	if (__builtin_mul_overflow(course->used, course->step_ns, &course->end_ns))
+		course->end_ns = UINT64_MAX;
 }
 
-void course_put(struct course *course, int64_t ns, uint64_t value)
+static uint64_t peak_of(const struct course *course, uint64_t i)
 {
-	const uint64_t offset = offset_of(course, ns);
-	struct course_step *step;
-
-	if (offset >= course->end_ns) {
-		advance(course, offset);
-		if (__builtin_mul_overflow(course->used, course->step_ns, &course->end_ns))
-			course->end_ns = UINT64_MAX;
-	}
-	step = &course->steps[course->used - 1];
-	step->last = value;
-	if (value > step->peak)
-		step->peak = value;
+	if (course->peaks)
+		return course->peaks[i];
+	return greater(course->steps[i ? i - 1 : 0], course->steps[i]);
 }
 
 /* The last value in a part of the course, and the greatest one. Offsets in ns. */
@@ -77,18 +82,17 @@ static struct course_step between(const struct course *course, uint64_t from_ns,
 	struct course_step out;
 
 	if (from > last)
-		return (struct course_step){course->steps[last].last, course->steps[last].last};
-	out = course->steps[to < last ? to : last];
-	for (uint64_t i = from; i < to && i <= last; i++) {
-		if (course->steps[i].peak > out.peak)
-			out.peak = course->steps[i].peak;
-	}
+		return (struct course_step){course->steps[last], course->steps[last]};
+	to = to < last ? to : last;
+	out = (struct course_step){course->steps[to], peak_of(course, to)};
+	for (uint64_t i = from; i < to; i++)
+		out.peak = greater(out.peak, peak_of(course, i));
 	return out;
 }
 
 void course_resample(const struct course *course, int64_t end_ns, struct course_step *out, size_t n)
 {
-	const unsigned __int128 span = offset_of(course, end_ns);
+	const unsigned __int128 span = course_offset(course, end_ns);
 
 	for (size_t i = 0; i < n; i++)
 		out[i] = between(course, (uint64_t)(span * i / n), (uint64_t)(span * (i + 1) / n));

@@ -17,20 +17,42 @@ struct course_step {
 };
 
 struct course {
-	struct course_step *steps; /* `room` of them */
-	uint32_t room, used;       /* room is even */
-	int64_t start_ns;          /* of the first step */
+	uint64_t *steps;     /* the last value of each; there is room for `room` of them */
+	uint64_t *peaks;     /* likewise the greatest value; NULL: not kept */
+	uint32_t room, used; /* room is even */
+	int64_t start_ns;    /* of the first step */
 	uint64_t step_ns;
 	uint64_t end_ns; /* of the last step, since the start */
 };
 
 /* Begins at `start_ns` with the value 0. 0 or -ENOMEM. */
 int course_init(struct course *course, uint32_t room, int64_t start_ns);
+/* The same in half the memory: a step's peak is the greater one of the values that it begins and
+ * ends with. */
+int course_init_small(struct course *course, uint32_t room, int64_t start_ns);
 /* A zeroed one has nothing to free. */
 void course_deinit(struct course *course);
 
+/* For course_put(): go on to the step that has this time since the start, in ns. */
+void course_advance(struct course *course, uint64_t offset);
+
+/* Time since the start, in ns. */
+static inline uint64_t course_offset(const struct course *course, int64_t ns)
+{
+	return ns < course->start_ns ? 0 : (uint64_t)ns - (uint64_t)course->start_ns;
+}
+
 /* From `ns` on, the value is `value`. A time before the last one is taken for that. */
-void course_put(struct course *course, int64_t ns, uint64_t value);
+static inline void course_put(struct course *course, int64_t ns, uint64_t value)
+{
+	const uint64_t offset = course_offset(course, ns);
+
+	if (offset >= course->end_ns)
+		course_advance(course, offset);
+	course->steps[course->used - 1] = value;
+	if (course->peaks && value > course->peaks[course->used - 1])
+		course->peaks[course->used - 1] = value;
+}
 
 /* The same values up to `end_ns`, in n steps of equal length. */
 void course_resample(const struct course *course, int64_t end_ns, struct course_step *out,

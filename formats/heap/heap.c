@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include "formats/heap/internal.h"
 
 enum { MAX_ORDER = 10, MAX_BLOCK = HEAP_PAGE_SIZE << MAX_ORDER /* bytes, of the page allocator */ };
@@ -43,11 +44,6 @@ static struct u64_map *map_of(struct heap *heap, uint8_t type)
 	return type == KMEM_TYPE_PAGES ? &heap->blocks : &heap->objects;
 }
 
-static struct heap_sum *size_class(struct heap *heap, uint64_t bytes)
-{
-	return &heap->size_classes[bytes ? 64 - __builtin_clzll(bytes) : 0];
-}
-
 static struct heap_sum *total_of(struct heap *heap, const struct heap_object *object)
 {
 	const struct heap_origin *origin = &heap->origins.all[object->origin];
@@ -63,23 +59,30 @@ static int report(struct heap *heap, struct heap_change *change, const struct he
 	return heap->fn(heap->arg, change);
 }
 
-static int end_life(struct heap *heap, struct heap_change *change, struct heap_object *object)
+/* The object is still in its map afterwards. */
+static int end_life(struct heap *heap, struct heap_change *change, const struct heap_object *object)
 {
 	struct heap_origin *origin = &heap->origins.all[object->origin];
-	const struct heap_object gone = *object;
 	int ret;
 
 	heap_sum_remove(total_of(heap, object), 1, object->bytes);
-	heap_sum_remove(size_class(heap, object->bytes), 1, object->bytes);
-	origin->live_bytes -=
-		object->bytes < origin->live_bytes ? object->bytes : origin->live_bytes;
+	sum_subtract(&origin->live_bytes, object->bytes);
 	if (origin->type == KMEM_TYPE_PAGES && origin->role == HEAP_SLAB)
 		slabs_remove_block(heap, change->ptr, object);
 	else if (origin->type != KMEM_TYPE_PAGES && object->place == HEAP_IN_SLAB)
 		slabs_forget_object(heap, object);
-	ret = report(heap, change, &gone);
-	u64_map_remove(map_of(heap, origin->type), change->ptr);
+	ret = report(heap, change, object);
 	change->is_first = false;
+	return ret;
+}
+
+static int remove_object(struct heap *heap, struct heap_change *change,
+			 const struct heap_object *object)
+{
+	struct u64_map *map = map_of(heap, heap->origins.all[object->origin].type);
+	int ret = end_life(heap, change, object);
+
+	u64_map_remove(map, change->ptr);
 	return ret;
 }
 
@@ -97,44 +100,47 @@ static int place(struct heap *heap, uint64_t ptr, struct heap_object *object)
 	return 0;
 }
 
-static int begin_life(struct heap *heap, struct heap_change *change, bool selected)
+static int begin_life(struct heap *heap, struct heap_change *change, struct heap_object *object,
+		      bool selected)
 {
 	const struct kmem_record *record = change->record;
-	int64_t origin = origins_get(&heap->origins, heap->sidecar, record);
-	struct heap_object *object =
-		origin < 0 ? NULL
-			   : u64_map_insert(map_of(heap, record->type_id), record->ptr, NULL);
+	int64_t number = origins_get(&heap->origins, heap->sidecar, record);
+	struct heap_origin *origin;
 
-	if (!object)
+	if (number < 0)
 		return -ENOMEM;
+	origin = &heap->origins.all[number];
 	*object = (struct heap_object){.bytes = record->bytes_alloc,
 				       .requested = record->bytes_req,
 				       .born_ns = record->timestamp,
-				       .origin = (uint32_t)origin,
+				       .origin = (uint32_t)number,
 				       .node = record->node,
 				       .vcpu = (uint16_t)change->vcpu,
 				       .task = heap->task,
-				       .role = heap->origins.all[origin].role,
+				       .role = origin->role,
 				       .selected = selected};
 	if (place(heap, record->ptr, object))
 		return -ENOMEM;
-	heap->origins.all[origin].blocks++;
-	sum_bytes(&heap->origins.all[origin].live_bytes, object->bytes);
+	origin->blocks++;
+	sum_add(&origin->live_bytes, object->bytes);
 	heap_sum_add(total_of(heap, object), 1, object->bytes);
-	heap_sum_add(size_class(heap, object->bytes), 1, object->bytes);
 	change->kind = HEAP_ALLOC;
 	return report(heap, change, object);
 }
 
 static int add_alloc(struct heap *heap, struct heap_change *change, bool selected)
 {
-	struct heap_object *old = u64_map_find(map_of(heap, change->record->type_id), change->ptr);
+	bool is_new;
+	struct heap_object *object =
+		u64_map_insert(map_of(heap, change->record->type_id), change->ptr, &is_new);
 	int ret = 0;
 
+	if (!object)
+		return -ENOMEM;
 	change->kind = HEAP_MISSED_FREE;
-	if (old)
-		ret = end_life(heap, change, old);
-	return ret ? ret : begin_life(heap, change, selected);
+	if (!is_new)
+		ret = end_life(heap, change, object);
+	return ret ? ret : begin_life(heap, change, object, selected);
 }
 
 /* --- pages, which may be freed in pieces ----------------------------------------------------- */
@@ -175,8 +181,6 @@ static int split(struct heap *heap, struct heap_change *change, uint64_t head,
 		return -ENOMEM;
 	if (is_slab)
 		slabs_remove_block(heap, head, &whole);
-	heap_sum_remove(size_class(heap, whole.bytes), 1, whole.bytes);
-	heap_sum_add(size_class(heap, HEAP_PAGE_SIZE), pieces, whole.bytes);
 	heap_sum_add(total_of(heap, &whole), pieces - 1, 0);
 	for (uint32_t i = 0; i < pieces; i++) {
 		uint64_t ptr = head + (uint64_t)i * HEAP_PAGE_SIZE;
@@ -222,7 +226,7 @@ static int free_blocks(struct heap *heap, struct heap_change *change, uint64_t b
 			break;
 		if (block) {
 			step = block->bytes > step ? block->bytes : step;
-			ret = end_life(heap, change, block);
+			ret = remove_object(heap, change, block);
 		}
 		change->ptr += step;
 	}
@@ -242,7 +246,7 @@ static int free_pages(struct heap *heap, struct heap_change *change)
 		return report(heap, change, NULL);
 	}
 	first = block->bytes;
-	ret = end_life(heap, change, block);
+	ret = remove_object(heap, change, block);
 	if (ret || bytes <= first || bytes > MAX_BLOCK)
 		return ret;
 	change->ptr += first;
@@ -258,23 +262,27 @@ static int add_free(struct heap *heap, struct heap_change *change)
 		return free_pages(heap, change);
 	object = u64_map_find(&heap->objects, change->ptr);
 	if (object)
-		return end_life(heap, change, object);
+		return remove_object(heap, change, object);
 	change->kind = HEAP_UNKNOWN_FREE;
 	return report(heap, change, NULL);
 }
 
 void heap_prefetch(const struct heap *heap, const struct event *event)
 {
-	struct kmem_record record;
+	const struct event_class *class = event ? kmem_known_class(event->class) : NULL;
+	uint64_t ptr;
 
-	if (!event || !kmem_record_of(event, &record))
+	if (!class)
 		return;
-	if (record.type_id == KMEM_TYPE_PAGES) {
-		u64_map_prefetch(&heap->blocks, record.ptr);
+	memcpy(&ptr, (const uint8_t *)event->bytes + offsetof(struct kmem_record, ptr),
+	       sizeof(ptr));
+	if (class == &kmem_classes[KMEM_CLASS_PAGE_ALLOC] ||
+	    class == &kmem_classes[KMEM_CLASS_PAGE_FREE]) {
+		u64_map_prefetch(&heap->blocks, ptr);
 		return;
 	}
-	u64_map_prefetch(&heap->objects, record.ptr);
-	slabs_prefetch(&heap->slabs, record.ptr);
+	u64_map_prefetch(&heap->objects, ptr);
+	slabs_prefetch(&heap->slabs, ptr);
 }
 
 int heap_set_task(struct heap *heap, const struct event *event)
@@ -319,26 +327,40 @@ uint64_t heap_live_bytes(const struct heap *heap)
 	uint64_t sum = heap->totals.objects[HEAP_OUTSIDE].bytes;
 
 	for (int role = 0; role < HEAP_ROLES; role++)
-		sum_bytes(&sum, heap->totals.pages[role].bytes);
+		sum_add(&sum, heap->totals.pages[role].bytes);
 	return sum;
+}
+
+enum { SIZE_CLASSES = 65 }; /* 0, 1, 2 to 3, 4 to 7 and so on */
+
+static void count_size(void *arg, uint64_t ptr, const struct heap_object *object)
+{
+	struct heap_sum *classes = arg;
+
+	(void)ptr;
+	heap_sum_add(&classes[object->bytes ? 64 - __builtin_clzll(object->bytes) : 0], 1,
+		     object->bytes);
 }
 
 uint64_t heap_most_bytes(const struct heap *heap, uint64_t n)
 {
+	struct heap_sum classes[SIZE_CLASSES] = {{0}};
 	uint64_t sum = 0;
 
+	if (n)
+		heap_each(heap, count_size, classes);
 	for (int i = SIZE_CLASSES; n && i-- > 0;) {
-		const struct heap_sum *class = &heap->size_classes[i];
+		const struct heap_sum *class = &classes[i];
 		uint64_t most = i ? UINT64_MAX >> (64 - i) : 0, part;
 
 		if (n >= class->objects) {
-			sum_bytes(&sum, class->bytes);
+			sum_add(&sum, class->bytes);
 			n -= class->objects;
 			continue;
 		}
 		if (__builtin_mul_overflow(n, most, &part) || part > class->bytes)
 			part = class->bytes;
-		sum_bytes(&sum, part);
+		sum_add(&sum, part);
 		n = 0;
 	}
 	return sum;
@@ -361,16 +383,22 @@ const struct heap_origin *heap_origin(const struct heap *heap, uint32_t index)
 
 const struct heap_cache *heap_cache(const struct heap *heap, uint16_t cache)
 {
-	return u64_map_find(&heap->slabs.caches, cache);
+	const struct slabs *slabs = &heap->slabs;
+
+	return cache < slabs->nr_caches && slabs->caches[cache].is_used ? &slabs->caches[cache]
+									: NULL;
 }
 
 const struct heap_cache *heap_next_cache(const struct heap *heap, size_t *pos, uint16_t *cache)
 {
-	uint64_t key = 0;
-	const struct heap_cache *next = u64_map_next(&heap->slabs.caches, pos, &key);
+	const struct slabs *slabs = &heap->slabs;
 
-	*cache = (uint16_t)key;
-	return next;
+	while (*pos < slabs->nr_caches && !slabs->caches[*pos].is_used)
+		++*pos;
+	if (*pos >= slabs->nr_caches)
+		return NULL;
+	*cache = (uint16_t)*pos;
+	return &slabs->caches[(*pos)++];
 }
 
 void heap_each(const struct heap *heap, heap_object_fn *fn, void *arg)
@@ -390,7 +418,8 @@ void heap_each(const struct heap *heap, heap_object_fn *fn, void *arg)
 size_t heap_memory(const struct heap *heap)
 {
 	return sizeof(*heap) + u64_map_memory(&heap->objects) + u64_map_memory(&heap->blocks) +
-	       u64_map_memory(&heap->slabs.frames) + u64_map_memory(&heap->slabs.caches) +
+	       u64_map_memory(&heap->slabs.frames) +
+	       heap->slabs.nr_caches * sizeof(*heap->slabs.caches) +
 	       u64_map_memory(&heap->origins.by_site) +
 	       heap->origins.room * sizeof(*heap->origins.all);
 }

@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include "formats/base/text.h"
 #include "formats/event/kmem.h"
+#include "formats/heap/sum.h"
 #include "formats/trace/sidecar.h"
 
 /*
@@ -89,11 +90,7 @@ struct heap_change {
 /* Told of each change, before an object that is gone is removed. Returns 0 or -ENOMEM. */
 typedef int heap_change_fn(void *arg, const struct heap_change *change);
 
-struct heap_sum {
-	uint64_t objects, bytes;
-};
-
-/* What is live now. Sums stay at UINT64_MAX rather than wrap; only a forged trace gets there. */
+/* What is live now. */
 struct heap_totals {
 	struct heap_sum pages[HEAP_ROLES];
 	struct heap_sum objects[HEAP_PLACES];
@@ -104,6 +101,7 @@ struct heap_cache {
 	struct heap_sum slabs;   /* that are live, with at least one object ever in them */
 	struct heap_sum objects; /* live ones in these */
 	uint32_t misses;         /* objects in a row whose slab was not found */
+	bool is_used;            /* the trace has an object of it */
 };
 
 /* The sidecar may be NULL; it must outlive the heap. NULL: no memory. */

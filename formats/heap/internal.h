@@ -33,11 +33,10 @@ struct slab_frame {
 };
 
 struct slabs {
-	struct u64_map frames; /* by address >> 12 */
-	struct u64_map caches; /* struct heap_cache, by id */
+	struct u64_map frames;     /* by address >> 12 */
+	struct heap_cache *caches; /* by id */
+	size_t nr_caches;
 };
-
-enum { SIZE_CLASSES = 65 }; /* 0, 1, 2 to 3, 4 to 7 and so on */
 
 struct heap {
 	const struct sidecar *sidecar;
@@ -50,7 +49,6 @@ struct heap {
 	struct heap_tasks tasks;
 	uint16_t task; /* of what is allocated */
 	struct heap_totals totals;
-	struct heap_sum size_classes[SIZE_CLASSES]; /* of all that is live */
 };
 
 void slabs_init(struct slabs *slabs);
@@ -66,25 +64,5 @@ int slabs_place_object(struct heap *heap, uint64_t ptr, const struct heap_object
 void slabs_prefetch(const struct slabs *slabs, uint64_t ptr);
 /* An object in a slab goes. */
 void slabs_forget_object(struct heap *heap, const struct heap_object *object);
-
-/* --- sums ------------------------------------------------------------------------------------ */
-
-static inline void sum_bytes(uint64_t *sum, uint64_t value)
-{
-	if (__builtin_add_overflow(*sum, value, sum))
-		*sum = UINT64_MAX;
-}
-
-static inline void heap_sum_add(struct heap_sum *sum, uint64_t objects, uint64_t bytes)
-{
-	sum->objects += objects;
-	sum_bytes(&sum->bytes, bytes);
-}
-
-static inline void heap_sum_remove(struct heap_sum *sum, uint64_t objects, uint64_t bytes)
-{
-	sum->objects -= objects < sum->objects ? objects : sum->objects;
-	sum->bytes -= bytes < sum->bytes ? bytes : sum->bytes;
-}
 
 #endif

@@ -61,8 +61,9 @@ static int64_t add(struct origins *origins, const struct sidecar *sidecar,
 	return origins->count++;
 }
 
-static int64_t find_or_add(struct origins *origins, const struct sidecar *sidecar,
-			   const struct kmem_record *record)
+__attribute__((noinline)) static int64_t find_or_add(struct origins *origins,
+						     const struct sidecar *sidecar,
+						     const struct kmem_record *record)
 {
 	bool is_new;
 	uint32_t *first = u64_map_insert(&origins->by_site, record->call_site, &is_new);

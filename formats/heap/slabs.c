@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Which blocks of pages hold slab objects, and of which cache. */
 #include <errno.h>
+#include <stdlib.h>
+#include <string.h>
 #include "formats/heap/internal.h"
 
 enum {
@@ -14,13 +16,34 @@ enum {
 void slabs_init(struct slabs *slabs)
 {
 	u64_map_init(&slabs->frames, sizeof(struct slab_frame));
-	u64_map_init(&slabs->caches, sizeof(struct heap_cache));
 }
 
 void slabs_deinit(struct slabs *slabs)
 {
 	u64_map_deinit(&slabs->frames);
-	u64_map_deinit(&slabs->caches);
+	free(slabs->caches);
+}
+
+__attribute__((cold, noinline)) static bool add_caches(struct slabs *slabs, uint16_t id)
+{
+	const size_t n = id < 128 ? 256 : (size_t)id * 2;
+	struct heap_cache *bigger = reallocarray(slabs->caches, n, sizeof(*bigger));
+
+	if (!bigger)
+		return false;
+	memset(bigger + slabs->nr_caches, 0, (n - slabs->nr_caches) * sizeof(*bigger));
+	slabs->caches = bigger;
+	slabs->nr_caches = n;
+	return true;
+}
+
+/* Where the cache of an object is kept. NULL: no memory. */
+static struct heap_cache *cache_of(struct slabs *slabs, uint16_t id)
+{
+	if (id >= slabs->nr_caches && !add_caches(slabs, id))
+		return NULL;
+	slabs->caches[id].is_used = true;
+	return &slabs->caches[id];
 }
 
 void slabs_prefetch(const struct slabs *slabs, uint64_t ptr)
@@ -56,18 +79,15 @@ void slabs_remove_block(struct heap *heap, uint64_t ptr, const struct heap_objec
 
 		if (!frame || frame->block != ptr)
 			continue;
-		if (!i && frame->has_cache) {
-			struct heap_cache *cache = u64_map_find(&heap->slabs.caches, frame->cache);
-
-			if (cache)
-				heap_sum_remove(&cache->slabs, 1, block->bytes);
-		}
+		if (!i && frame->has_cache)
+			heap_sum_remove(&heap->slabs.caches[frame->cache].slabs, 1, block->bytes);
 		u64_map_remove(&heap->slabs.frames, key);
 	}
 }
 
 /* The first object of a slab says whose it is. */
-static void give_to_cache(struct heap *heap, uint64_t ptr, struct heap_cache *cache, uint16_t id)
+__attribute__((cold, noinline)) static void give_to_cache(struct heap *heap, uint64_t ptr,
+							  struct heap_cache *cache, uint16_t id)
 {
 	const struct heap_object *block = u64_map_find(&heap->blocks, ptr);
 
@@ -130,8 +150,8 @@ static struct heap_object *find_block(struct heap *heap, uint64_t ptr, uint64_t 
 }
 
 /* The frame of an address whose slab is not known as one yet; NULL if there is none. */
-static struct slab_frame *search_slab(struct heap *heap, uint64_t ptr, struct heap_cache *cache,
-				      int *ret)
+__attribute__((noinline)) static struct slab_frame *search_slab(struct heap *heap, uint64_t ptr,
+								struct heap_cache *cache, int *ret)
 {
 	struct heap_object *block;
 	uint64_t head;
@@ -171,7 +191,7 @@ int slabs_place_object(struct heap *heap, uint64_t ptr, const struct heap_object
 
 	if (is_block(heap, ptr, object))
 		return HEAP_IS_BLOCK;
-	cache = u64_map_insert(&heap->slabs.caches, id, NULL);
+	cache = cache_of(&heap->slabs, id);
 	if (!cache)
 		return -ENOMEM;
 	frame = u64_map_find(&heap->slabs.frames, ptr >> PAGE_SHIFT);
@@ -188,9 +208,7 @@ int slabs_place_object(struct heap *heap, uint64_t ptr, const struct heap_object
 
 void slabs_forget_object(struct heap *heap, const struct heap_object *object)
 {
-	struct heap_cache *cache =
-		u64_map_find(&heap->slabs.caches, heap->origins.all[object->origin].cache);
+	const uint16_t id = heap->origins.all[object->origin].cache;
 
-	if (cache)
-		heap_sum_remove(&cache->objects, 1, object->bytes);
+	heap_sum_remove(&heap->slabs.caches[id].objects, 1, object->bytes);
 }

@@ -590,6 +590,13 @@ function families() {
 	].filter((part) => part.value > 0);
 }
 
+// The views with events of other tracers.
+function seeViews() {
+	const names = [[data.calls, 'Calls'], [data.syscalls, 'System calls']].filter(([table]) => table.rows.length).map(([, name]) => name);
+
+	return names.length ? `${names.join(', ')} and Events` : 'Events';
+}
+
 function summaryWords() {
 	const t = data.trace, o = data.overview, m = o.memory, out = [];
 	let others = '';
@@ -598,7 +605,7 @@ function summaryWords() {
 	const leaks = data.leaks.call_sites.filter((s) => s.verdict === 'leak' || s.verdict === 'only grows');
 
 	if (t.others)
-		others = `${several(t.others, 'event')} of other tracers and instances came in ${(t.others_ns / 1e9).toFixed(1)} s: see ${data.calls.rows.length ? 'Calls and Events' : 'Events'}.`;
+		others = `${several(t.others, 'event')} of other tracers and instances came in ${(t.others_ns / 1e9).toFixed(1)} s: see ${seeViews()}.`;
 	if (!t.records)
 		return make('div', {className: 'card words'}, make('p', {}, `The trace has no allocations. ${others} ${losses()}`));
 	out.push(`In ${seconds.toFixed(1)} s on ${several(t.vcpus, 'vCPU')} the guest allocated and freed ${count(t.records)} times` +
@@ -610,6 +617,8 @@ function summaryWords() {
 	out.push(leaks.length ? `${several(leaks.length, 'call site')} ${leaks.length === 1 ? 'looks' : 'look'} like a leak: memory that keeps growing with what stays. See Growth.`
 		: o.growing.length ? `${several(o.growing.length, 'call site')} only ever ${o.growing.length === 1 ? 'grows' : 'grow'}; none looks like a leak.`
 			: 'Nothing grows all the time, and nothing looks like a leak.');
+	if (o.call_sites_without_course)
+		out.push(`Of ${several(o.call_sites_without_course, 'call site')} the report has sums only: no growth, course or lifetimes.`);
 	if (others)
 		out.push(others);
 	return make('div', {className: 'card words'}, ...out.map((text) => make('p', {}, text)));
@@ -770,7 +779,7 @@ function siteDetails(row) {
 		out.push(make('p', {}, make('span', {className: `tag ${verdict.verdict}`}, verdict.verdict)));
 	if (of.wrapper(row))
 		out.push(make('p', {className: 'soft'}, 'Allocates for its callers, which the trace does not name.'));
-	out.push(facts([['cache', of.cache(row)], ['module', of.module(row)], ['address', of.address(row)],
+	out.push(facts([...(of.source(row) ? [['source', of.source(row)]] : []), ['cache', of.cache(row)], ['module', of.module(row)], ['address', of.address(row)],
 		['live', `${bytes(of.live(row))} in ${count(of.objects(row))}`], ['peak', bytes(of.peak(row))], ['wasted', bytes(of.wasted(row))],
 		['allocations', `${count(of.allocs(row))}, ${rate(of.allocs(row) / seconds)}`],
 		['bytes allocated', bytes(of.allocated(row))], ['bytes requested', bytes(of.requested(row))],
@@ -801,6 +810,7 @@ function buildSites(view) {
 		{key: 'course', title: 'Course', value: (row) => of.course(row).length ? of.course(row)[of.course(row).length - 1] - of.course(row)[0] : 0, width: 116,
 			draw: (row) => sparkline(of.course(row).length ? of.course(row) : [0], 96, 20), tip: 'Live bytes over time; sorts by growth'},
 		{key: 'address', value: of.address, isName: true, isHidden: true},
+		{key: 'source', value: of.source, isName: true, isHidden: true},
 	];
 
 	return tableView(view, 'call sites', columns, data.sites.rows, 'live', siteDetails);
@@ -987,20 +997,32 @@ function buildEvents(view) {
 	], data.events.rows, 'count', null);
 }
 
-function buildCalls(view) {
-	const of = columnsOf(data.calls);
+// Of functions, and of system calls, which have errors too.
+function callsView(view, table, name, more) {
+	const of = columnsOf(data[table]);
 	const mean = (row) => of.seen(row) ? of.total(row) / of.seen(row) : 0;
 	const time = (value, row) => of.seen(row) ? duration(value) : '-';
 
-	return tableView(view, 'calls', [
-		{key: 'function', title: 'Function', value: of.function, isName: true},
+	return tableView(view, table, [
+		{key: 'function', title: name, value: of.function, isName: true},
 		{key: 'instance', title: 'Instance', value: of.instance, isName: true, width: 140},
 		{key: 'total', title: 'Total', value: of.total, text: time, width: 110, tip: 'Time from entry to return of all calls, sleep and calls of other functions included'},
 		{key: 'mean', title: 'Mean', value: mean, text: time, width: 110, tip: 'The same of a call'},
 		{key: 'max', title: 'Max', value: of.max, text: time, width: 110, tip: 'The longest call'},
 		{key: 'calls', title: 'Calls', value: of.calls, text: count, width: 110},
+		...more(of),
 		{key: 'unseen', title: 'No return', value: (row) => of.calls(row) - of.seen(row), text: count, width: 110, tip: 'Calls whose return is not in the trace'},
-	], data.calls.rows, 'total', null);
+	], data[table].rows, 'total', null);
+}
+
+function buildCalls(view) {
+	return callsView(view, 'calls', 'Function', () => []);
+}
+
+function buildSyscalls(view) {
+	return callsView(view, 'syscalls', 'System call', (of) => [
+		{key: 'errors', title: 'Errors', value: of.errors, text: count, width: 110, tip: 'Calls that returned an error number'},
+	]);
 }
 
 function buildChanges(view) {
@@ -1126,6 +1148,8 @@ function addViews() {
 	}
 	if (data.calls.rows.length)
 		addView('calls', 'Calls', buildCalls, true, data.calls.rows.length);
+	if (data.syscalls.rows.length)
+		addView('syscalls', 'System calls', buildSyscalls, true, data.syscalls.rows.length);
 	if (data.events.rows.length)
 		addView('events', 'Events', buildEvents, true, data.events.rows.length);
 }

@@ -105,7 +105,7 @@ static int finish(struct analysis *base)
 	const struct heap *heap = base->replay->heap;
 	const size_t known = heap_nr_origins(heap);
 
-	if (begin(t))
+	if (begin(t) || call_times_finish(t->calls))
 		return -ENOMEM;
 	if (!base->replay->selects)
 		groups_note_slabs(t->caches);
@@ -133,9 +133,8 @@ static int tables_init(struct tables *t, const struct replay *replay)
 			     .last_ns = INT64_MIN};
 	sites_init(&t->sites, replay);
 	u64_map_init(&t->origins, sizeof(uint32_t));
-	t->others = stacks_create(replay->reader);
 	t->calls = call_times_create(replay->reader);
-	return t->others && t->calls ? 0 : -ENOMEM;
+	return t->calls ? stacks_create(replay->reader, EXPORT_COUNT, &t->others, NULL) : -ENOMEM;
 }
 
 static void tables_deinit(struct tables *t)
@@ -163,29 +162,15 @@ static const struct site *site_of(const struct tables *t, const struct group *gr
 	return &t->sites.all[*index];
 }
 
-/* Live bytes over time, in COURSE_STEPS_OF_SITE steps. */
-static json_t *course_json(const struct tables *t, const struct site *site)
-{
-	struct course_step steps[COURSE_STEPS_OF_SITE];
-	json_t *array = json_array();
-
-	if (!site || !site->live.steps)
-		return array;
-	course_resample(&site->live, t->base.replay->last_ns, steps, COURSE_STEPS_OF_SITE);
-	for (size_t i = 0; i < COURSE_STEPS_OF_SITE; i++)
-		json_array_append_new(array, json_from_count(steps[i].last));
-	return array;
-}
-
 /* Frees by the power of two of the life in ns, without the zeros at the end. */
 static json_t *lives_json(const struct site *site)
 {
 	json_t *array = json_array();
 	size_t n = LIFE_CLASSES;
 
-	while (site && n && !site->lives[n - 1])
+	while (site && site->lives && n && !site->lives[n - 1])
 		n--;
-	for (size_t i = 0; site && i < n; i++)
+	for (size_t i = 0; site && site->lives && i < n; i++)
 		json_array_append_new(array, json_from_count(site->lives[i]));
 	return array;
 }
@@ -219,8 +204,9 @@ static json_t *site_row(const struct tables *t, const struct group *group)
 				      json_from_text(groups_key_text(t->callsites, group, i).s));
 	json_array_append_new(row, json_integer(group->is_wrapper));
 	add_sums(row, group);
-	json_array_append_new(row, course_json(t, site));
+	json_array_append_new(row, site ? site_course_json(&t->sites, site) : json_array());
 	json_array_append_new(row, lives_json(site));
+	json_array_append_new(row, json_from_text(groups_source_text(t->callsites, group).s));
 	return row;
 }
 
@@ -283,34 +269,6 @@ static int put_events(struct page *page)
 	for (size_t i = 0; !ret && i < n; i++) {
 		export_text(page->file, i ? ",\n" : "\n");
 		ret = page_put(page->file, event_row(sidecar, &stacks[i]));
-	}
-	export_text(page->file, "]}");
-	return ret;
-}
-
-static json_t *calls_row(const struct sidecar *sidecar, const struct function_calls *f)
-{
-	json_t *row = json_array();
-	const uint64_t sums[] = {f->calls, f->seen, f->total_ns, f->max_ns};
-
-	json_array_append_new(row, json_from_text(sidecar_function_text(sidecar, f->ip).s));
-	json_array_append_new(row, json_from_text(f->instance->name));
-	for (size_t i = 0; i < sizeof(sums) / sizeof(sums[0]); i++)
-		json_array_append_new(row, json_from_count(sums[i]));
-	return row;
-}
-
-static int put_calls(struct page *page)
-{
-	const struct sidecar *sidecar = trace_reader_sidecar(page->replay.reader);
-	const struct call_times *calls = page->tables.calls;
-	int ret = 0;
-
-	export_text(page->file, ",\n\"calls\":{\"columns\":[\"function\",\"instance\",\"calls\","
-				"\"seen\",\"total\",\"max\"],\"rows\":[");
-	for (size_t i = 0; !ret && i < call_times_count(calls); i++) {
-		export_text(page->file, i ? ",\n" : "\n");
-		ret = page_put(page->file, calls_row(sidecar, call_times_get(calls, i)));
 	}
 	export_text(page->file, "]}");
 	return ret;
@@ -381,7 +339,7 @@ static int put_data(struct page *page)
 		ret = put_groups(page,
 				 ",\n\"sites\":{\"columns\":[\"address\",\"site\",\"cache\","
 				 "\"module\",\"wrapper\"," SUM_COLUMNS
-				 ",\"course\",\"lives\"],\"rows\":[",
+				 ",\"course\",\"lives\",\"source\"],\"rows\":[",
 				 page->tables.callsites, site_row);
 	if (!ret)
 		ret = put_groups(page,
@@ -391,7 +349,7 @@ static int put_data(struct page *page)
 	if (!ret)
 		ret = put_events(page);
 	if (!ret)
-		ret = put_calls(page);
+		ret = call_times_put(page->tables.calls, page->file);
 	export_text(page->file, "}");
 	return ret;
 }

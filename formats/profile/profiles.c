@@ -2,12 +2,9 @@
 #include "formats/profile/profiles.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 #include "formats/base/json.h"
 #include "formats/base/text.h"
 
@@ -122,51 +119,21 @@ int profile_set_parse(const json_t *document, struct profile_set *out, struct er
 	return error_set(err, EINVAL, "this is no profile: entry %zu of 'profiles' is wrong", i);
 }
 
-static int load(FILE *file, const char *path, struct profile_set *out, struct error *err)
+static void cut_counts(struct profile_counts *counts, size_t top)
 {
-	json_error_t where;
-	struct stat st;
-	json_t *document;
-	int ret;
-
-	if (fstat(fileno(file), &st) || !S_ISREG(st.st_mode))
-		return error_set(err, EINVAL, "%s: no regular file", path);
-	if (st.st_size > PROFILE_MAX_BYTES)
-		return error_set(err, EFBIG, "%s: larger than %d MiB", path,
-				 PROFILE_MAX_BYTES >> 20);
-	document = json_loadf(file, 0, &where);
-	if (!document) {
-		clean_line(where.text);
-		return error_set(err, EINVAL, "%s: line %d: %s", path, where.line, where.text);
-	}
-	ret = profile_set_parse(document, out, err);
-	json_decref(document);
-	if (ret)
-		error_prefix(err, "%s: ", path);
-	return ret;
+	for (; counts->n > top; counts->n--)
+		free(counts->v[counts->n - 1].buckets);
 }
 
-int profile_set_read(const char *path, struct profile_set *out, struct error *err)
+void profile_set_cut(struct profile_set *set, size_t top)
 {
-	const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	FILE *file = fd < 0 ? NULL : fdopen(fd, "r");
-	int ret;
-
-	if (!file) {
-		ret = error_set(err, errno, "%s: %s", path, strerror(errno));
-		if (fd >= 0)
-			close(fd);
-		return ret;
-	}
-	ret = load(file, path, out, err);
-	fclose(file);
-	return ret;
+	for (size_t i = 0; top && i < set->n; i++)
+		cut_counts(&set->v[i], top);
 }
 
 static void deinit_counts(struct profile_counts *counts)
 {
-	for (size_t i = 0; i < counts->n; i++)
-		free(counts->v[i].buckets);
+	cut_counts(counts, 0);
 	free(counts->v);
 	free(counts->spec);
 }
@@ -184,13 +151,14 @@ void profile_set_deinit(struct profile_set *set)
 static json_t *buckets_json(const struct profile_function *f)
 {
 	json_t *list = json_array();
+	int failed = 0;
 
 	for (size_t i = 0; i < f->nr_buckets; i++)
-		json_array_append_new(list,
-				      json_pack("{s:o, s:o}", "from_ns",
-						json_from_count(f->buckets[i].from_ns), "calls",
-						json_from_count(f->buckets[i].calls)));
-	return list;
+		failed |= json_array_append_new(
+			list,
+			json_pack("{s:o, s:o}", "from_ns", json_from_count(f->buckets[i].from_ns),
+				  "calls", json_from_count(f->buckets[i].calls)));
+	return json_if_whole(list, failed);
 }
 
 static json_t *function_json(const struct profile_function *f)
@@ -201,38 +169,47 @@ static json_t *function_json(const struct profile_function *f)
 			  json_from_count(f->hits), "returns", (int)f->returns, "timed",
 			  json_from_count(f->timed), "total_ns", json_from_count(f->total_ns),
 			  "max_ns", f->max_unknown ? json_null() : json_from_count(f->max_ns));
+	int failed = 0;
 
-	if (object && f->nr_buckets)
-		json_object_set_new(object, "buckets", buckets_json(f));
-	return object;
+	if (f->nr_buckets)
+		failed = json_object_set_new(object, "buckets", buckets_json(f));
+	return json_if_whole(object, failed);
 }
 
 static json_t *counts_json(const struct profile_counts *counts)
 {
 	json_t *list = json_array();
+	int failed = 0;
 
 	for (size_t i = 0; i < counts->n; i++)
-		json_array_append_new(list, function_json(&counts->v[i]));
+		failed |= json_array_append_new(list, function_json(&counts->v[i]));
 	return json_pack("{s:o, s:s, s:b, s:o, s:o}", "name", json_from_text(counts->name), "spec",
 			 counts->spec, "ended", (int)counts->ended, "profiled",
-			 json_from_count(counts->nr_profiled), "functions", list);
+			 json_from_count(counts->nr_profiled), "functions",
+			 json_if_whole(list, failed));
 }
 
 json_t *profile_set_json(const struct profile_set *set)
 {
 	json_t *list = json_array();
+	int failed = 0;
 
 	for (size_t i = 0; i < set->n; i++)
-		json_array_append_new(list, counts_json(&set->v[i]));
-	return json_pack("{s:o}", "profiles", list);
+		failed |= json_array_append_new(list, counts_json(&set->v[i]));
+	return json_pack("{s:o}", "profiles", json_if_whole(list, failed));
 }
 
 /* --- selection ------------------------------------------------------------------------------- */
 
 int profile_set_keep(struct profile_set *set, const char *name, struct error *err)
 {
+	const char *names[MAX_INSTANCES + 1] = {NULL};
+	struct text words;
 	size_t n = 0;
 
+	for (size_t i = 0; i < set->n; i++)
+		names[i] = set->v[i].name;
+	words = text_words(names);
 	for (size_t i = 0; i < set->n; i++) {
 		if (strcmp(set->v[i].name, name) != 0)
 			deinit_counts(&set->v[i]);
@@ -240,7 +217,10 @@ int profile_set_keep(struct profile_set *set, const char *name, struct error *er
 			set->v[n++] = set->v[i];
 	}
 	set->n = n;
-	return n ? 0 : error_set(err, ENOENT, "no profile has the name '%s'", name);
+	if (n)
+		return 0;
+	return error_set(err, ENOENT, "--name takes %s, not '%s'", *names ? words.s : "nothing",
+			 name);
 }
 
 static int by_address(const void *a, const void *b)
@@ -327,35 +307,53 @@ static int sorted_copy(const struct profile_counts *counts, struct profile_count
 	return 0;
 }
 
-/* Instances with the same name follow each other: those with the same spec are the same. */
-static int subtract_instance(struct profile_counts *counts, const struct profile_set *before,
+/* One that had ended is not the one that goes on now. */
+static bool may_be_same(const struct profile_counts *counts, const struct profile_counts *before)
+{
+	return !strcmp(before->name, counts->name) && !strcmp(before->spec, counts->spec) &&
+	       (counts->ended || !before->ended);
+}
+
+/* Instances with the same name and spec follow each other, in both: the first one that is left in
+ * `before` is the same one. */
+static const struct profile_counts *take_same(const struct profile_counts *counts,
+					      const struct profile_set *before, bool *taken)
+{
+	for (size_t i = 0; i < before->n; i++) {
+		if (taken[i] || !may_be_same(counts, &before->v[i]))
+			continue;
+		taken[i] = true;
+		return &before->v[i];
+	}
+	return NULL;
+}
+
+static int subtract_instance(struct profile_counts *counts, const struct profile_counts *before,
 			     struct error *err)
 {
-	int ret = 0;
+	struct profile_counts copy;
+	int ret = sorted_copy(before, &copy, err);
 
 	sort_by_address(counts);
-	for (size_t i = 0; !ret && i < before->n; i++) {
-		struct profile_counts copy;
-
-		if (strcmp(before->v[i].name, counts->name) != 0 ||
-		    strcmp(before->v[i].spec, counts->spec) != 0)
-			continue;
-		ret = sorted_copy(&before->v[i], &copy, err);
-		if (!ret)
-			ret = subtract_counts(counts, &copy, err);
-		free(copy.v);
-		break;
-	}
+	if (!ret)
+		ret = subtract_counts(counts, &copy, err);
+	free(copy.v);
 	return ret;
 }
 
 int profile_set_subtract(struct profile_set *set, const struct profile_set *before,
 			 struct error *err)
 {
-	int ret = 0;
+	bool *taken = calloc(before->n + 1, sizeof(*taken));
+	int ret = taken ? 0 : error_set(err, ENOMEM, "out of memory");
 
-	for (size_t i = 0; !ret && i < set->n; i++)
-		ret = subtract_instance(&set->v[i], before, err);
+	for (size_t i = 0; !ret && i < set->n; i++) {
+		const struct profile_counts *same = take_same(&set->v[i], before, taken);
+
+		if (same)
+			ret = subtract_instance(&set->v[i], same, err);
+	}
+	free(taken);
 	return ret;
 }
 

@@ -18,7 +18,6 @@
 
 enum {
 	PROFILE_MAX_FUNCTIONS = 1 << 18, /* of a document */
-	PROFILE_MAX_BYTES = 64 << 20,    /* of a file */
 	PROFILE_MAX_BUCKETS = 64,
 	PROFILE_NAME_SIZE = 128,
 };
@@ -57,8 +56,6 @@ struct profile_set {
 
 /* -EINVAL: it is no such document; *err says where. -ENOMEM. */
 int profile_set_parse(const json_t *document, struct profile_set *out, struct error *err);
-/* Of a file with such a document. -errno, and as above. */
-int profile_set_read(const char *path, struct profile_set *out, struct error *err);
 /* Also of one that is zeroed. */
 void profile_set_deinit(struct profile_set *set);
 
@@ -67,6 +64,9 @@ json_t *profile_set_json(const struct profile_set *set);
 
 /* Keep the instances of this name. -ENOENT: there is none. */
 int profile_set_keep(struct profile_set *set, const char *name, struct error *err);
+
+/* Keep the first functions of each instance; 0: all. */
+void profile_set_cut(struct profile_set *set, size_t top);
 
 /* What was counted since `before`, an earlier moment of the same recording. -EINVAL: a function has
  * fewer hits than before. */

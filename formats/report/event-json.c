@@ -24,7 +24,21 @@ static char *put_address(char *at, uint64_t value)
 	return at;
 }
 
-/* Addresses and symbols in arrays, and whether the chain goes on. */
+/* An array of the texts of code addresses. */
+static char *put_texts(char *at, struct event_texts *texts, enum event_text_sort sort,
+		       const uint64_t *frames, unsigned int n)
+{
+	*at++ = '[';
+	for (unsigned int i = 0; i < n; i++) {
+		if (i)
+			*at++ = ',';
+		at = put_quoted(at, event_text_of(texts, sort, frames[i])->s);
+	}
+	*at++ = ']';
+	return at;
+}
+
+/* Addresses, symbols and perhaps their places in arrays, and whether the chain goes on. */
 static char *put_stack(char *at, const struct event_text_field *f, struct event_texts *texts,
 		       const void *bytes)
 {
@@ -41,13 +55,11 @@ static char *put_stack(char *at, const struct event_text_field *f, struct event_
 	}
 	*at++ = ']';
 	at = piece_text_put(at, f->symbol_label);
-	*at++ = '[';
-	for (unsigned int i = 0; i < n; i++) {
-		if (i)
-			*at++ = ',';
-		at = put_quoted(at, event_text_of(texts, EVENT_TEXT_CODE, frames[i])->s);
+	at = put_texts(at, texts, EVENT_TEXT_CODE, frames, n);
+	if (texts->has_source) {
+		at = piece_text_put(at, f->source_label);
+		at = put_texts(at, texts, EVENT_TEXT_SOURCE, frames, n);
 	}
-	*at++ = ']';
 	at = piece_text_put(at, f->cut_label);
 	memcpy(at, marks[cut], sizeof(marks[cut]));
 	return at + strlen(marks[cut]);
@@ -77,7 +89,12 @@ static char *put_value(char *at, const struct event_text_field *f, struct event_
 		at = put_address(at, value);
 		at = piece_text_put(at, f->symbol_label);
 	}
-	return put_quoted(at, event_text_of(texts, f->sort, value)->s);
+	at = put_quoted(at, event_text_of(texts, f->sort, value)->s);
+	if (texts->has_source && f->sort == EVENT_TEXT_CODE) {
+		at = piece_text_put(at, f->source_label);
+		at = put_quoted(at, event_text_of(texts, EVENT_TEXT_SOURCE, value)->s);
+	}
+	return at;
 }
 
 char *event_json_put(char *at, const struct event_layout *layout, struct event_texts *texts,

@@ -81,8 +81,9 @@ static bool make_field(struct event_text_field *f, const struct event_class *cla
 		set_load(f, class->size);
 	f->label = make_label(field->name, "", json);
 	f->symbol_label = make_label(field->name, "_symbol", json);
+	f->source_label = make_label(field->name, "_source", json);
 	f->cut_label = make_label(field->name, "_cut", json);
-	return f->label && f->symbol_label && f->cut_label;
+	return f->label && f->symbol_label && f->source_label && f->cut_label;
 }
 
 /* Whether a field says which of the others could not be read. */
@@ -140,6 +141,7 @@ void event_layout_destroy(struct event_layout *l)
 	for (size_t i = 0; l && i < l->nr_fields; i++) {
 		free(l->fields[i].label);
 		free(l->fields[i].symbol_label);
+		free(l->fields[i].source_label);
 		free(l->fields[i].cut_label);
 	}
 	if (l)

@@ -17,6 +17,7 @@ int event_texts_create(const struct sidecar *sidecar, struct event_texts **out, 
 	if (!texts)
 		return error_set(err, ENOMEM, "out of memory");
 	texts->sidecar = sidecar;
+	texts->has_source = sidecar && sidecar->lines;
 	texts->names = (struct event_names){texts, event_texts_filter_text, event_texts_flag};
 	for (size_t i = 0; i < EVENT_TEXT_SORTS; i++)
 		u64_map_init(&texts->known[i], sizeof(struct piece_text *));
@@ -63,6 +64,8 @@ static struct text make_text(const struct event_texts *texts, enum event_text_so
 
 	if (sort == EVENT_TEXT_CODE)
 		return sidecar_symbol_text(sidecar, value);
+	if (sort == EVENT_TEXT_SOURCE)
+		return sidecar_source_text(sidecar, value);
 	if (sort == EVENT_TEXT_FUNCTION)
 		return sidecar_function_text(sidecar, value);
 	if (sort == EVENT_TEXT_CACHE) {

@@ -10,6 +10,7 @@
 /* What event-names.c looks up, event-layout.c arranges, and event-text.c and event-json.c print. */
 enum event_text_sort {
 	EVENT_TEXT_CODE,
+	EVENT_TEXT_SOURCE, /* of such: where in the source it is */
 	EVENT_TEXT_FUNCTION,
 	EVENT_TEXT_FLAGS,
 	EVENT_TEXT_CACHE,
@@ -49,6 +50,7 @@ enum { RECENT_TEXT_BITS = 10 };
 
 struct event_texts {
 	const struct sidecar *sidecar;
+	bool has_source; /* places in the source are to be shown */
 	struct event_names names;
 	struct u64_map known[EVENT_TEXT_SORTS]; /* struct piece_text *, owned */
 	struct piece_text *last;                /* one that is not kept */
@@ -92,8 +94,9 @@ struct event_text_field {
 	uint16_t at;         /* of 8 bytes of the event: shift them left, then right */
 	uint8_t left, right; /* bits */
 	uint32_t fault;      /* the bit of the faults that says that it could not be read; or 0 */
-	struct piece_text *label, *symbol_label; /* the latter: of a code address in JSON */
-	struct piece_text *cut_label;            /* of a stack in JSON */
+	struct piece_text *label;
+	struct piece_text *symbol_label, *source_label; /* of a code address in JSON */
+	struct piece_text *cut_label;                   /* of a stack in JSON */
 };
 
 /* event_field_value() of a field that is no string. */
@@ -132,14 +135,14 @@ void event_layout_destroy(struct event_layout *layout);
 
 /*
  * Most bytes of a line: a JSON object, in which each character of a text may be escaped, and a code
- * address has its label twice. An event has room for one stack.
+ * address has its label three times, and two texts. An event has room for one stack.
  */
 enum {
 	EVENT_NAME_BYTES = 64, /* of a field or class, with what is printed around it */
 	EVENT_LINE_MAX = 1024 +
-			 EVENT_MAX_FIELDS * (2 * (int)sizeof(struct text) + 2 * EVENT_NAME_BYTES +
-					     2 * PIECE_BYTES) +
-			 EVENT_STACK_FRAMES * (2 * (int)sizeof(struct text) + 2 * PIECE_BYTES),
+			 EVENT_MAX_FIELDS * (4 * (int)sizeof(struct text) + 3 * EVENT_NAME_BYTES +
+					     3 * PIECE_BYTES) +
+			 EVENT_STACK_FRAMES * (4 * (int)sizeof(struct text) + 3 * PIECE_BYTES),
 };
 
 /* Behind `at` there is room for the longest line. Returns where it ends. */

@@ -7,7 +7,7 @@
 #include "formats/report/event-text-internal.h"
 
 enum {
-	BUFFER_BYTES = 1 << 18,
+	BUFFER_BYTES = 1 << 20,
 	SECONDS_WIDTH = 5,
 	VCPU_WIDTH = 3,
 	NS_PER_S = 1000000000,
@@ -134,6 +134,19 @@ static char *put_string(char *at, const struct event_field *field, const void *b
 	return at + length;
 }
 
+/* " (fs/inode.c:263)" behind a symbol, if that is known and asked for. */
+static char *put_source(char *at, struct event_texts *texts, uint64_t code)
+{
+	const struct piece_text *source = event_text_of(texts, EVENT_TEXT_SOURCE, code);
+
+	if (!source->length)
+		return at;
+	memcpy(at, " (", 2);
+	at = piece_text_put(at + 2, source);
+	*at++ = ')';
+	return at;
+}
+
 static char *put_value(char *at, const struct event_text_field *f, struct event_texts *texts,
 		       const void *bytes)
 {
@@ -142,8 +155,12 @@ static char *put_value(char *at, const struct event_text_field *f, struct event_
 	if (f->sort == EVENT_TEXT_STRING)
 		return put_string(at, f->field, bytes);
 	value = event_text_value(f, bytes);
-	if (f->sort < EVENT_TEXT_SORTS)
-		return piece_text_put(at, event_text_of(texts, f->sort, value));
+	if (f->sort < EVENT_TEXT_SORTS) {
+		at = piece_text_put(at, event_text_of(texts, f->sort, value));
+		if (texts->has_source && f->sort == EVENT_TEXT_CODE)
+			at = put_source(at, texts, value);
+		return at;
+	}
 	if (f->sort == EVENT_TEXT_HEX)
 		return digits_put_hex(at, value);
 	if (f->sort == EVENT_TEXT_SIGNED)
@@ -174,6 +191,8 @@ static char *put_stack(char *at, const struct event_field *field, struct event_t
 		at = digits_put_hex(at, frames[i]);
 		*at++ = ' ';
 		at = piece_text_put(at, event_text_of(texts, EVENT_TEXT_CODE, frames[i]));
+		if (texts->has_source)
+			at = put_source(at, texts, frames[i]);
 		*at++ = '\n';
 	}
 	if (!cut)

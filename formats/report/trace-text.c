@@ -170,6 +170,15 @@ static void print_recording(FILE *out, const struct trace_losses *losses, int in
 			indent, "Now", losses->writer);
 }
 
+/* "Files" fits the narrowest column. */
+static void print_damaged_files(FILE *out, const struct trace_reader *reader, int indent)
+{
+	const char *text;
+
+	for (size_t i = 0; (text = trace_reader_damage(reader, i)); i++)
+		fprintf(out, "%-*s%s\n", indent, i ? "" : "Files", text);
+}
+
 /* The causes. Returns whether there is none. */
 static bool print_causes(FILE *out, const struct trace_reader *reader,
 			 const struct trace_losses *losses, int indent)
@@ -190,6 +199,7 @@ void text_print_losses(FILE *out, const struct trace_reader *reader, int indent)
 			losses.recording ? "none so far"
 			: losses.known   ? "none"
 					 : "unknown: the trace does not say");
+	print_damaged_files(out, reader, indent);
 	print_recording(out, &losses, indent);
 }
 
@@ -199,9 +209,31 @@ void text_print_losses_if_any(FILE *out, const struct trace_reader *reader, int 
 
 	trace_reader_losses(reader, &losses);
 	if (!losses.known || losses.recording)
-		text_print_losses(out, reader, indent);
-	else
-		print_causes(out, reader, &losses, indent);
+		return text_print_losses(out, reader, indent);
+	print_causes(out, reader, &losses, indent);
+	print_damaged_files(out, reader, indent);
+}
+
+struct text text_missing(const struct trace_reader *reader)
+{
+	const struct trace_missing missing = trace_reader_missing(reader);
+	struct text out = {""};
+
+	if (!missing.is_bounded)
+		snprintf(out.s, sizeof(out.s), "it is unknown how many events are missing");
+	else if (missing.events)
+		snprintf(out.s, sizeof(out.s), "up to %.100s %s missing",
+			 text_number(missing.events, "event").s,
+			 missing.events == 1 ? "is" : "are");
+	return out;
+}
+
+void text_print_missing(FILE *out, const struct trace_reader *reader, const char *what, int indent)
+{
+	const struct text missing = text_missing(reader);
+
+	if (*missing.s)
+		fprintf(out, "%-*s%s from %s\n", indent, "Bound", missing.s, what);
 }
 
 void text_print_gaps(FILE *out, const struct trace_reader *reader, int indent)
@@ -249,6 +281,7 @@ static json_t *damages_json(const struct trace_reader *reader)
 {
 	json_t *array = json_array();
 	struct trace_stream_info info;
+	const char *text;
 
 	for (size_t i = 0; i < trace_reader_nr_streams(reader); i++) {
 		trace_reader_stream_info(reader, i, &info);
@@ -261,6 +294,8 @@ static json_t *damages_json(const struct trace_reader *reader)
 					  "offset", json_from_count(info.damages[n].offset),
 					  "bytes", json_from_count(info.damages[n].size)));
 	}
+	for (size_t i = 0; (text = trace_reader_damage(reader, i)); i++)
+		json_array_append_new(array, json_pack("{so}", "reason", json_from_text(text)));
 	return array;
 }
 

@@ -29,6 +29,11 @@ void text_print_losses(FILE *out, const struct trace_reader *reader, int indent)
 /* The same, and nothing if it is known that nothing is lost. */
 void text_print_losses_if_any(FILE *out, const struct trace_reader *reader, int indent);
 
+/* "up to 7 events are missing", of a trace that was read to its end; "" if none is. */
+struct text text_missing(const struct trace_reader *reader);
+/* "Bound", a line: the same, of what consists of events; nothing if none is missing. */
+void text_print_missing(FILE *out, const struct trace_reader *reader, const char *what, int indent);
+
 /* "Untraced", a line for each function whose events are missing from the trace. */
 void text_print_gaps(FILE *out, const struct trace_reader *reader, int indent);
 

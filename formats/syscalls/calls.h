@@ -29,6 +29,16 @@ struct syscall_call {
 	enum syscall_end end; /* SYSCALL_RETURNED: end_ns and result are known; else 0 */
 };
 
+/* MAX_ERRNO of Linux, include/linux/err.h */
+enum { SYSCALL_ERRNO_MAX = 4095 };
+
+/* Whether it returned an error number. */
+static inline bool syscall_call_failed(const struct syscall_call *call)
+{
+	return call->end == SYSCALL_RETURNED && call->result < 0 &&
+	       call->result >= -SYSCALL_ERRNO_MAX;
+}
+
 struct syscall_calls;
 
 /* Called with each call when it ends, or when the trace shows that it must have. 0 or -errno. */

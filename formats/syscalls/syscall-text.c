@@ -15,7 +15,6 @@
 enum {
 	NS_PER_S = 1000000000,
 	NS_PER_US = 1000,
-	ERRNO_MAX = 4095, /* MAX_ERRNO of Linux, include/linux/err.h */
 };
 
 /* What filters see of a call. */
@@ -116,7 +115,7 @@ static struct text errno_text(int64_t result)
 	const char *name = NULL;
 	struct text out = {""};
 
-	if (result < 0 && result >= -ERRNO_MAX)
+	if (result < 0 && result >= -SYSCALL_ERRNO_MAX)
 		name = strerrorname_np((int)-result);
 	if (name)
 		snprintf(out.s, sizeof(out.s), " %s", name);
@@ -135,7 +134,7 @@ static void print_result(FILE *out, const struct syscall_call *call)
 		fputs(" = ? <no return seen>\n", out);
 		return;
 	}
-	if (call->result >= -ERRNO_MAX && call->result <= UINT32_MAX)
+	if (call->result >= -SYSCALL_ERRNO_MAX && call->result <= UINT32_MAX)
 		fprintf(out, " = %" PRId64 "%s", call->result, errno_text(call->result).s);
 	else
 		fprintf(out, " = 0x%" PRIx64, (uint64_t)call->result);

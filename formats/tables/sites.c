@@ -6,6 +6,7 @@
 #include "formats/base/text.h"
 #include "formats/export/export.h"
 #include "formats/heap/heap.h"
+#include "formats/heap/sum.h"
 #include "formats/tables/table.h"
 
 enum {
@@ -76,17 +77,6 @@ struct sites {
 
 /* --- sums ------------------------------------------------------------------------------------ */
 
-static void add(uint64_t *sum, uint64_t value)
-{
-	if (__builtin_add_overflow(*sum, value, sum))
-		*sum = UINT64_MAX;
-}
-
-static void subtract(uint64_t *sum, uint64_t value)
-{
-	*sum -= value < *sum ? value : *sum;
-}
-
 static struct sums *sums_of(struct instance_sites *of, uint32_t origin)
 {
 	if (origin >= of->room) {
@@ -115,18 +105,18 @@ static int take_change(void *arg, const struct heap_change *change)
 	switch (change->kind) {
 	case HEAP_ALLOC:
 		sums->allocs++;
-		add(&sums->requested, object->requested);
-		add(&sums->allocated, object->bytes);
+		sum_add(&sums->requested, object->requested);
+		sum_add(&sums->allocated, object->bytes);
 		sums->live_objects++;
-		add(&sums->live_bytes, object->bytes);
+		sum_add(&sums->live_bytes, object->bytes);
 		if (sums->live_bytes > sums->peak_bytes)
 			sums->peak_bytes = sums->live_bytes;
 		break;
 	case HEAP_FREE:
 	case HEAP_MISSED_FREE:
 		sums->frees += change->kind == HEAP_FREE;
-		subtract(&sums->live_objects, 1);
-		subtract(&sums->live_bytes, object->bytes);
+		sum_subtract(&sums->live_objects, 1);
+		sum_subtract(&sums->live_bytes, object->bytes);
 		break;
 	case HEAP_SPLIT:
 		sums->live_objects += change->pieces - 1;
@@ -270,11 +260,13 @@ static int create_rowbinary(const struct export_input *input, struct exporter **
 }
 
 const struct exporter_ops parquet_sites_exporter = {.takes_host = true,
+						    .has_sums = true,
 						    .create = create_parquet,
 						    .event = put_event,
 						    .finish = finish,
 						    .destroy = destroy};
 const struct exporter_ops rowbinary_sites_exporter = {.takes_host = true,
+						      .has_sums = true,
 						      .create = create_rowbinary,
 						      .event = put_event,
 						      .finish = finish,

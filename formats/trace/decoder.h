@@ -19,6 +19,7 @@ struct trace_decoder {
 	bool losses_known; /* the encoding itself says what was lost: */
 	uint64_t overruns; /* records of all streams, apart from what the streams themselves say */
 	char note[96];     /* what the user should know of the encoding; or "" */
+	char damage[96];   /* what is wrong with its description of the streams; or "" */
 	const struct trace_instance *instances;
 	size_t nr_instances;
 };

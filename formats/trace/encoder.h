@@ -7,7 +7,7 @@
 #include "formats/base/error.h"
 #include "formats/event/event.h"
 #include "formats/trace/cache-table.h"
-#include "formats/trace/call-sites.h"
+#include "formats/event/call-sites.h"
 #include "formats/trace/output.h"
 #include "formats/trace/sidecar.h"
 

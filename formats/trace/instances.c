@@ -169,11 +169,12 @@ static int find_instance(const struct trace_writer *writer, const struct trace_i
 
 		if (strcmp(old->about.name, about->name))
 			continue;
+		if (old->about.classes != about->classes ||
+		    old->about.nr_classes != about->nr_classes)
+			continue;
 		if (old->open)
 			return -EEXIST;
-		if (old->about.classes == about->classes &&
-		    old->about.nr_classes == about->nr_classes &&
-		    old->sinks[writer->nr_vcpus - 1].out)
+		if (old->sinks[writer->nr_vcpus - 1].out)
 			found = (int)i;
 	}
 	return found;

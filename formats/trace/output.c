@@ -15,6 +15,7 @@ static const uint64_t ns_per_ms = 1000000;
 enum {
 	ROUND_MS = 500, /* between two calls of before_writing() at most */
 	RETRY_MS = 200, /* between two tries to write what was refused */
+	LOOKS = 20,     /* of a waiting thread, until the disk counts as dead */
 };
 
 struct packet {
@@ -52,9 +53,10 @@ struct output {
 	uint64_t prepared;    /* before_writing() was called after all packets below this number */
 	uint64_t released;    /* a flight recorder writes packets below this number */
 	uint64_t round;       /* of output_sync() */
-	uint64_t round_ns;    /* when before_writing() was called last */
+	uint64_t round_ns;    /* when before_writing() returned last */
 	_Atomic uint64_t writing_since; /* the disk has a packet; 0: it has none */
-	uint64_t alive_ns;   /* when the disk last took or refused a packet, or was idle */
+	uint64_t silent_ns;  /* without a sign of life of the disk, as threads saw it pass */
+	uint64_t looked_ns;  /* up to when silent_ns counts */
 	uint64_t full_since; /* 0: the queue is not full */
 	size_t queued;
 	struct output_counts counts;
@@ -154,6 +156,31 @@ static bool has_room(const struct output_stream *stream, size_t size)
 	       output->queued + size <= output->config.queue_bytes;
 }
 
+/* The disk took or refused a packet, or is idle. */
+static void note_alive(struct output *output)
+{
+	output->silent_ns = 0;
+	output->looked_ns = clock_monotonic_ns();
+}
+
+static uint64_t look_ns(const struct output *output)
+{
+	return output->config.stall_ms * ns_per_ms / LOOKS;
+}
+
+/*
+ * Count the time since the last look as silence of the disk, but no more than two looks: if it was
+ * longer, this process may have been stopped, and the disk had no chance to show a sign of life.
+ */
+static void note_silence(struct output *output)
+{
+	const uint64_t now = clock_monotonic_ns(), passed = now - output->looked_ns;
+	const uint64_t most = 2 * look_ns(output);
+
+	output->silent_ns += passed < most ? passed : most;
+	output->looked_ns = now;
+}
+
 static void note_full(struct output *output)
 {
 	if (output->full_since)
@@ -201,13 +228,13 @@ static void prepare(struct output *output)
 {
 	const uint64_t prepared = output->next_number;
 
-	output->round_ns = clock_monotonic_ns();
 	if (output->config.before_writing) {
 		pthread_mutex_unlock(&output->lock);
 		output->config.before_writing(output->config.arg);
 		pthread_mutex_lock(&output->lock);
 	}
 	output->prepared = prepared;
+	output->round_ns = clock_monotonic_ns();
 }
 
 static void write_head(struct output_stream *stream)
@@ -228,7 +255,8 @@ static void write_head(struct output_stream *stream)
 	stream->writing = false;
 	stream->failed = ret;
 	stream->tried_round = round;
-	output->alive_ns = stream->tried_ns = clock_monotonic_ns();
+	stream->tried_ns = clock_monotonic_ns();
+	note_alive(output);
 	if (!ret) {
 		output->counts.written_bytes += head->size;
 		remove_head(stream);
@@ -325,7 +353,8 @@ int output_create(const struct output_config *config, struct output **out)
 	output->config = *config;
 	if (!output->config.stall_ms)
 		output->config.stall_ms = OUTPUT_STALL_MS;
-	output->alive_ns = output->round_ns = clock_monotonic_ns();
+	output->round_ns = clock_monotonic_ns();
+	note_alive(output);
 	pthread_mutex_init(&output->lock, NULL);
 	pthread_mutex_init(&output->disk, NULL);
 	init_cond(&output->work);
@@ -394,6 +423,7 @@ static int check_room(struct output_stream *stream, size_t size)
 {
 	struct output *output = stream->output;
 
+	note_silence(output);
 	if (is_flight_recorder(output))
 		forget_oldest(stream, size);
 	if (has_room(stream, size))
@@ -423,7 +453,7 @@ static int put_locked(struct output_stream *stream, struct packet *packet)
 		return ret;
 	note_room(output);
 	if (!output->queued)
-		output->alive_ns = clock_monotonic_ns();
+		note_alive(output);
 	append(stream, packet);
 	pthread_cond_signal(&output->work);
 	return 0;
@@ -445,10 +475,14 @@ int output_put(struct output_stream *stream, const void *bytes, size_t size,
 	return ret;
 }
 
-/* When the disk counts as dead, unless it shows a sign of life before. */
-static uint64_t dead_ns(const struct output *output)
+/* Wait a moment for the disk. Returns 0, or -ETIMEDOUT if it counts as dead. */
+static int wait_for_disk(struct output *output)
 {
-	return output->alive_ns + output->config.stall_ms * ns_per_ms;
+	note_silence(output);
+	if (output->silent_ns >= output->config.stall_ms * ns_per_ms)
+		return -ETIMEDOUT;
+	wait_until(&output->progress, &output->lock, clock_monotonic_ns() + look_ns(output));
+	return 0;
 }
 
 int output_wait(struct output_stream *stream, size_t size)
@@ -457,12 +491,8 @@ int output_wait(struct output_stream *stream, size_t size)
 	int ret = 0;
 
 	pthread_mutex_lock(&output->lock);
-	while (!ret && !stream->failed && !has_room(stream, size)) {
-		if (clock_monotonic_ns() >= dead_ns(output))
-			ret = -ETIMEDOUT;
-		else
-			wait_until(&output->progress, &output->lock, dead_ns(output));
-	}
+	while (!ret && !stream->failed && !has_room(stream, size))
+		ret = wait_for_disk(output);
 	pthread_mutex_unlock(&output->lock);
 	return ret;
 }
@@ -501,12 +531,8 @@ int output_sync(struct output *output)
 	round = ++output->round;
 	below = output->next_number;
 	pthread_cond_signal(&output->work);
-	while (!ret && !all_settled(output, round, below, &failed)) {
-		if (clock_monotonic_ns() >= dead_ns(output))
-			ret = -ETIMEDOUT;
-		else
-			wait_until(&output->progress, &output->lock, dead_ns(output));
-	}
+	while (!ret && !all_settled(output, round, below, &failed))
+		ret = wait_for_disk(output);
 	pthread_mutex_unlock(&output->lock);
 	return ret ? ret : failed;
 }
@@ -515,7 +541,7 @@ void output_keep(struct output *output, size_t bytes)
 {
 	pthread_mutex_lock(&output->lock);
 	output->config.keep_bytes = bytes;
-	output->alive_ns = clock_monotonic_ns();
+	note_alive(output);
 	pthread_cond_signal(&output->work);
 	pthread_mutex_unlock(&output->lock);
 }
@@ -524,7 +550,7 @@ void output_release(struct output *output)
 {
 	pthread_mutex_lock(&output->lock);
 	output->released = output->next_number;
-	output->alive_ns = clock_monotonic_ns();
+	note_alive(output);
 	pthread_cond_signal(&output->work);
 	pthread_mutex_unlock(&output->lock);
 }

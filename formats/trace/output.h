@@ -63,7 +63,7 @@ struct output_config {
 	void (*before_writing)(void *arg);
 	void *arg;
 	/* Milliseconds without a sign of life of the disk from which on nothing waits for it; 0:
-	 * OUTPUT_STALL_MS. */
+	 * OUTPUT_STALL_MS. Time in which this process was stopped does not count. */
 	unsigned int stall_ms;
 };
 

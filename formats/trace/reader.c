@@ -1,65 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
+/* A trace as its files: opened, closed, and what is known of it. */
 #include "formats/trace/reader.h"
 
 #include <errno.h>
-#include <inttypes.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
-#include "formats/base/clock.h"
 #include "formats/event/read-ahead.h"
-#include "formats/trace/decoder.h"
-
-static const uint64_t ripe_ns = 1000000000; /* in which writers flush what they have gathered */
-
-struct merge_stream {
-	struct record_stream *decoder; /* what is decoded ahead is not to be used */
-	struct record_stream begin;    /* as it was before that */
-	size_t number;
-	unsigned int instance; /* of the decoder's */
-	struct event head;
-	const struct record_stream *state; /* at the head, but for: */
-	uint64_t index, offset;            /* behind it */
-	bool ended;
-	/* When the trace is followed: bytes of the file that were there a second ago at least, and
-	 * those that will be the next time. */
-	uint64_t ripe, ripening;
-};
-
-struct trace_reader {
-	struct trace_files *files;
-	struct trace_decoder *decoder;
-	struct sidecar *sidecar; /* or NULL, sidecar_error saying why */
-	struct error sidecar_error;
-	struct merge_stream **streams; /* by vCPU */
-	size_t nr_streams;
-	unsigned int vcpu_end;
-	struct merge_stream **heap; /* those not ended, the earliest head first */
-	size_t heap_size;
-	char names_file[64];      /* beside the sidecar */
-	struct byte_source names; /* likewise; read NULL: it is not there yet */
-	uint64_t names_size;      /* bytes of it that were read */
-	bool has_last_names;      /* those of a sidecar that was completed meanwhile */
-	bool being_written;       /* when the sidecar was read */
-	bool following;           /* events that are not ripe are held back */
-	bool reads_ahead;
-	unsigned int nr_threads;
-	struct read_ahead *ahead; /* or NULL */
-	uint64_t ripening_ns;     /* since when */
-	bool primed;
-	bool taken; /* the event of heap[0] was handed out */
-	bool cut;
-};
+#include "formats/trace/reader-internal.h"
 
 /* --- opening --------------------------------------------------------------------------------- */
 
-/*
- * Events that an instance's vCPU should have; `otherwise` if the sidecar does not say, or said so
- * before the end. Sonde 0.1 had one instance and counted by vCPU only.
- */
-static uint64_t expected(const struct trace_reader *reader, unsigned int instance,
-			 unsigned int vcpu, uint64_t otherwise)
+/* Sonde 0.1 had one instance and counted by vCPU only. */
+uint64_t trace_reader_expected(const struct trace_reader *reader, unsigned int instance,
+			       unsigned int vcpu, uint64_t otherwise)
 {
 	const struct sidecar *sidecar = reader->sidecar;
 	const struct sidecar_instance *counts;
@@ -95,7 +48,7 @@ static int note_cache(struct record_stream *stream, const struct sidecar_cache *
 	return 0;
 }
 
-static int add_caches(struct trace_reader *reader, struct stream_note *notes)
+int trace_reader_add_caches(struct trace_reader *reader, struct stream_note *notes)
 {
 	int ret = 0;
 
@@ -148,6 +101,10 @@ static void load_more_names(struct trace_reader *reader)
 	if (used > 0)
 		reader->names_size += (uint64_t)used;
 	free(text);
+	if (reader->sidecar->damaged_names)
+		snprintf(reader->names_damage, sizeof(reader->names_damage),
+			 "%.63s is damaged: the checksum of %.40s is wrong", reader->names_file,
+			 text_number(reader->sidecar->damaged_names, "line").s);
 }
 
 /* A writer that ends moves the names to the sidecar; this reader may never have seen their file. */
@@ -164,8 +121,7 @@ static void load_last_names(struct trace_reader *reader)
 	sidecar_destroy(last);
 }
 
-/* Names are not worth an error. */
-static void load_names(struct trace_reader *reader)
+void trace_reader_load_names(struct trace_reader *reader)
 {
 	if (!reader->sidecar)
 		return;
@@ -182,6 +138,9 @@ static void load_sidecar(struct trace_reader *reader)
 	if (sidecar_load(reader->files, &reader->sidecar, &reader->sidecar_error) == -ENOENT &&
 	    name[0] == '.')
 		error_set(&reader->sidecar_error, ENOENT, "%s is missing: copy hidden files, too",
+			  name);
+	if (reader->sidecar && reader->sidecar->damaged)
+		error_set(&reader->sidecar_error, EINVAL, "%s is damaged: its checksum is wrong",
 			  name);
 	sidecar_names_file(name, reader->names_file, sizeof(reader->names_file));
 }
@@ -242,7 +201,7 @@ static int add_streams(struct trace_reader *reader, struct error *err)
 
 		for (unsigned int vcpu = 0; !ret && vcpu < vcpu_end; vcpu++) {
 			if (trace_files_has(reader->files, vcpu, suffix) ||
-			    expected(reader, instance, vcpu, 0))
+			    trace_reader_expected(reader, instance, vcpu, 0))
 				ret = add_stream(reader, instance, vcpu, err);
 		}
 	}
@@ -265,7 +224,7 @@ static int open_files(struct trace_files *files, struct trace_reader **out, stru
 		load_sidecar(reader);
 		ret = add_streams(reader, err);
 		/* names are written before the events that need them: so they are read later */
-		load_names(reader);
+		trace_reader_load_names(reader);
 	}
 	if (ret) {
 		trace_reader_close(reader);
@@ -314,241 +273,12 @@ void trace_reader_close(struct trace_reader *reader)
 	free(reader);
 }
 
-/* --- merging --------------------------------------------------------------------------------- */
+/* --- what is known of the trace -------------------------------------------------------------- */
 
-static bool before(const struct merge_stream *a, const struct merge_stream *b)
-{
-	if (a->head.ns != b->head.ns)
-		return a->head.ns < b->head.ns;
-	if (a->head.vcpu != b->head.vcpu)
-		return a->head.vcpu < b->head.vcpu;
-	return a->instance < b->instance;
-}
-
-static void sift_down(struct trace_reader *reader, size_t i)
-{
-	struct merge_stream **heap = reader->heap;
-
-	for (;;) {
-		size_t child = 2 * i + 1;
-		struct merge_stream *parent = heap[i];
-
-		if (child + 1 < reader->heap_size && before(heap[child + 1], heap[child]))
-			child++;
-		if (child >= reader->heap_size || !before(heap[child], parent))
-			return;
-		heap[i] = heap[child];
-		heap[child] = parent;
-		i = child;
-	}
-}
-
-/* Whether the trace says that its last records are missing. */
-static bool is_unfinished(const struct trace_reader *reader)
+bool trace_reader_is_unfinished(const struct trace_reader *reader)
 {
 	return reader->sidecar && (!reader->sidecar->complete || reader->sidecar->info.cut);
 }
-
-static bool ended_short(const struct trace_reader *reader, const struct merge_stream *stream)
-{
-	return stream->state->fault || is_unfinished(reader) ||
-	       expected(reader, stream->instance, stream->state->vcpu, stream->index) >
-		       stream->index;
-}
-
-/* Returns 1, and the event is at the head; 0, -errno. */
-static int load_head(struct trace_reader *reader, struct merge_stream *stream)
-{
-	struct stream_note *notes;
-	int ret, failed;
-
-	if (reader->ahead) {
-		struct stream_head head;
-
-		ret = read_ahead_next(reader->ahead, stream->number, &head, &notes);
-		stream->state = head.state;
-		stream->index = head.index;
-		stream->offset = head.offset;
-		if (ret > 0)
-			stream->head = head.event;
-	} else {
-		ret = record_stream_next(stream->decoder, &stream->head);
-		notes = record_stream_take_notes(stream->decoder);
-		stream->index = stream->decoder->index;
-		stream->offset = stream->decoder->offset;
-	}
-	failed = add_caches(reader, notes);
-	return failed ? failed : ret;
-}
-
-/* Load a stream's next event into its head. Returns 1, 0 at its end, -errno. */
-static int advance(struct trace_reader *reader, struct merge_stream *stream, struct error *err)
-{
-	uint64_t damages = stream->state->nr_damages;
-	int ret = load_head(reader, stream);
-
-	if (ret < 0)
-		return error_set(err, -ret, "cpu%u: byte %" PRIu64 ": %s", stream->state->vcpu,
-				 stream->offset, strerror(-ret));
-	reader->cut = reader->cut || stream->state->nr_damages != damages;
-	if (ret == 0) {
-		stream->ended = true;
-		reader->cut = reader->cut || ended_short(reader, stream);
-	}
-	return ret;
-}
-
-static int begin_read_ahead(struct trace_reader *reader, struct error *err)
-{
-	struct record_stream **decoders = calloc(reader->nr_streams + 1, sizeof(*decoders));
-	int ret = decoders ? 0 : -ENOMEM;
-
-	for (size_t i = 0; !ret && i < reader->nr_streams; i++) {
-		struct merge_stream *stream = reader->streams[i];
-
-		decoders[i] = stream->decoder;
-		stream->begin = *stream->decoder;
-		stream->state = &stream->begin;
-	}
-	if (!ret)
-		ret = read_ahead_create(decoders, reader->nr_streams, reader->nr_threads,
-					&reader->ahead);
-	free(decoders);
-	return ret ? error_set(err, -ret, "out of memory") : 0;
-}
-
-static int prime(struct trace_reader *reader, struct error *err)
-{
-	if (reader->reads_ahead && !reader->ahead && begin_read_ahead(reader, err))
-		return -ENOMEM;
-	for (size_t i = 0; i < reader->nr_streams; i++) {
-		int ret = advance(reader, reader->streams[i], err);
-
-		if (ret < 0)
-			return ret;
-		if (ret)
-			reader->heap[reader->heap_size++] = reader->streams[i];
-	}
-	for (size_t i = reader->heap_size / 2; i-- > 0;)
-		sift_down(reader, i);
-	reader->primed = true;
-	return 0;
-}
-
-/*
- * Advance the stream of the last event only now: while the caller works on the last event before
- * a cut, trace_reader_cut() must be false.
- */
-static int drop_taken(struct trace_reader *reader, struct error *err)
-{
-	int ret;
-
-	if (!reader->taken)
-		return 0;
-	ret = advance(reader, reader->heap[0], err);
-	if (ret < 0)
-		return ret;
-	if (ret == 0)
-		reader->heap[0] = reader->heap[--reader->heap_size];
-	reader->taken = false;
-	if (reader->heap_size)
-		sift_down(reader, 0);
-	return 0;
-}
-
-/* Whether no earlier event can come than the first one, as far as is known. */
-static bool is_ripe(const struct trace_reader *reader)
-{
-	const struct merge_stream *first = reader->heap[0];
-
-	return !reader->following || reader->heap_size == reader->nr_streams ||
-	       first->head.offset < first->ripe;
-}
-
-int trace_reader_next(struct trace_reader *reader, struct event *event, struct error *err)
-{
-	int ret = reader->primed ? drop_taken(reader, err) : prime(reader, err);
-
-	if (ret < 0)
-		return ret;
-	if (!reader->heap_size || !is_ripe(reader))
-		return 0;
-	*event = reader->heap[0]->head;
-	reader->taken = true;
-	return 1;
-}
-
-void trace_reader_read_ahead(struct trace_reader *reader, unsigned int nr_threads)
-{
-	cpu_set_t cpus;
-	unsigned int spare = 0;
-
-	if (!sched_getaffinity(0, sizeof(cpus), &cpus) && CPU_COUNT(&cpus) > 1)
-		spare = (unsigned int)CPU_COUNT(&cpus) - 1;
-	reader->reads_ahead = true;
-	reader->nr_threads = nr_threads == TRACE_READER_ALL_CPUS ? spare : nr_threads;
-}
-
-const struct event *trace_reader_soon(const struct trace_reader *reader)
-{
-	if (!reader->ahead || !reader->heap_size)
-		return NULL;
-	return read_ahead_soon(reader->ahead, reader->heap[0]->number);
-}
-
-/* --- following ------------------------------------------------------------------------------- */
-
-static void ripen(struct trace_reader *reader)
-{
-	uint64_t now = clock_monotonic_ns();
-
-	if (now - reader->ripening_ns < ripe_ns)
-		return;
-	reader->ripening_ns = now;
-	for (size_t i = 0; i < reader->nr_streams; i++) {
-		struct merge_stream *stream = reader->streams[i];
-
-		stream->ripe = stream->ripening;
-		stream->ripening = stream->decoder->records.size;
-	}
-}
-
-/* A stream that had ended may go on. */
-static int revive(struct trace_reader *reader, struct merge_stream *stream, struct error *err)
-{
-	int ret;
-
-	stream->ended = false;
-	ret = advance(reader, stream, err);
-	if (ret > 0)
-		reader->heap[reader->heap_size++] = stream;
-	return ret;
-}
-
-int trace_reader_follow(struct trace_reader *reader, struct error *err)
-{
-	int ret;
-
-	if (reader->reads_ahead)
-		return error_set(err, EINVAL, "a trace that is read ahead cannot be followed");
-	ret = reader->primed ? drop_taken(reader, err) : prime(reader, err);
-	/* In this order: what a writer that ends now has written is seen. */
-	reader->following = trace_files_are_being_written(reader->files);
-	for (size_t i = 0; ret >= 0 && i < reader->nr_streams; i++) {
-		struct merge_stream *stream = reader->streams[i];
-
-		record_stream_resume(stream->decoder);
-		if (stream->ended)
-			ret = revive(reader, stream, err);
-	}
-	load_names(reader);
-	for (size_t i = reader->heap_size / 2; i-- > 0;)
-		sift_down(reader, i);
-	ripen(reader);
-	return ret < 0 ? ret : reader->following;
-}
-
-/* --- what is known of the trace -------------------------------------------------------------- */
 
 const struct sidecar *trace_reader_sidecar(const struct trace_reader *reader)
 {
@@ -559,6 +289,12 @@ int trace_reader_add_symbols(struct trace_reader *reader, const struct sidecar_s
 			     size_t n)
 {
 	return reader->sidecar ? sidecar_add_symbols(reader->sidecar, symbols, n) : 0;
+}
+
+void trace_reader_take_lines(struct trace_reader *reader, struct source_lines *lines)
+{
+	source_lines_destroy(reader->sidecar->lines);
+	reader->sidecar->lines = lines;
 }
 
 const struct error *trace_reader_sidecar_error(const struct trace_reader *reader)
@@ -608,9 +344,9 @@ void trace_reader_stream_info(const struct trace_reader *reader, size_t i,
 		.offset = stream->offset,
 		.ignored = state->fault ? state->records.size - stream->offset : 0,
 		.lost = state->lost,
-		.expected = stream->ended
-				    ? expected(reader, stream->instance, state->vcpu, stream->index)
-				    : stream->index,
+		.expected = stream->ended ? trace_reader_expected(reader, stream->instance,
+								  state->vcpu, stream->index)
+					  : stream->index,
 	};
 }
 
@@ -645,7 +381,7 @@ void trace_reader_losses(const struct trace_reader *reader, struct trace_losses 
 	if (sidecar) {
 		out->known = out->known || sidecar->complete;
 		out->counters = sidecar->info.counters;
-		out->unfinished = is_unfinished(reader);
+		out->unfinished = trace_reader_is_unfinished(reader);
 		out->recording = !sidecar->complete && reader->being_written;
 		out->writer = sidecar->info.writer;
 	}
@@ -658,7 +394,35 @@ void trace_reader_losses(const struct trace_reader *reader, struct trace_losses 
 	raise_overruns(&out->counters, reader->decoder->overruns);
 }
 
+struct trace_missing trace_reader_missing(const struct trace_reader *reader)
+{
+	struct trace_losses losses;
+	struct trace_missing missing;
+
+	trace_reader_losses(reader, &losses);
+	missing.events = counters_lost(&losses.counters);
+	missing.is_bounded = losses.known && !losses.unfinished && !trace_reader_cut(reader);
+	for (enum counter_id id = 0; id < COUNTER_COUNT; id++) {
+		if (counter_table[id].kind == COUNTER_GAP && losses.counters.v[id])
+			missing.is_bounded = false;
+	}
+	return missing;
+}
+
 const char *trace_reader_note(const struct trace_reader *reader)
 {
 	return reader->decoder->note;
+}
+
+const char *trace_reader_damage(const struct trace_reader *reader, size_t n)
+{
+	const struct error *sidecar = &reader->sidecar_error;
+	const char *const all[] = {reader->decoder->damage,
+				   sidecar->code && sidecar->code != ENOENT ? sidecar->text : "",
+				   reader->names_damage};
+
+	for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++)
+		if (*all[i] && !n--)
+			return all[i];
+	return NULL;
 }

@@ -55,9 +55,15 @@ const struct event *trace_reader_soon(const struct trace_reader *reader);
  * the disk what it has gathered; what comes later, as the disk is slow, comes out of order.
  *
  * Returns 1; 0 if no writer has the trace open: the next time trace_reader_next() goes to its end.
- * Streams that are added later are not followed. -errno as trace_reader_next().
+ * Streams that are added later are not followed: another reader knows them. -errno as
+ * trace_reader_next().
  */
 int trace_reader_follow(struct trace_reader *reader, struct error *err);
+
+/* Before the first event: leave out those that `former`, which has followed the same trace, has
+ * handed out. -errno as trace_reader_next(). */
+int trace_reader_skip(struct trace_reader *reader, const struct trace_reader *former,
+		      struct error *err);
 
 /*
  * The sidecar, or NULL if there is none or it is unusable. Lives as long as the reader. While
@@ -86,6 +92,18 @@ void trace_reader_set_kernel_source(kernel_functions_fn *fn);
  * above.
  */
 int trace_reader_name_functions(struct trace_reader *reader, const char *kernel, struct error *err);
+
+/* What trace_reader_add_lines() reads debug information with, likewise. */
+void trace_reader_set_lines_source(source_lines_open_fn *fn);
+
+/*
+ * Let the sidecar know where call sites are in the source: after the debug information in the file
+ * `path`, or with NULL of where this system keeps it. -ENOENT: there is no sidecar; errors of the
+ * function above.
+ */
+int trace_reader_add_lines(struct trace_reader *reader, const char *path, struct error *err);
+/* Give the sidecar, which there is, lines that are at hand. They become the reader's. */
+void trace_reader_take_lines(struct trace_reader *reader, struct source_lines *lines);
 
 /* Why there is no usable sidecar. The code is ENOENT if there is none, 0 if there is one. */
 const struct error *trace_reader_sidecar_error(const struct trace_reader *reader);
@@ -134,7 +152,18 @@ struct trace_losses {
 };
 void trace_reader_losses(const struct trace_reader *reader, struct trace_losses *out);
 
-/* What the user should know of the trace's encoding, or "". */
+/* How many events are missing from a trace that was read to its end. */
+struct trace_missing {
+	bool is_bounded; /* else the trace has gaps, and nothing says how many are missing */
+	uint64_t events; /* at most */
+};
+struct trace_missing trace_reader_missing(const struct trace_reader *reader);
+
+/* What the user should know of the trace's encoding, but for damage; or "". */
 const char *trace_reader_note(const struct trace_reader *reader);
+
+/* What is damaged beside the streams, such as "metadata is damaged: its checksum is wrong": the
+ * n-th, from 0 on, or NULL. Valid until more of the trace is read. */
+const char *trace_reader_damage(const struct trace_reader *reader, size_t n);
 
 #endif

@@ -40,6 +40,7 @@ static const struct field fields[] = {
 	FIELD(tracers, STRING),
 	FIELD(banner, STRING),
 	FIELD(build_id, STRING),
+	FIELD(slab_allocator, STRING),
 	FIELD(symbol_source, STRING),
 	FIELD(clock, STRING),
 	FIELD(ended, STRING),
@@ -47,6 +48,7 @@ static const struct field fields[] = {
 	FIELD(started_realtime_ns, SIGNED),
 	FIELD(started_ns, SIGNED),
 	FIELD(page_size, COUNT),
+	FIELD(stack_bytes, COUNT),
 	FIELD(max_rate, COUNT),
 	{"phys_base", ADDRESS, MEMBER(text_gpa)},
 	FIELD(from_first_allocation, BOOL),
@@ -228,9 +230,9 @@ static json_t *to_json(const struct sidecar *sidecar)
 
 	failed |= put_caches(caches, sidecar);
 	failed |= sidecar_put_symbols(symbols, sidecar);
-	root = json_pack("{si sb so so so so}", "version", SIDECAR_VERSION, "complete",
-			 sidecar->complete, "vcpus", vcpus, "instances", instances, "caches",
-			 caches, "symbols", symbols);
+	root = json_pack("{si ss sb so so so so}", "version", SIDECAR_VERSION, JSON_CHECKSUM_MARK,
+			 "crc32c", "complete", sidecar->complete, "vcpus", vcpus, "instances",
+			 instances, "caches", caches, "symbols", symbols);
 	failed |= put_info(root, &sidecar->info);
 	if (failed) {
 		json_decref(root);
@@ -242,7 +244,7 @@ static json_t *to_json(const struct sidecar *sidecar)
 char *sidecar_text(const struct sidecar *sidecar)
 {
 	json_t *root = to_json(sidecar);
-	char *text = root ? json_dumps(root, JSON_INDENT(1) | JSON_PRESERVE_ORDER) : NULL;
+	char *text = json_dump_with_checksum(root, JSON_INDENT(1) | JSON_PRESERVE_ORDER);
 
 	json_decref(root);
 	return text;
@@ -516,6 +518,10 @@ int sidecar_parse(const void *text, size_t size, struct sidecar **out, struct er
 		return error_set(err, EINVAL, "%s: not valid JSON in line %d", SIDECAR_NAME,
 				 where.line);
 	sidecar = calloc(1, sizeof(*sidecar));
+	if (sidecar) {
+		sidecar->has_checksums = json_object_get(root, JSON_CHECKSUM_MARK);
+		sidecar->damaged = !json_take_checksum(root, text, size);
+	}
 	ret = sidecar ? parse_root(root, sidecar, err)
 		      : error_set(err, ENOMEM, "%s: out of memory", SIDECAR_NAME);
 	json_decref(root);

@@ -67,6 +67,46 @@ struct text sidecar_function_text(const struct sidecar *sidecar, uint64_t addres
 	return out;
 }
 
+/* A call is before the address that it returns to. What is at the begin of a function is no return
+ * address, but the function's own. */
+size_t sidecar_call_frames(const struct sidecar *sidecar, uint64_t call_site,
+			   struct source_frame *out)
+{
+	struct source_lines *lines = sidecar ? sidecar->lines : NULL;
+	const struct sidecar_symbol *symbol = lines ? sidecar_symbol(sidecar, call_site) : NULL;
+
+	if (!lines)
+		return 0;
+	return lines->find(lines, call_site - !(symbol && symbol->start == call_site), out);
+}
+
+struct text sidecar_source_text(const struct sidecar *sidecar, uint64_t call_site)
+{
+	struct source_frame frames[SOURCE_MAX_FRAMES];
+
+	return source_text(frames, sidecar_call_frames(sidecar, call_site, frames));
+}
+
+struct text sidecar_call_text(const struct sidecar *sidecar, uint64_t call_site)
+{
+	const struct text symbol = sidecar_symbol_text(sidecar, call_site);
+	const struct text source = sidecar_source_text(sidecar, call_site);
+	struct text out;
+
+	if (!*source.s)
+		return symbol;
+	snprintf(out.s, sizeof(out.s), "%.200s (%.400s)", symbol.s, source.s);
+	return out;
+}
+
+int sidecar_put_source(json_t *object, const struct sidecar *sidecar, uint64_t call_site)
+{
+	struct source_frame frames[SOURCE_MAX_FRAMES];
+	const size_t n = sidecar_call_frames(sidecar, call_site, frames);
+
+	return n ? json_object_set_new(object, "source", source_json(frames, n)) : 0;
+}
+
 /* --- printing -------------------------------------------------------------------------------- */
 
 static json_t *to_json(const struct sidecar_symbol *symbol)
@@ -88,12 +128,14 @@ int sidecar_put_symbols(json_t *array, const struct sidecar *sidecar)
 int sidecar_print_symbol(FILE *out, const struct sidecar_symbol *symbol)
 {
 	json_t *object = to_json(symbol);
+	char *text = json_dump_with_checksum(object, JSON_COMPACT | JSON_PRESERVE_ORDER);
 
-	if (!object)
-		return -ENOMEM;
-	json_dumpf(object, out, JSON_COMPACT | JSON_PRESERVE_ORDER);
 	json_decref(object);
+	if (!text)
+		return -ENOMEM;
+	fputs(text, out);
 	putc('\n', out);
+	free(text);
 	return 0;
 }
 
@@ -207,18 +249,31 @@ static int append(struct symbol_list *list, const struct sidecar_symbol *symbol)
 	return 0;
 }
 
+/* Whether the checksum of a line is right, or not needed. */
+static bool take_checksum(const struct sidecar *sidecar, json_t *object, const char *line,
+			  size_t size)
+{
+	/* Marked, it must have one. */
+	if (sidecar->has_checksums && json_object_set_new(object, JSON_CHECKSUM_MARK, json_true()))
+		return false;
+	return json_take_checksum(object, line, size);
+}
+
 /* A line that is no symbol is passed over. */
-static int append_line(struct symbol_list *list, const char *line, size_t size)
+static int append_line(struct sidecar *sidecar, struct symbol_list *list, const char *line,
+		       size_t size)
 {
 	struct sidecar_symbol symbol = {0};
 	json_t *object = json_loadb(line, size, 0, NULL);
-	int ret = parse(object, &symbol);
+	int ret = take_checksum(sidecar, object, line, size) ? parse(object, &symbol) : -EINVAL;
 
 	json_decref(object);
 	if (!ret)
 		ret = append(list, &symbol);
 	if (ret)
 		free(symbol.name);
+	if (ret != -ENOMEM && ret)
+		sidecar->damaged_names += sidecar->has_checksums;
 	return ret == -ENOMEM ? ret : 0;
 }
 
@@ -229,7 +284,7 @@ int64_t sidecar_add_names(struct sidecar *sidecar, const char *text, size_t size
 	int ret = 0;
 
 	while (!ret && (end = memchr(line, '\n', size - (size_t)(line - text)))) {
-		ret = append_line(&list, line, (size_t)(end - line));
+		ret = append_line(sidecar, &list, line, (size_t)(end - line));
 		line = end + 1;
 	}
 	if (!ret)

@@ -82,6 +82,7 @@ void sidecar_destroy(struct sidecar *sidecar)
 		free((char *)(uintptr_t)sidecar->instances[i].about.prototypes);
 		free(sidecar->instances[i].streams);
 	}
+	source_lines_destroy(sidecar->lines);
 	free(sidecar->instances);
 	free(sidecar->vcpus);
 	free(sidecar->caches);
@@ -100,6 +101,14 @@ const struct sidecar_cache *sidecar_cache(const struct sidecar *sidecar, uint16_
 		sidecar ? search_above(sidecar->nr_caches, id, cache_id, sidecar->caches) : 0;
 
 	return above && sidecar->caches[above - 1].id == id ? &sidecar->caches[above - 1] : NULL;
+}
+
+uint64_t sidecar_stack_bytes(const struct sidecar *sidecar)
+{
+	const uint64_t usual =
+		16 << 10; /* THREAD_SIZE and IRQ_STACK_SIZE of x86-64 without KASAN */
+
+	return sidecar && sidecar->info.stack_bytes ? sidecar->info.stack_bytes : usual;
 }
 
 const char *sidecar_prototypes(const struct sidecar *sidecar, const char *instance)

@@ -10,6 +10,7 @@
 #include "formats/base/text.h"
 #include "formats/event/event.h"
 #include "formats/event/trace-info.h"
+#include "formats/source/source-lines.h"
 #include "formats/trace/files.h"
 
 /*
@@ -54,7 +55,11 @@ struct sidecar_symbol {
 
 struct sidecar {
 	struct trace_info info;
-	bool complete; /* the recorder ended in order: the counts are final */
+	bool complete;      /* the recorder ended in order: the counts are final */
+	bool has_checksums; /* when parsed: it has one, and so has each line of the names beside it
+			     */
+	bool damaged;       /* likewise: the checksum is wrong */
+	uint64_t damaged_names; /* lines that were passed over for theirs */
 	struct sidecar_vcpu *vcpus;
 	size_t nr_vcpus;
 	struct sidecar_instance *instances; /* by number; sonde 0.1 wrote none */
@@ -63,6 +68,7 @@ struct sidecar {
 	size_t nr_caches;
 	struct sidecar_symbol *symbols; /* ascending by start when parsed */
 	size_t nr_symbols;
+	struct source_lines *lines; /* of trace_reader_add_lines(), or NULL; the sidecar's */
 };
 
 /*
@@ -93,14 +99,16 @@ int sidecar_add_cache(struct sidecar *sidecar, const struct sidecar_cache *cache
 
 /*
  * While a trace is recorded, names of functions are in a file beside the sidecar, ".names" for
- * ".json": a line for each, which is an object like those of the sidecar's "symbols".
+ * ".json": a line for each, which is an object like those of the sidecar's "symbols", with a
+ * checksum.
  */
 void sidecar_names_file(const char *sidecar_name, char *out, size_t size);
 /* Print such a line. Returns 0 or -ENOMEM; errors of the stream are left to ferror(). */
 int sidecar_print_symbol(FILE *out, const struct sidecar_symbol *symbol);
 /*
  * Add the symbols of such lines to a parsed sidecar, but for those it has. Lines that are no
- * symbols are passed over. Returns the bytes of whole lines, or -ENOMEM.
+ * symbols or damaged are passed over; if the sidecar has checksums, they are counted. Returns the
+ * bytes of whole lines, or -ENOMEM.
  */
 int64_t sidecar_add_names(struct sidecar *sidecar, const char *text, size_t size);
 /* Add symbols to a parsed sidecar, but for those it has. Copies, with '?' for what is not printable
@@ -116,6 +124,8 @@ void sidecar_destroy(struct sidecar *sidecar);
  */
 const struct sidecar_symbol *sidecar_symbol(const struct sidecar *sidecar, uint64_t address);
 const struct sidecar_cache *sidecar_cache(const struct sidecar *sidecar, uint16_t id);
+/* Bytes of each task's stack; those of most kernels if the trace does not say. */
+uint64_t sidecar_stack_bytes(const struct sidecar *sidecar);
 /* Those of struct trace_instance, which the streams do not have, by the instance's name. */
 const char *sidecar_prototypes(const struct sidecar *sidecar, const char *instance);
 
@@ -123,5 +133,19 @@ const char *sidecar_prototypes(const struct sidecar *sidecar, const char *instan
 struct text sidecar_symbol_text(const struct sidecar *sidecar, uint64_t address);
 /* "fn" likewise: what contains the address. */
 struct text sidecar_function_text(const struct sidecar *sidecar, uint64_t address);
+
+/*
+ * The places in the source of a call site, which is the address that the call returns to. The
+ * function of the first is the one that contains the address, the others were inlined into it.
+ * Returns how many, up to SOURCE_MAX_FRAMES; 0 without debug information.
+ */
+size_t sidecar_call_frames(const struct sidecar *sidecar, uint64_t call_site,
+			   struct source_frame *out);
+/* These places as source_text() has them. */
+struct text sidecar_source_text(const struct sidecar *sidecar, uint64_t call_site);
+/* "fn+0x1f/0x90 (fs/inode.c:263)": as sidecar_symbol_text(), with these places if there are any. */
+struct text sidecar_call_text(const struct sidecar *sidecar, uint64_t call_site);
+/* Add these places, if there are any, to an object as "source". Returns 0, or -1 without memory. */
+int sidecar_put_source(json_t *object, const struct sidecar *sidecar, uint64_t call_site);
 
 #endif

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "formats/base/u64-map.h"
-#include "formats/trace/call-sites.h"
+#include "formats/event/call-sites.h"
 #include "formats/trace/sidecar.h"
 
 /*

@@ -188,7 +188,7 @@ int writer_describe(struct trace_writer *writer, unsigned int what, struct error
 	pthread_mutex_lock(&writer->describe_lock);
 	output_hold(writer->output);
 	ret = describe_locked(writer, what, err);
-	if (!ret && what & WRITE_SIDECAR)
+	if (what & WRITE_SIDECAR)
 		reserve(writer);
 	output_resume(writer->output);
 	pthread_mutex_unlock(&writer->describe_lock);
@@ -532,9 +532,11 @@ static int describe_whole(struct trace_writer *writer, struct error *err)
 		site_names_remove_file(&writer->names);
 		return 0;
 	}
+	without = describe(writer, what, err);
 	next = append_names(writer);
-	without = describe(writer, what, next ? NULL : err);
-	return next ? ret : without;
+	if (!without && next)
+		error_set(err, -next, "%s: %s", writer->names.file_name, strerror(-next));
+	return without ? without : next;
 }
 
 int trace_writer_finish(struct trace_writer *writer, const struct trace_info *info,

@@ -58,9 +58,9 @@ void trace_writer_destroy(struct trace_writer *writer);
  * Add an instance, also while others record: a stream per vCPU. `instance` is copied, but for the
  * classes, which must outlive the writer. An instance that was closed, of the same name and
  * classes, is taken up again, with its streams. Returns its number; -EEXIST if there is one of this
- * name, -EINVAL for a name that is not allowed or for classes that the encoding cannot express
- * (kmemtrace: other than kmem's), -ENOSPC if there are TRACE_INSTANCES_MAX; -errno if its files
- * cannot be written.
+ * name and these classes that is open, -EINVAL for a name that is not allowed or for classes that
+ * the encoding cannot express (kmemtrace: other than kmem's), -ENOSPC if there are
+ * TRACE_INSTANCES_MAX; -errno if its files cannot be written.
  */
 int trace_writer_add_instance(struct trace_writer *writer, const struct trace_instance *instance,
 			      struct error *err);

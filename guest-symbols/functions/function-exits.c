@@ -1,39 +1,23 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "guest-symbols/functions/function-exits.h"
-
+/* What begins where in text, and where its jumps lead. */
 #include <ctype.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include "formats/base/u64-map.h"
+#include "guest-symbols/functions/exits-internal.h"
 #include "guest-symbols/image/mcount.h"
 
 enum {
 	MAX_SITE_OFFSET = 4, /* of an mcount site: behind an ENDBR */
 	SHORT_JUMP = 2,      /* bytes of a jump to what is near */
+	SLOT_SIZE = 5,       /* of a return slot */
 };
 
-/* What begins at a symbol of the text, up to the next one. */
-struct code {
-	uint64_t address, end;
-	struct exit_range slots;
-	size_t first_jump; /* its jumps to others; they end where the next code's begin */
-	bool has_site;
-	bool is_part;   /* of a function, not one by itself */
-	bool is_target; /* others jump to its first instruction */
-};
-
-struct function_exits {
-	struct code *codes; /* by address; one more at the end, with first_jump only */
-	size_t nr_codes;
-	uint32_t *jumps; /* to codes, by their index */
-	size_t nr_jumps, room;
-};
-
-static void destroy(void *fact)
+void function_exits_destroy(struct function_exits *exits)
 {
-	struct function_exits *exits = fact;
-
+	if (!exits)
+		return;
 	free(exits->codes);
 	free(exits->jumps);
 	free(exits);
@@ -52,19 +36,6 @@ static size_t find_address(const uint64_t *v, size_t n, uint64_t address)
 	return search_above(n, address - 1, address_at, v);
 }
 
-static bool is_code(const struct kernel_image *image, const struct symbol *symbol)
-{
-	int type = tolower((unsigned char)symbol->type);
-
-	return (type == 't' || type == 'w') && kernel_image_is_text(image, symbol->address);
-}
-
-static bool begins_with_site(const struct kernel_image *image, uint64_t address)
-{
-	return site_in_range(image->mcount_sites, image->nr_mcount_sites, address,
-			     address + MAX_SITE_OFFSET + 1);
-}
-
 /* What the compiler has put elsewhere: cold parts; and the bodies of system calls, which are inline
  * functions (include/linux/syscalls.h), so that they have no mcount site. */
 static bool is_part(const char *name)
@@ -73,63 +44,60 @@ static bool is_part(const char *name)
 	       !strncmp(name, "__se_sys_", strlen("__se_sys_"));
 }
 
-static void add_code(struct function_exits *exits, const struct kernel_image *image,
-		     const struct symbol *symbol)
+static void add_code(struct function_exits *exits, const struct exit_text *text,
+		     const struct exit_function *function)
 {
-	struct code *code = exits->nr_codes ? &exits->codes[exits->nr_codes - 1] : NULL;
+	struct exit_code *code = exits->nr_codes ? &exits->codes[exits->nr_codes - 1] : NULL;
 
-	if (!code || code->address != symbol->address) {
+	if (!code || code->address != function->address) {
 		code = &exits->codes[exits->nr_codes++];
-		code->address = symbol->address;
-		code->end = symbol->address + symbol->size;
-		code->has_site = begins_with_site(image, symbol->address);
+		code->address = function->address;
+		code->end = function->end;
+		code->has_site = site_in_range(text->sites, text->nr_sites, function->address,
+					       function->address + MAX_SITE_OFFSET + 1);
 	}
-	code->is_part |= is_part(symbol->name);
+	code->is_part |= is_part(function->name);
 }
 
-static int add_codes(struct function_exits *exits, const struct kernel_image *image,
-		     struct error *err)
+static int add_codes(struct function_exits *exits, const struct exit_text *text, struct error *err)
 {
-	size_t n = symbols_count(image->symbols);
-
-	exits->codes = calloc(n + 1, sizeof(*exits->codes));
+	exits->codes = calloc(text->nr_functions + 1, sizeof(*exits->codes));
 	if (!exits->codes)
-		return error_set(err, ENOMEM, "no memory for %zu functions", n);
-	for (size_t i = 0; i < n; i++) {
-		const struct symbol *symbol = symbols_at(image->symbols, i);
-
-		if (is_code(image, symbol))
-			add_code(exits, image, symbol);
-	}
+		return error_set(err, ENOMEM, "no memory for %zu functions", text->nr_functions);
+	for (size_t i = 0; i < text->nr_functions; i++)
+		add_code(exits, text, &text->functions[i]);
 	for (size_t i = 0; i < exits->nr_codes; i++) {
-		struct code *code = &exits->codes[i];
+		struct exit_code *code = &exits->codes[i];
 
 		if (i + 1 < exits->nr_codes && code->end > code[1].address)
 			code->end = code[1].address;
 		code->slots.begin =
-			find_address(image->return_sites, image->nr_return_sites, code->address);
+			text->first_slot + find_address(text->slots, text->nr_slots, code->address);
 		code->slots.end =
-			find_address(image->return_sites, image->nr_return_sites, code->end);
+			text->first_slot + find_address(text->slots, text->nr_slots, code->end);
 	}
 	return 0;
 }
 
 static uint64_t code_at(const void *arg, size_t i)
 {
-	return ((const struct code *)arg)[i].address;
+	return ((const struct exit_code *)arg)[i].address;
 }
 
-/* The code that covers an address, or NULL. */
-static struct code *covering(const struct function_exits *exits, uint64_t address)
+size_t exits_covering(const struct function_exits *exits, uint64_t address)
 {
-	size_t n = search_above(exits->nr_codes, address, code_at, exits->codes);
+	const size_t n = search_above(exits->nr_codes, address, code_at, exits->codes);
+	size_t index;
 
-	return n && address < exits->codes[n - 1].end ? &exits->codes[n - 1] : NULL;
+	if (n && address < exits->codes[n - 1].end)
+		return n - 1;
+	index = exits->image ? exits_covering(exits->image, address) : SIZE_MAX;
+	return index == SIZE_MAX ? index : exits->nr_codes + index;
 }
 
 /* --- jumps ----------------------------------------------------------------------------------- */
 
-static int add_jump(struct function_exits *exits, const struct code *to, struct error *err)
+static int add_jump(struct function_exits *exits, size_t to, bool inside, struct error *err)
 {
 	size_t room = exits->room ? 2 * exits->room : 1024;
 	uint32_t *jumps = exits->jumps;
@@ -141,7 +109,7 @@ static int add_jump(struct function_exits *exits, const struct code *to, struct 
 		exits->jumps = jumps;
 		exits->room = room;
 	}
-	exits->jumps[exits->nr_jumps++] = (uint32_t)(to - exits->codes);
+	exits->jumps[exits->nr_jumps++] = (uint32_t)to | (inside ? EXIT_JUMP_INSIDE : 0);
 	return 0;
 }
 
@@ -167,51 +135,120 @@ static size_t jump_at(const uint8_t *bytes, size_t left, int64_t *distance)
 }
 
 /* A tail call, or a jump into a part of the function, which is far away. */
-static bool leads_on(const struct code *to, uint64_t target, size_t length)
+static bool leads_on(const struct exit_code *to, uint64_t target, size_t length)
 {
-	return to && (target == to->address || (to->is_part && length > SHORT_JUMP));
+	return target == to->address || (to->is_part && length > SHORT_JUMP);
 }
 
-static int add_jumps_of(struct function_exits *exits, const struct kernel_image *image,
-			struct code *code, struct error *err)
+/* Whether an address is in the operand of a return slot, which is known to be no jump. *next is the
+ * first slot that does not end in front of the address; addresses come in order. */
+static bool is_in_operand(const struct exit_text *text, uint64_t address, size_t *next)
+{
+	while (*next < text->nr_slots && text->slots[*next] + SLOT_SIZE <= address)
+		++*next;
+	return *next < text->nr_slots && text->slots[*next] < address;
+}
+
+static int add_jumps_of(struct function_exits *exits, const struct exit_text *text,
+			struct exit_code *code, struct error *err)
 {
 	const size_t size = code->end - code->address;
-	const uint8_t *bytes = kernel_image_bytes(image, code->address, size);
+	const uint8_t *bytes = text->bytes(text->arg, code->address, size);
+	size_t slot = code->slots.begin - text->first_slot;
 	int ret = 0;
 
 	code->first_jump = exits->nr_jumps;
 	for (size_t i = 0; bytes && !ret && i < size; i++) {
 		int64_t distance;
-		size_t length = jump_at(bytes + i, size - i, &distance);
+		size_t length = jump_at(bytes + i, size - i, &distance), to;
 		uint64_t target = code->address + i + length + (uint64_t)distance;
-		struct code *to;
 
-		if (!length || (target >= code->address && target < code->end))
+		if (!length || is_in_operand(text, code->address + i, &slot) ||
+		    (target >= code->address && target < code->end))
 			continue;
-		to = covering(exits, target);
-		if (!leads_on(to, target, length))
-			continue;
-		to->is_target |= target == to->address;
-		ret = add_jump(exits, to, err);
+		to = exits_covering(exits, target);
+		if (to != SIZE_MAX && leads_on(exits_code(exits, to), target, length))
+			ret = add_jump(exits, to, target != exits_code(exits, to)->address, err);
 	}
 	return ret;
 }
 
-static int derive(const struct kernel_image *image, void **out, struct error *err)
+static int create(const struct function_exits *image, const struct exit_text *text,
+		  struct function_exits **out, struct error *err)
 {
 	struct function_exits *exits = calloc(1, sizeof(*exits));
-	int ret = exits ? add_codes(exits, image, err) : error_set(err, ENOMEM, "out of memory");
+	int ret;
 
+	if (!exits)
+		return error_set(err, ENOMEM, "out of memory");
+	exits->image = image;
+	ret = add_codes(exits, text, err);
 	for (size_t i = 0; !ret && i < exits->nr_codes; i++)
-		ret = add_jumps_of(exits, image, &exits->codes[i], err);
+		ret = add_jumps_of(exits, text, &exits->codes[i], err);
 	if (ret) {
-		if (exits)
-			destroy(exits);
+		function_exits_destroy(exits);
 		return ret;
 	}
 	exits->codes[exits->nr_codes].first_jump = exits->nr_jumps;
 	*out = exits;
 	return 0;
+}
+
+/* --- the image's ----------------------------------------------------------------------------- */
+
+static bool is_code(const struct kernel_image *image, const struct symbol *symbol)
+{
+	int type = tolower((unsigned char)symbol->type);
+
+	return (type == 't' || type == 'w') && kernel_image_is_text(image, symbol->address);
+}
+
+static const uint8_t *image_bytes(void *arg, uint64_t address, size_t size)
+{
+	return kernel_image_bytes(arg, address, size);
+}
+
+static size_t list_functions(const struct kernel_image *image, struct exit_function *out)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < symbols_count(image->symbols); i++) {
+		const struct symbol *symbol = symbols_at(image->symbols, i);
+
+		if (is_code(image, symbol))
+			out[n++] = (struct exit_function){
+				symbol->address, symbol->address + symbol->size, symbol->name};
+	}
+	return n;
+}
+
+static int derive(const struct kernel_image *image, void **out, struct error *err)
+{
+	struct exit_function *functions =
+		calloc(symbols_count(image->symbols) + 1, sizeof(*functions));
+	struct exit_text text = {.functions = functions,
+				 .sites = image->mcount_sites,
+				 .nr_sites = image->nr_mcount_sites,
+				 .slots = image->return_sites,
+				 .nr_slots = image->nr_return_sites,
+				 .bytes = image_bytes,
+				 .arg = (void *)image};
+	struct function_exits *exits;
+	int ret;
+
+	if (!functions)
+		return error_set(err, ENOMEM, "out of memory");
+	text.nr_functions = list_functions(image, functions);
+	ret = create(NULL, &text, &exits, err);
+	free(functions);
+	if (!ret)
+		*out = exits;
+	return ret;
+}
+
+static void destroy(void *fact)
+{
+	function_exits_destroy(fact);
 }
 
 int function_exits_of(const struct kernel_image *image, const struct function_exits **out,
@@ -226,129 +263,11 @@ int function_exits_of(const struct kernel_image *image, const struct function_ex
 	return ret;
 }
 
-/* --- exits of a function --------------------------------------------------------------------- */
-
-/* Codes that are reached, in the order in which they are looked into. */
-struct walk {
-	struct {
-		const struct code *code;
-		bool counts; /* its slots do */
-	} steps[FUNCTION_EXITS_MAX];
-	size_t n;
-};
-
-/* From code whose slots count, or do not: a part is like the function that it belongs to. */
-static void reach(struct walk *walk, const struct code *code, bool from)
+int function_exits_create(const struct kernel_image *image, const struct exit_text *text,
+			  struct function_exits **out, struct error *err)
 {
-	for (size_t i = 0; i < walk->n; i++)
-		if (walk->steps[i].code == code)
-			return;
-	if (walk->n == FUNCTION_EXITS_MAX)
-		return;
-	walk->steps[walk->n].code = code;
-	walk->steps[walk->n++].counts = code->has_site || (code->is_part && from);
-}
+	const struct function_exits *of_image;
+	int ret = function_exits_of(image, &of_image, err);
 
-size_t function_exits_find(const struct function_exits *exits, uint64_t function, bool tails,
-			   struct exit_range out[FUNCTION_EXITS_MAX])
-{
-	const struct code *first = covering(exits, function);
-	struct walk walk = {.n = 0};
-	size_t n = 0;
-
-	if (first && first->has_site && first->address == function)
-		reach(&walk, first, true);
-	for (size_t i = 0; i < walk.n; i++) {
-		const struct code *code = walk.steps[i].code;
-
-		for (size_t k = code->first_jump; k < code[1].first_jump; k++) {
-			const struct code *to = &exits->codes[exits->jumps[k]];
-
-			if (tails || (to->is_part && !to->has_site))
-				reach(&walk, to, walk.steps[i].counts);
-		}
-		if (walk.steps[i].counts && code->slots.begin < code->slots.end)
-			out[n++] = code->slots;
-	}
-	return n;
-}
-
-enum function_returns function_returns_of(const struct function_exits *exits, uint64_t function)
-{
-	struct exit_range ranges[FUNCTION_EXITS_MAX];
-	const size_t own = function_exits_find(exits, function, false, ranges);
-
-	if (!own)
-		return FUNCTION_RETURNS_NONE;
-	return function_exits_find(exits, function, true, ranges) > own ? FUNCTION_RETURNS_SOME
-									: FUNCTION_RETURNS_ALL;
-}
-
-/* --- tail calls ------------------------------------------------------------------------------ */
-
-struct function_tails {
-	const struct function_exits *exits;
-	bool *reached;  /* by index of the codes */
-	uint32_t *left; /* reached codes whose jumps have not been followed */
-};
-
-int function_tails_create(const struct function_exits *exits, struct function_tails **out,
-			  struct error *err)
-{
-	struct function_tails *tails = calloc(1, sizeof(*tails));
-
-	if (!tails)
-		return error_set(err, ENOMEM, "out of memory");
-	tails->exits = exits;
-	tails->reached = calloc(exits->nr_codes + 1, sizeof(*tails->reached));
-	tails->left = calloc(exits->nr_codes + 1, sizeof(*tails->left));
-	if (!tails->reached || !tails->left) {
-		function_tails_destroy(tails);
-		return error_set(err, ENOMEM, "no memory for %zu functions", exits->nr_codes);
-	}
-	*out = tails;
-	return 0;
-}
-
-void function_tails_destroy(struct function_tails *tails)
-{
-	if (!tails)
-		return;
-	free(tails->reached);
-	free(tails->left);
-	free(tails);
-}
-
-/* Returns how many codes are left then. */
-static size_t follow(struct function_tails *tails, const struct code *from, size_t left)
-{
-	for (size_t i = from->first_jump; i < from[1].first_jump; i++) {
-		const uint32_t to = tails->exits->jumps[i];
-
-		if (tails->reached[to])
-			continue;
-		tails->reached[to] = true;
-		tails->left[left++] = to;
-	}
-	return left;
-}
-
-void function_tails_add(struct function_tails *tails, uint64_t function)
-{
-	const struct code *code = covering(tails->exits, function);
-	size_t left = code ? follow(tails, code, 0) : 0;
-
-	while (left) {
-		const struct code *next = &tails->exits->codes[tails->left[left - 1]];
-
-		left = follow(tails, next, left - 1);
-	}
-}
-
-bool function_tails_has(const struct function_tails *tails, uint64_t function)
-{
-	const struct code *code = covering(tails->exits, function);
-
-	return code && code->address == function && code->is_target &&
-	       tails->reached[code - tails->exits->codes];
+	return ret ? ret : create(of_image, text, out, err);
 }

@@ -28,7 +28,36 @@ struct function_exits;
 int function_exits_of(const struct kernel_image *image, const struct function_exits **out,
 		      struct error *err);
 
-/* Indices of image->return_sites. */
+/*
+ * Likewise the exits of functions of the image and of text beside it: of a running kernel's
+ * modules, at their gvas without the kernel's slide. Functions there and in the image may jump to
+ * each other. Where one of the text lies in the image, it hides the image's.
+ */
+struct exit_function {
+	uint64_t address, end;
+	const char *name;
+};
+
+struct exit_text {
+	const struct exit_function *functions; /* by address */
+	size_t nr_functions;
+	const uint64_t *sites, *slots; /* mcount sites and return slots, sorted */
+	size_t nr_sites, nr_slots;
+	size_t first_slot; /* its number in ranges: slots of the image are in front of them */
+	/* What stands in the text, until the next call; NULL: not known. */
+	const uint8_t *(*bytes)(void *arg, uint64_t address, size_t size);
+	void *arg;
+};
+
+/* `text` may go after the call, the image must outlive *out. -ENOMEM. Destroying is NULL-safe. */
+int function_exits_create(const struct kernel_image *image, const struct exit_text *text,
+			  struct function_exits **out, struct error *err);
+void function_exits_destroy(struct function_exits *exits);
+
+/* The address of the function with an mcount site that covers an address; 0: none does. */
+uint64_t function_exits_owner(const struct function_exits *exits, uint64_t address);
+
+/* Indices of image->return_sites, and behind them of the text's slots. */
 struct exit_range {
 	size_t begin, end;
 };
@@ -60,5 +89,7 @@ void function_tails_destroy(struct function_tails *tails);
 /* One of the others begins at this (link-time) address. */
 void function_tails_add(struct function_tails *tails, uint64_t function);
 bool function_tails_has(const struct function_tails *tails, uint64_t function);
+/* The next of them that has an mcount site; *cursor is 0 at first. 0: there are no more. */
+uint64_t function_tails_next(const struct function_tails *tails, size_t *cursor);
 
 #endif

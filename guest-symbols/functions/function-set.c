@@ -183,30 +183,38 @@ static int select_from(const struct function_set *set, const struct traceable_li
 	return 0;
 }
 
-static int add_note(struct function_selection *out, struct error *err, const char *fmt, ...)
+static int add_note(struct function_notes *notes, struct error *err, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
-static int add_note(struct function_selection *out, struct error *err, const char *fmt, ...)
+static int add_note(struct function_notes *notes, struct error *err, const char *fmt, ...)
 {
-	char **notes = reallocarray(out->notes, out->nr_notes + 1, sizeof(*notes));
+	char **v = reallocarray(notes->v, notes->n + 1, sizeof(*v));
 	va_list ap;
 	int length;
 
-	if (!notes)
+	if (!v)
 		return error_set(err, ENOMEM, "out of memory");
-	out->notes = notes;
+	notes->v = v;
 	va_start(ap, fmt);
-	length = vasprintf(&notes[out->nr_notes], fmt, ap);
+	length = vasprintf(&v[notes->n], fmt, ap);
 	va_end(ap);
 	if (length < 0)
 		return error_set(err, ENOMEM, "out of memory");
-	out->nr_notes++;
+	notes->n++;
 	return 0;
+}
+
+void function_notes_deinit(struct function_notes *notes)
+{
+	for (size_t i = 0; i < notes->n; i++)
+		free(notes->v[i]);
+	free(notes->v);
+	*notes = (struct function_notes){0};
 }
 
 /* What is said of a pattern that matched `hits` names. */
 static int judge_pattern(const struct function_pattern *p, uint32_t hits,
-			 const struct traceable_list *list, struct function_selection *out,
+			 const struct traceable_list *list, struct function_notes *out,
 			 struct error *err)
 {
 	struct error why = {0};
@@ -262,7 +270,7 @@ int function_set_resolve(const struct function_set *set, const struct traceable_
 		return error_set(err, ENOMEM, "out of memory");
 	ret = select_from(set, list, hits, out, err);
 	for (size_t i = 0; !ret && i < patterns->n; i++)
-		ret = judge_pattern(&patterns->v[i], hits[i], list, out, err);
+		ret = judge_pattern(&patterns->v[i], hits[i], list, &out->notes, err);
 	free(hits);
 	if (ret)
 		function_selection_deinit(out);
@@ -271,9 +279,7 @@ int function_set_resolve(const struct function_set *set, const struct traceable_
 
 void function_selection_deinit(struct function_selection *selection)
 {
-	for (size_t i = 0; i < selection->nr_notes; i++)
-		free(selection->notes[i]);
-	free(selection->notes);
+	function_notes_deinit(&selection->notes);
 	free(selection->v);
 	*selection = (struct function_selection){0};
 }

@@ -24,6 +24,7 @@ struct traceable_list {
 	struct traceable *v; /* several of one site if the function has several names */
 	size_t n, room;
 	const struct kernel_image *image; /* the last one added, or NULL */
+	bool no_modules;                  /* theirs are not known yet, for messages */
 };
 
 /* -ENOMEM. */
@@ -52,12 +53,19 @@ void function_set_destroy(struct function_set *set);
  * function with several names ask function_set_resolve(). */
 bool function_set_has(const struct function_set *set, const char *name, const char *module);
 
+/* Lines for the user: what is unusual about the result. */
+struct function_notes {
+	char **v;
+	size_t n;
+};
+/* Also of one that is zeroed. */
+void function_notes_deinit(struct function_notes *notes);
+
 /* What a set stands for. */
 struct function_selection {
 	struct traceable *v; /* by site; one for each function */
 	size_t n;
-	char **notes; /* lines for the user: what is unusual about the result */
-	size_t nr_notes;
+	struct function_notes notes;
 };
 
 /*
@@ -65,9 +73,9 @@ struct function_selection {
  * the last pattern that matches any of them decides. Strings in *out are those of the list.
  *
  * -ENOENT if a pattern matches none of the functions: *err says why, as far as the list's image
- * knows, or names the nearest function. There is a note instead if the pattern takes functions out,
- * or asks for a module, which may be loaded later. A note, too, for each name that several
- * functions have.
+ * knows, or names the nearest function, with the pattern's column. There is a note instead if the
+ * pattern takes functions out, or asks for a module, which may be loaded later. A note, too, for
+ * each name that several functions have.
  */
 int function_set_resolve(const struct function_set *set, const struct traceable_list *list,
 			 struct function_selection *out, struct error *err);
@@ -82,7 +90,7 @@ void function_selection_deinit(struct function_selection *selection);
 
 /*
  * Say why a pattern matches none of the functions of `list`: -ENOENT. The reason is what the image
- * knows of the name, else the function or the beginning that is nearest to it. -ENOMEM.
+ * knows of the name, else the word, function or beginning that is nearest to it. -ENOMEM.
  */
 int function_unmatched(const struct function_pattern *pattern, const struct traceable_list *list,
 		       struct error *err);
@@ -109,5 +117,33 @@ int functions_print_by(const char *verb, const struct kernel_image *image, char 
 		       functions_print_fn *print);
 /* Flush, and say on standard error how many there are. Returns the exit status. */
 int functions_print_count(const char *verb, const struct function_selection *selection, size_t all);
+
+/* --- text that has to stay where it is (reserved-text.c) ---------------------------------------
+ */
+
+/*
+ * Text of a kernel that has to stay where it is, from the kernel's own lists:
+ *
+ *   __jump_table        jump labels (include/linux/jump_label.h), which the kernel rewrites
+ *   .static_call_sites  static calls (include/linux/static_call_types.h), likewise
+ *   .smp_locks          LOCK prefixes (arch/x86/kernel/alternative.c), likewise, up to 7.2
+ *   __ex_table          instructions that may fault (arch/x86/include/asm/extable.h): the kernel
+ *                       knows them by their address
+ *   _kprobe_blacklist   functions that kprobes keep away from (NOKPROBE_SYMBOL())
+ *
+ * and the sections that kprobes keep away from: .kprobes.text, .noinstr.text, .entry.text.
+ */
+struct reserved_text;
+
+/*
+ * A fact of the image, which owns it (kernel_image_derive()). -ENOTSUP if the image lacks a list.
+ * -EBADMSG if one is damaged: as in an image that was read from a running kernel's memory, which
+ * has freed some. -ENOMEM.
+ */
+int reserved_text_of(const struct kernel_image *image, const struct reserved_text **out,
+		     struct error *err);
+
+/* Why [address, address + size), link-time, has to stay, one line; NULL: it can be elsewhere. */
+const char *reserved_text_find(const struct reserved_text *text, uint64_t address, uint64_t size);
 
 #endif

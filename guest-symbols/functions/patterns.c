@@ -221,9 +221,17 @@ int function_patterns_add_lines(struct function_patterns *patterns, const char *
 	return ret;
 }
 
+/* A list that has come out empty does not mean all functions, as no list does. */
+static int check_added(const struct function_patterns *patterns, size_t before, const char *path,
+		       struct error *err)
+{
+	return patterns->n > before ? 0 : error_set(err, EINVAL, "%s lists no functions", path);
+}
+
 static int add_opened(struct function_patterns *patterns, const char *path, int fd,
 		      struct error *err)
 {
+	const size_t before = patterns->n;
 	struct stat st;
 	char *text;
 	int ret;
@@ -243,7 +251,7 @@ static int add_opened(struct function_patterns *patterns, const char *path, int 
 	else
 		ret = function_patterns_add_lines(patterns, path, text, (size_t)st.st_size, err);
 	free(text);
-	return ret;
+	return ret ? ret : check_added(patterns, before, path, err);
 }
 
 int function_patterns_add_file(struct function_patterns *patterns, const char *path,

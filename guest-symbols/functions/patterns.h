@@ -25,6 +25,10 @@ struct function_pattern {
 	const char *module; /* within `name`'s memory; NULL: any, and the kernel itself */
 	bool negated, module_negated;
 	char *where; /* "FILE:LINE", NULL if not from a file */
+	/* Of the caller, both may be left out: where it stands in the user's text, from 1, and what
+	 * may have been meant there instead of a function, NULL-terminated. */
+	unsigned int column;
+	const char *const *words;
 };
 
 struct function_patterns {
@@ -52,7 +56,7 @@ int function_patterns_add(struct function_patterns *patterns, const char *text, 
  */
 int function_patterns_add_lines(struct function_patterns *patterns, const char *name,
 				const char *text, size_t size, struct error *err);
-/* The same of a regular file. -errno if it cannot be read, -E2BIG. */
+/* The same of a regular file, which lists at least one. -errno if it cannot be read, -E2BIG. */
 int function_patterns_add_file(struct function_patterns *patterns, const char *path,
 			       struct error *err);
 

@@ -111,8 +111,8 @@ static int print_json(const char *verb, const struct kernel_image *image,
 
 	for (size_t i = 0; !ret && i < s->n; i++)
 		json_array_append_new(probes, probe_json(image, exits, &s->v[i]));
-	for (size_t i = 0; i < s->nr_notes; i++)
-		json_array_append_new(notes, json_from_text(s->notes[i]));
+	for (size_t i = 0; i < s->notes.n; i++)
+		json_array_append_new(notes, json_from_text(s->notes.v[i]));
 	if (!ret)
 		return text_print_json(verb,
 				       json_pack("{s:i, s:I, s:I, s:o, s:o}", "version", 1, "count",

@@ -60,8 +60,8 @@ int functions_print_count(const char *verb, const struct function_selection *s, 
 {
 	int ret = cli_flush(verb);
 
-	for (size_t i = 0; i < s->nr_notes; i++)
-		fprintf(stderr, "sonde %s: %s\n", verb, s->notes[i]);
+	for (size_t i = 0; i < s->notes.n; i++)
+		fprintf(stderr, "sonde %s: %s\n", verb, s->notes.v[i]);
 	fprintf(stderr, "sonde %s: %s of %s\n", verb, text_count(s->n).s,
 		text_number(all, "function").s);
 	return ret;
@@ -89,8 +89,8 @@ static int print_json(const char *verb, const struct kernel_image *image,
 						json_from_text(s->v[i].name), "address",
 						json_from_address(s->v[i].address), "site",
 						json_from_address(s->v[i].site)));
-	for (size_t i = 0; i < s->nr_notes; i++)
-		json_array_append_new(notes, json_from_text(s->notes[i]));
+	for (size_t i = 0; i < s->notes.n; i++)
+		json_array_append_new(notes, json_from_text(s->notes.v[i]));
 	return text_print_json(verb, json_pack("{s:i, s:I, s:I, s:o, s:o}", "version", 1, "count",
 					       (json_int_t)s->n, "traceable", (json_int_t)all,
 					       "functions", functions, "notes", notes));

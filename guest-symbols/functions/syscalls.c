@@ -30,29 +30,38 @@ static void destroy(void *fact)
 
 /* --- functions ------------------------------------------------------------------------------- */
 
-static bool is_syscall(const struct symbol *symbol)
+/* The system call of a function; NULL: it has none of this ABI. */
+static const char *name_of(const struct symbol *symbol, enum syscall_abi abi)
 {
+	static const char *const prefixes[][2] = {
+		[SYSCALL_64] = {"__x64_sys_"},
+		[SYSCALL_IA32] = {"__ia32_sys_", "__ia32_compat_sys_"},
+	};
 	int type = tolower((unsigned char)symbol->type);
 
-	return (type == 't' || type == 'w') &&
-	       !strncmp(symbol->name, SYSCALL_PREFIX, strlen(SYSCALL_PREFIX)) &&
-	       !strchr(symbol->name, '.');
+	if ((type != 't' && type != 'w') || strchr(symbol->name, '.'))
+		return NULL;
+	for (size_t i = 0; i < 2 && prefixes[abi][i]; i++)
+		if (!strncmp(symbol->name, prefixes[abi][i], strlen(prefixes[abi][i])))
+			return symbol->name + strlen(prefixes[abi][i]);
+	return NULL;
 }
 
-static int add_functions(struct image_syscalls *calls, const struct symbol_table *symbols)
+static int add_functions(struct image_syscalls *calls, const struct symbol_table *symbols,
+			 enum syscall_abi abi)
 {
 	const size_t all = symbols_count(symbols);
 	size_t n = 0;
 
 	for (size_t i = 0; i < all; i++)
-		n += is_syscall(symbols_at(symbols, i));
+		n += name_of(symbols_at(symbols, i), abi) != NULL;
 	calls->v = calloc(n + 1, sizeof(*calls->v));
 	for (size_t i = 0; calls->v && i < all; i++) {
 		const struct symbol *symbol = symbols_at(symbols, i);
+		const char *name = name_of(symbol, abi);
 
-		if (is_syscall(symbol))
-			calls->v[calls->n++] = (struct image_syscall){
-				symbol->name + strlen(SYSCALL_PREFIX), symbol->address};
+		if (name)
+			calls->v[calls->n++] = (struct image_syscall){name, symbol->address};
 	}
 	return calls->v ? 0 : -ENOMEM;
 }
@@ -85,8 +94,30 @@ static bool read_word(const struct kernel_image *image, uint64_t address, char w
 	return false;
 }
 
+/* Whether a 32-bit program's call has other parameters than its declaration. */
+static bool is_split(const char *name)
+{
+	static const char *const names[] = {"fanotify_mark", "lookup_dcookie"};
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (!strcmp(name, names[i]))
+			return true;
+	return false;
+}
+
+static const char *type_of(const char *type, enum syscall_abi abi)
+{
+	static const char *const longs[] = {"long", "off_t", "ssize_t", "long int"};
+
+	for (size_t i = 0; abi == SYSCALL_IA32 && i < sizeof(longs) / sizeof(longs[0]); i++)
+		if (!strcmp(type, longs[i]))
+			return "int";
+	return type;
+}
+
 /* Nothing of one that cannot be read. */
-static void print_prototype(FILE *out, const struct kernel_image *image, uint64_t meta)
+static void print_prototype(FILE *out, const struct kernel_image *image, uint64_t meta,
+			    enum syscall_abi abi)
 {
 	const uint8_t *bytes = kernel_image_bytes(image, meta, META_SIZE);
 	const uint64_t types = read_pointer(image, meta + META_TYPES);
@@ -95,7 +126,8 @@ static void print_prototype(FILE *out, const struct kernel_image *image, uint64_
 	unsigned int n = bytes ? bytes[META_NR_ARGS] & 0x7f : 0;
 
 	if (!bytes || n > MAX_ARGS || !read_word(image, read_pointer(image, meta), name) ||
-	    strncmp(name, "sys_", strlen("sys_")) != 0)
+	    strncmp(name, "sys_", strlen("sys_")) != 0 ||
+	    (abi == SYSCALL_IA32 && is_split(name + strlen("sys_"))))
 		return;
 	for (unsigned int i = 0; i < n; i++)
 		if (!read_word(image, read_pointer(image, types + i * sizeof(uint64_t)),
@@ -105,11 +137,13 @@ static void print_prototype(FILE *out, const struct kernel_image *image, uint64_
 			return;
 	fprintf(out, "%s(", name + strlen("sys_"));
 	for (unsigned int i = 0; i < n; i++)
-		fprintf(out, "%s%s %s", i ? ", " : "", words[2 * i], words[2 * i + 1]);
+		fprintf(out, "%s%s %s", i ? ", " : "", type_of(words[2 * i], abi),
+			words[2 * i + 1]);
 	fputs(")\n", out);
 }
 
-static int add_prototypes(struct image_syscalls *calls, const struct kernel_image *image)
+static int add_prototypes(struct image_syscalls *calls, const struct kernel_image *image,
+			  enum syscall_abi abi)
 {
 	uint64_t at = symbols_address(image->symbols, "__start_syscalls_metadata");
 	const uint64_t end = symbols_address(image->symbols, "__stop_syscalls_metadata");
@@ -119,17 +153,35 @@ static int add_prototypes(struct image_syscalls *calls, const struct kernel_imag
 	if (!out)
 		return -ENOMEM;
 	for (size_t i = 0; at && at < end && i < MAX_SYSCALLS; i++, at += sizeof(uint64_t))
-		print_prototype(out, image, read_pointer(image, at));
+		print_prototype(out, image, read_pointer(image, at), abi);
 	return fclose(out) ? -ENOMEM : 0;
 }
 
-static int derive(const struct kernel_image *image, void **out, struct error *err)
+/* `sys_call_table`, arch/x86/entry/syscall_64.c, which calls go through up to 6.8, and which is
+ * kept for the kernel's own tracing since. */
+const char *image_syscall_name(const struct kernel_image *image, const struct image_syscalls *calls,
+			       uint64_t number)
+{
+	const uint64_t table = symbols_address(image->symbols, "sys_call_table");
+	uint64_t function;
+
+	if (!table || number >= MAX_SYSCALLS)
+		return NULL;
+	function = read_pointer(image, table + number * sizeof(uint64_t));
+	for (size_t i = 0; function && i < calls->n; i++)
+		if (calls->v[i].address == function)
+			return calls->v[i].name;
+	return NULL;
+}
+
+static int derive(const struct kernel_image *image, enum syscall_abi abi, void **out,
+		  struct error *err)
 {
 	struct image_syscalls *calls = calloc(1, sizeof(*calls));
-	int ret = calls ? add_functions(calls, image->symbols) : -ENOMEM;
+	int ret = calls ? add_functions(calls, image->symbols, abi) : -ENOMEM;
 
 	if (!ret)
-		ret = add_prototypes(calls, image);
+		ret = add_prototypes(calls, image, abi);
 	if (ret) {
 		if (calls)
 			destroy(calls);
@@ -139,12 +191,25 @@ static int derive(const struct kernel_image *image, void **out, struct error *er
 	return 0;
 }
 
-int image_syscalls_of(const struct kernel_image *image, const struct image_syscalls **out,
-		      struct error *err)
+static int derive_64(const struct kernel_image *image, void **out, struct error *err)
 {
-	static const struct image_fact fact = {derive, destroy};
+	return derive(image, SYSCALL_64, out, err);
+}
+
+static int derive_ia32(const struct kernel_image *image, void **out, struct error *err)
+{
+	return derive(image, SYSCALL_IA32, out, err);
+}
+
+int image_syscalls_of(const struct kernel_image *image, enum syscall_abi abi,
+		      const struct image_syscalls **out, struct error *err)
+{
+	static const struct image_fact facts[] = {
+		[SYSCALL_64] = {derive_64, destroy},
+		[SYSCALL_IA32] = {derive_ia32, destroy},
+	};
 	const void *calls;
-	int ret = kernel_image_derive(image, &fact, &calls, err);
+	int ret = kernel_image_derive(image, &facts[abi], &calls, err);
 
 	if (!ret)
 		*out = calls;

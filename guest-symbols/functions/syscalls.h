@@ -7,10 +7,15 @@
 #include "formats/base/error.h"
 #include "guest-symbols/image/kernel-image.h"
 
-/* What the functions of 64-bit system calls begin with: __x64_sys_openat. */
-#define SYSCALL_PREFIX "__x64_sys_"
+/*
+ * What the functions of system calls begin with (arch/x86/include/asm/syscall_wrapper.h of Linux):
+ * __x64_sys_openat of 64-bit ones; __ia32_sys_read and __ia32_compat_sys_openat of those that
+ * 32-bit programs make, by INT 0x80, SYSENTER or SYSCALL. Calls without arguments have one function
+ * for both.
+ */
+enum syscall_abi { SYSCALL_64, SYSCALL_IA32 };
 
-/* The 64-bit system calls of an image. Their functions have one parameter, a struct pt_regs *. */
+/* The system calls of an image. Their functions have one parameter, a struct pt_regs *. */
 struct image_syscall {
 	const char *name; /* "openat" */
 	uint64_t address; /* of its function, link-time */
@@ -23,13 +28,22 @@ struct image_syscalls {
 	 * The declarations that the kernel keeps for its own tracing of system calls
 	 * (CONFIG_FTRACE_SYSCALLS), a line each: "openat(int dfd, const char * filename, int flags,
 	 * umode_t mode)". "" where it has none.
+	 *
+	 * There are none of compat_sys_*: these have the parameters of the 64-bit ones, and
+	 * that declaration; but for those that take one of 64 bits in two registers, which have
+	 * none. A long of a 32-bit program is an "int".
 	 */
 	char *prototypes;
 };
 
+/* The name of the system call with this number, by the table of their functions; NULL: there is
+ * none, or no table. */
+const char *image_syscall_name(const struct kernel_image *image, const struct image_syscalls *calls,
+			       uint64_t number);
+
 /* A fact of the image, which owns it (kernel_image_derive()). What is damaged in the image is left
  * out. -ENOMEM. */
-int image_syscalls_of(const struct kernel_image *image, const struct image_syscalls **out,
-		      struct error *err);
+int image_syscalls_of(const struct kernel_image *image, enum syscall_abi abi,
+		      const struct image_syscalls **out, struct error *err);
 
 #endif

@@ -73,6 +73,17 @@ static const char **cut_names(const struct traceable_list *list, size_t length)
 	return names;
 }
 
+/* A word of the same place; false: none is near. */
+static bool find_word(const struct function_pattern *p, char out[WHY_SIZE])
+{
+	const char *word =
+		p->words && !p->negated && !p->module ? text_nearest(p->name, p->words) : NULL;
+
+	if (word)
+		snprintf(out, WHY_SIZE, "%s", word);
+	return word;
+}
+
 /* The nearest name, or if the pattern is a glob with a beginning, the glob with the nearest one. */
 static int find_nearest(const struct function_pattern *p, const struct traceable_list *list,
 			char out[WHY_SIZE], struct error *err)
@@ -83,7 +94,7 @@ static int find_nearest(const struct function_pattern *p, const struct traceable
 	const char **names, *nearest;
 
 	out[0] = '\0';
-	if (!prefix)
+	if (!prefix || (!glob && find_word(p, out)))
 		return 0;
 	names = cut_names(list, glob ? prefix : 0);
 	if (!names)
@@ -115,8 +126,25 @@ static bool has_module(const struct function_pattern *p, const struct traceable_
 
 static int set_why(const struct function_pattern *p, struct error *err, const char *why)
 {
-	return error_set(err, ENOENT, "%s%sno function matches '%s'%s%s", p->where ? p->where : "",
-			 p->where ? ": " : "", p->text, *why ? ": " : "", why);
+	return error_set_column(err, ENOENT, p->column, "%s%sno function matches '%s'%s%s",
+				p->where ? p->where : "", p->where ? ": " : "", p->text,
+				*why ? ": " : "", why);
+}
+
+/* What is near, and where the function may be else. */
+static int set_hints(const struct function_pattern *p, const struct traceable_list *list,
+		     const char *nearest, struct error *err)
+{
+	const bool later = list->no_modules && !p->module;
+	char why[WHY_SIZE] = "";
+	size_t used = 0;
+
+	if (*nearest)
+		used = (size_t)snprintf(why, sizeof(why), "did you mean '%.80s'?", nearest);
+	if (later)
+		snprintf(why + used, sizeof(why) - used,
+			 "%sthose of a module are '%.80s:mod:MODULE'", used ? " Or " : "", p->text);
+	return set_why(p, err, why);
 }
 
 int function_unmatched(const struct function_pattern *p, const struct traceable_list *list,
@@ -138,7 +166,5 @@ int function_unmatched(const struct function_pattern *p, const struct traceable_
 	ret = find_nearest(p, list, nearest, err);
 	if (ret)
 		return ret;
-	if (*nearest)
-		snprintf(why, sizeof(why), "did you mean '%.*s'?", WHY_SIZE - 32, nearest);
-	return set_why(p, err, *nearest ? why : "");
+	return set_hints(p, list, nearest, err);
 }

@@ -182,4 +182,8 @@ int alloc_roles_derive(struct alloc_entry *entry, const struct btf_prototype *pr
  */
 void gfp_names_read(const struct kernel_image *image, struct trace_info *info);
 
+/* Which slab allocator the kernel is built with, by the members of its struct kmem_cache: "slub",
+ * "slab" or "slob"; "" if BTF does not say. */
+const char *slab_allocator_of(const struct kernel_image *image);
+
 #endif

@@ -134,6 +134,27 @@ static uint64_t entry_address(const void *orc, size_t index)
 	return table->ips_link + index * IP_SIZE + (uint64_t)(int64_t)offset;
 }
 
+static bool ascends(const struct orc_table *table)
+{
+	for (size_t i = 1; i < table->n; i++)
+		if (entry_address(table, i) < entry_address(table, i - 1))
+			return false;
+	return true;
+}
+
+bool orc_table_init_module(const struct orc_table *kernel, const uint8_t *ips, uint64_t ips_gva,
+			   const uint8_t *entries, size_t n, struct orc_table *out)
+{
+	if (!orc_table_is_usable(kernel))
+		return false;
+	*out = *kernel;
+	out->ips = ips;
+	out->ips_link = ips_gva;
+	out->entries = entries;
+	out->n = n;
+	return ascends(out);
+}
+
 bool orc_table_find(const struct orc_table *table, uint64_t link, struct orc_entry *out)
 {
 	size_t above = search_above(table->n, link, entry_address, table);

@@ -51,6 +51,14 @@ struct orc_entry {
 /* Empty if the image has no valid tables. */
 void orc_table_init(const struct kernel_image *image, struct orc_table *out);
 
+/*
+ * Tables that were copied, of a module of the kernel that `kernel` is of: n addresses, the first of
+ * which was at the gva `ips_gva`, and n entries. False: the addresses do not ascend, or `kernel` is
+ * not usable. The gva of an instruction is its link address here.
+ */
+bool orc_table_init_module(const struct orc_table *kernel, const uint8_t *ips, uint64_t ips_gva,
+			   const uint8_t *entries, size_t n, struct orc_table *out);
+
 /* Whether entries can be read. */
 bool orc_table_is_usable(const struct orc_table *table);
 
@@ -66,8 +74,11 @@ bool orc_table_find(const struct orc_table *table, uint64_t link, struct orc_ent
  * guest wrote may be anything.
  */
 struct stack_slice {
-	uint64_t sp;           /* gva of the first word, which is a return address */
-	uint64_t bp;           /* RBP at the function that returns there has been entered */
+	/* gva of an instruction that has not been executed yet; 0: the first word is a return
+	 * address, and its function has no frame (any more) */
+	uint64_t ip;
+	uint64_t sp;           /* RSP, which is the gva of the first word */
+	uint64_t bp;           /* RBP */
 	const uint64_t *words; /* from sp on */
 	size_t n;
 	/* gva of the end of the task's stack, where the registers of user mode lie; 0: the slice is
@@ -75,15 +86,20 @@ struct stack_slice {
 	uint64_t top;
 };
 
+/* The entry that covers the instruction at a gva. False: none does. */
+typedef bool orc_find_fn(void *arg, uint64_t gva, struct orc_entry *out);
+
 /*
  * The return addresses, innermost first: up to `max`, *n of them. `start` and `end` are the
- * link-time bounds of the text that the table is of; gva = link + slide. Returns whether the chain
- * is whole: else the slice, the table or `max` ended before it did, or a step needs a register that
- * is not known.
+ * link-time bounds of the text that the table is of; gva = link + slide. `find_other` (or NULL)
+ * knows of other text, that of modules. Returns whether the chain is whole: else the slice, the
+ * tables or `max` ended before it did, or a step needs a register that is not known.
  */
 struct orc_text {
 	const struct orc_table *table;
 	uint64_t start, end, slide;
+	orc_find_fn *find_other;
+	void *other;
 };
 bool stack_unwind(const struct orc_text *text, const struct stack_slice *slice, uint64_t *frames,
 		  size_t max, size_t *n);

@@ -36,10 +36,12 @@ static bool read_word(const struct unwinder *u, uint64_t gva, uint64_t *word)
 
 static bool find_entry(const struct unwinder *u, struct orc_entry *out)
 {
-	const uint64_t link = u->ip - u->text->slide - !u->exact;
+	const struct orc_text *text = u->text;
+	const uint64_t gva = u->ip - !u->exact, link = gva - text->slide;
 
-	return link >= u->text->start && link < u->text->end &&
-	       orc_table_find(u->text->table, link, out);
+	if (link >= text->start && link < text->end)
+		return orc_table_find(text->table, link, out);
+	return text->find_other && text->find_other(text->other, gva, out);
 }
 
 /* The canonical frame address: where the frame that called begins. */
@@ -155,15 +157,30 @@ static enum step unwind_step(struct unwinder *u)
 	return step_regs(u, cfa - REGS_IP, true);
 }
 
+/* At the innermost caller. */
+static enum step unwind_begin(struct unwinder *u, const struct orc_text *text,
+			      const struct stack_slice *slice)
+{
+	*u = (struct unwinder){.text = text, .slice = slice, .sp = slice->sp, .bp = slice->bp};
+	if (!slice->n)
+		return STEP_CUT;
+	if (slice->ip) {
+		u->ip = slice->ip;
+		u->exact = true;
+		return unwind_step(u);
+	}
+	u->ip = slice->words[0];
+	u->sp += WORD;
+	return STEP_FRAME;
+}
+
 bool stack_unwind(const struct orc_text *text, const struct stack_slice *slice, uint64_t *frames,
 		  size_t max, size_t *n)
 {
-	struct unwinder u = {.text = text, .slice = slice, .sp = slice->sp + WORD, .bp = slice->bp};
-	enum step step = slice->n ? STEP_FRAME : STEP_CUT;
+	struct unwinder u;
+	enum step step = unwind_begin(&u, text, slice);
 
 	*n = 0;
-	if (slice->n)
-		u.ip = slice->words[0];
 	while (step == STEP_FRAME && *n < max && is_kernel_code(u.ip)) {
 		frames[(*n)++] = u.ip;
 		step = unwind_step(&u);

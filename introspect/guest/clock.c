@@ -47,6 +47,7 @@ void tsc_quick_ns_each(const struct tsc_quick_clock *quick, const uint64_t *tsc,
 			ns[i] = (int64_t)tsc_quick_ns(quick, tsc[i]);
 		return;
 	}
+#pragma GCC unroll 4
 	for (size_t i = 0; i < n; i++) {
 		const uint64_t ticks = tsc[i] - tsc0;
 		const uint64_t below = (uint64_t)((unsigned __int128)ticks * part >> 64);

@@ -49,12 +49,6 @@ struct guest_control_ops {
 			struct error *err);
 	int (*get_sregs)(struct guest *guest, unsigned int vcpu, struct guest_sregs *out,
 			 struct error *err);
-	/*
-	 * GUEST_CAP_STEP. Only in a trap handler, for its own vCPU: load *regs, execute exactly
-	 * one instruction with interrupts held off, and return the new registers in *regs.
-	 */
-	int (*step)(struct guest *guest, unsigned int vcpu, struct guest_regs *regs,
-		    struct error *err);
 };
 
 /* Bits of control registers and EFER (Intel SDM vol. 3, 2.2.1 and 2.5). */

@@ -23,11 +23,10 @@
 enum guest_cap {
 	/* `out %al, $GUEST_TRAP_PORT` in guest text calls the trap handler. */
 	GUEST_CAP_PORT_TRAP = 1 << 0,
-	GUEST_CAP_STEP = 1 << 1,    /* control->step works */
-	GUEST_CAP_SCRATCH = 1 << 2, /* scratch memory can be added */
-	GUEST_CAP_WRITE = 1 << 3,   /* memory can be written */
-	GUEST_CAP_BREAK = 1 << 4,   /* traps->set_break works: breakpoints call the trap handler */
-	GUEST_STOPS_TO_READ = 1 << 5, /* each read of its memory stops it for a moment */
+	GUEST_CAP_SCRATCH = 1 << 1, /* scratch memory can be added */
+	GUEST_CAP_WRITE = 1 << 2,   /* memory can be written */
+	GUEST_CAP_BREAK = 1 << 3,   /* traps->set_break works: breakpoints call the trap handler */
+	GUEST_STOPS_TO_READ = 1 << 4, /* each read of its memory stops it for a moment */
 };
 
 /* The port whose OUT instruction (2 bytes: e6 PORT) is a trap. An 8-bit port no PC device decodes.

@@ -32,9 +32,10 @@ struct kernel_known {
 struct kernel {
 	struct guest *guest;
 	const struct kernel_image *image;
-	uint64_t virt_slide; /* gva = link + virt_slide */
-	uint64_t phys_text;  /* gpa of _text */
-	bool confirmed;      /* banner and build id were found at phys_text */
+	uint64_t virt_slide;             /* gva = link + virt_slide */
+	uint64_t phys_text;              /* gpa of _text */
+	bool confirmed;                  /* banner and build id were found at phys_text */
+	struct module_orcs *module_orcs; /* of the tracer, or NULL; kernel_at() forgets it */
 	struct kernel_known known;
 };
 

@@ -7,23 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include "formats/base/u64-map.h"
+#include "introspect/kernel/module-list.h"
 
 enum {
-	MAX_MODULES = 1024,
-	MAX_MODULE_SYMBOLS = 1 << 17, /* in one module */
-	MAX_SYMBOLS = 1 << 20,        /* in all of them */
-	MODULE_NAME_SIZE = 56,        /* MODULE_NAME_LEN on 64-bit */
-	SYMBOL_NAME_SIZE = 512,       /* KSYM_NAME_LEN since 6.1 */
-	NR_TEXTS = 2,                 /* of a module: its text, and init text while it has some */
-};
-#define MAX_TEXT (256u << 20)
-
-/* Offsets in struct module and struct mod_kallsyms. */
-struct module_layout {
-	uint32_t list, name, kallsyms;
-	uint32_t text_base[NR_TEXTS], text_size[NR_TEXTS];
-	unsigned int nr_texts;
-	uint32_t symtab, num_symtab, strtab;
+	MAX_SYMBOLS = 1 << 20,  /* in all modules */
+	SYMBOL_NAME_SIZE = 512, /* KSYM_NAME_LEN since 6.1 */
 };
 
 struct module_symbol {
@@ -38,115 +26,6 @@ struct kernel_names {
 	size_t n, room;
 };
 
-/* A module's texts and its symbol table. */
-struct module_view {
-	char name[MODULE_NAME_SIZE];
-	uint64_t text[NR_TEXTS], text_end[NR_TEXTS];
-	uint64_t symtab, strtab;
-	uint32_t nr_symbols;
-};
-
-static bool get_offset(const struct btf_types *btf, const char *structure, const char *member,
-		       uint32_t *out)
-{
-	struct btf_field field;
-
-	if (btf_field(btf, structure, member, &field, NULL))
-		return false;
-	*out = field.offset;
-	return true;
-}
-
-/* core_layout and init_layout to 6.3 ... */
-static bool add_layout(const struct btf_types *btf, const char *base, const char *size,
-		       struct module_layout *out)
-{
-	return get_offset(btf, "module", base, &out->text_base[out->nr_texts]) &&
-	       get_offset(btf, "module", size, &out->text_size[out->nr_texts]) && ++out->nr_texts;
-}
-
-/* ... then mem[MOD_TEXT] and mem[MOD_INIT_TEXT]. */
-static bool add_memory(const struct btf_types *btf, const char *type, struct module_layout *out)
-{
-	uint32_t mem, base, size, stride = btf_struct_size(btf, "module_memory");
-	bool found;
-	int64_t index = btf_enumerator(btf, type, &found);
-
-	if (!found || index < 0 || index > 15 || !get_offset(btf, "module", "mem", &mem) ||
-	    !get_offset(btf, "module_memory", "base", &base) ||
-	    !get_offset(btf, "module_memory", "size", &size))
-		return false;
-	out->text_base[out->nr_texts] = mem + (uint32_t)index * stride + base;
-	out->text_size[out->nr_texts++] = mem + (uint32_t)index * stride + size;
-	return true;
-}
-
-static bool get_text_layout(const struct btf_types *btf, struct module_layout *out)
-{
-	out->nr_texts = 0;
-	if (add_memory(btf, "MOD_TEXT", out)) {
-		add_memory(btf, "MOD_INIT_TEXT", out);
-		return true;
-	}
-	if (!add_layout(btf, "core_layout.base", "core_layout.text_size", out))
-		return false;
-	add_layout(btf, "init_layout.base", "init_layout.text_size", out);
-	return true;
-}
-
-static bool get_layout(const struct btf_types *btf, struct module_layout *out)
-{
-	return btf && get_text_layout(btf, out) && get_offset(btf, "module", "list", &out->list) &&
-	       get_offset(btf, "module", "name", &out->name) &&
-	       get_offset(btf, "module", "kallsyms", &out->kallsyms) &&
-	       get_offset(btf, "mod_kallsyms", "symtab", &out->symtab) &&
-	       get_offset(btf, "mod_kallsyms", "num_symtab", &out->num_symtab) &&
-	       get_offset(btf, "mod_kallsyms", "strtab", &out->strtab);
-}
-
-static int read_u64(const struct kernel *kernel, uint64_t gva, uint64_t *out)
-{
-	return kernel_read(kernel, gva, out, sizeof(*out), NULL);
-}
-
-static int read_u32(const struct kernel *kernel, uint64_t gva, uint32_t *out)
-{
-	return kernel_read(kernel, gva, out, sizeof(*out), NULL);
-}
-
-static int read_texts(const struct kernel *kernel, const struct module_layout *layout,
-		      uint64_t module, struct module_view *out)
-{
-	for (unsigned int i = 0; i < NR_TEXTS; i++) {
-		uint32_t size = 0;
-
-		out->text[i] = 0;
-		if (i < layout->nr_texts &&
-		    (read_u64(kernel, module + layout->text_base[i], &out->text[i]) ||
-		     read_u32(kernel, module + layout->text_size[i], &size)))
-			return -EFAULT;
-		out->text_end[i] = out->text[i] + size;
-		if (size > MAX_TEXT || out->text_end[i] < out->text[i])
-			return -EINVAL;
-	}
-	return 0;
-}
-
-static int read_module(const struct kernel *kernel, const struct module_layout *layout,
-		       uint64_t module, struct module_view *out)
-{
-	uint64_t kallsyms;
-
-	if (kernel_read_string(kernel, module + layout->name, out->name, sizeof(out->name), NULL) ||
-	    read_texts(kernel, layout, module, out) ||
-	    read_u64(kernel, module + layout->kallsyms, &kallsyms) ||
-	    read_u64(kernel, kallsyms + layout->symtab, &out->symtab) ||
-	    read_u32(kernel, kallsyms + layout->num_symtab, &out->nr_symbols) ||
-	    read_u64(kernel, kallsyms + layout->strtab, &out->strtab))
-		return -EFAULT;
-	return out->nr_symbols > MAX_MODULE_SYMBOLS ? -EINVAL : 0;
-}
-
 static int grow(struct kernel_names *names)
 {
 	if (names->n >= MAX_SYMBOLS ||
@@ -156,19 +35,10 @@ static int grow(struct kernel_names *names)
 	return 0;
 }
 
-/* The end of the text that an address is in; 0: in none. */
-static uint64_t text_end(const struct module_view *module, uint64_t address)
-{
-	for (unsigned int i = 0; i < NR_TEXTS; i++)
-		if (address >= module->text[i] && address < module->text_end[i])
-			return module->text_end[i];
-	return 0;
-}
-
 static int add_symbol(struct kernel_names *names, const struct module_view *module,
 		      const Elf64_Sym *sym)
 {
-	const uint64_t end = text_end(module, sym->st_value);
+	const uint64_t end = module_text_end(module, sym->st_value);
 	char name[SYMBOL_NAME_SIZE], text[SYMBOL_NAME_SIZE + MODULE_NAME_SIZE + 4];
 	struct module_symbol *out;
 	int ret;
@@ -193,47 +63,17 @@ static int add_symbol(struct kernel_names *names, const struct module_view *modu
 	return 0;
 }
 
-static int add_module(struct kernel_names *names, const struct module_view *module)
+static int add_module(void *arg, const struct kernel *kernel, const struct module_view *module)
 {
+	struct kernel_names *names = arg;
+
 	for (uint32_t i = 0; i < module->nr_symbols; i++) {
 		Elf64_Sym sym;
 		int ret;
 
-		if (kernel_read(names->kernel, module->symtab + i * sizeof(sym), &sym, sizeof(sym),
-				NULL))
+		if (kernel_read(kernel, module->symtab + i * sizeof(sym), &sym, sizeof(sym), NULL))
 			return 0;
 		ret = add_symbol(names, module, &sym);
-		if (ret)
-			return ret;
-	}
-	return 0;
-}
-
-static bool seen_before(const uint64_t *modules, size_t n, uint64_t module)
-{
-	for (size_t i = 0; i < n; i++)
-		if (modules[i] == module)
-			return true;
-	return false;
-}
-
-static int add_all_modules(struct kernel_names *names, const struct module_layout *layout,
-			   uint64_t head)
-{
-	uint64_t modules[MAX_MODULES];
-	uint64_t link = head;
-
-	for (size_t n = 0; n < MAX_MODULES; n++) {
-		struct module_view module;
-		int ret;
-
-		if (read_u64(names->kernel, link, &link) || link == head)
-			return 0;
-		modules[n] = link - layout->list;
-		if (seen_before(modules, n, modules[n]) ||
-		    read_module(names->kernel, layout, modules[n], &module))
-			return 0;
-		ret = add_module(names, &module);
 		if (ret)
 			return ret;
 	}
@@ -268,16 +108,13 @@ static void finish(struct kernel_names *names)
 int kernel_names_create(const struct kernel *kernel, struct kernel_names **out, struct error *err)
 {
 	struct kernel_names *names = calloc(1, sizeof(*names));
-	uint64_t head = kernel_symbol(kernel, "modules");
-	struct module_layout layout;
-	int ret = 0;
+	int ret;
 
 	if (!names)
 		return error_set(err, ENOMEM, "out of memory");
 	names->kernel = kernel;
 	names->budget = kernel->guest->budget;
-	if (head && get_layout(kernel->image->btf, &layout))
-		ret = add_all_modules(names, &layout, head);
+	ret = modules_for_each(kernel, add_module, names);
 	if (ret && ret != -E2BIG) {
 		kernel_names_destroy(names);
 		return error_set(err, -ret, "cannot keep the module symbols: %s", strerror(-ret));
@@ -338,6 +175,19 @@ static const struct module_symbol *find_module_symbol(const struct kernel_names 
 	if (!above || gva >= names->symbols[above - 1].end)
 		return NULL;
 	return &names->symbols[above - 1];
+}
+
+size_t kernel_names_count(const struct kernel_names *names)
+{
+	return names->n;
+}
+
+const char *kernel_names_at(const struct kernel_names *names, size_t i, uint64_t *start,
+			    uint64_t *end)
+{
+	*start = names->symbols[i].start;
+	*end = names->symbols[i].end;
+	return names->symbols[i].name;
 }
 
 int kernel_image_lookup(const struct kernel *kernel, uint64_t gva, char *name, size_t name_size,

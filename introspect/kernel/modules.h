@@ -29,7 +29,15 @@ void kernel_names_keep(struct kernel_names *names, struct kernel_names *older);
 int kernel_names_lookup(void *names, uint64_t gva, char *name, size_t name_size, uint64_t *start,
 			uint64_t *size);
 
-/* The same of the image alone, without a look at the guest. -ENOENT also outside of it. */
+/* How many functions of modules there are; and one of them, which is "fn [module]": they are in the
+ * order of their gvas, and none begins before the one in front of it ends, unless both begin at the
+ * same place. */
+size_t kernel_names_count(const struct kernel_names *names);
+const char *kernel_names_at(const struct kernel_names *names, size_t i, uint64_t *start,
+			    uint64_t *end);
+
+/* kernel_names_lookup() in the image alone, without a look at the guest. -ENOENT also outside of
+ * it. */
 int kernel_image_lookup(const struct kernel *kernel, uint64_t gva, char *name, size_t name_size,
 			uint64_t *start, uint64_t *size);
 

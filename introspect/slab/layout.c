@@ -75,9 +75,9 @@ static int page_layout(struct slab_view *view, const struct btf_types *btf, stru
 				 "(CONFIG_SPARSEMEM_VMEMMAP)");
 	if (!size)
 		return error_set(err, ENOENT, "BTF has no usable struct page");
-	if (size != PAGE_STRUCT_SIZE)
-		return error_set(err, ENOTSUP, "struct page has %u bytes, not %d", size,
-				 PAGE_STRUCT_SIZE);
+	if (size > PAGE_STRUCT_MAX || size % sizeof(uint64_t))
+		return error_set(err, ENOTSUP, "struct page has %u bytes: not a multiple of 8 up to %d",
+				 size, PAGE_STRUCT_MAX);
 	view->page_size = size;
 	return 0;
 }

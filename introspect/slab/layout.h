@@ -51,15 +51,15 @@ struct slab_view {
 };
 
 /*
- * That of a struct page, to which it is aligned: so there is room for an order in a pointer to one
- * (capture_items, page_orders). Kernels with SLAB and without memory cgroups have 56 bytes.
+ * The largest struct page that is believed. It has 64 bytes in most kernels, 56 in those with SLAB and without memory
+ * cgroups, and 80 with KMSAN.
  */
-enum { PAGE_STRUCT_SIZE = 64 };
+enum { PAGE_STRUCT_MAX = 256 };
 
 /* A copy of a head struct page, enough of it for the fields above. */
 struct page_copy {
 	uint64_t gva;
-	uint8_t bytes[PAGE_STRUCT_SIZE + sizeof(uint64_t)]; /* any field offset can be read whole */
+	uint8_t bytes[PAGE_STRUCT_MAX + sizeof(uint64_t)]; /* any field offset can be read whole */
 };
 
 /* gva of gpa 0 in the direct map, and of the struct page of pfn 0. */

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include "introspect/tasks/stack-scan.h"
 
 static int find_offset(const struct kernel *kernel, const char *type, const char *member,
 		       uint32_t size, uint32_t *offset, struct error *err)
@@ -50,6 +51,10 @@ int task_places_find(const struct kernel *kernel, uint32_t fields, struct task_p
 		ret = find_offset(kernel, "task_struct", "tgid", sizeof(uint32_t), &out->tgid, err);
 	if (!ret && fields & EVENT_TASK_CGROUP)
 		ret = find_cgroup(kernel, out, err);
+	if (!ret && fields & EVENT_TASK_STACK)
+		ret = find_offset(kernel, "task_struct", "stack", sizeof(uint64_t), &out->stack,
+				  err);
+	out->stack_bytes = task_stack_bytes(kernel->image);
 	return ret;
 }
 
@@ -65,16 +70,34 @@ static int read_cgroup(const struct kernel *kernel, const struct task_places *pl
 	return ret;
 }
 
+static int find_current(const struct kernel *kernel, const struct task_places *places,
+			unsigned int cpu, uint64_t *task, struct error *err)
+{
+	uint64_t base;
+	int ret = percpu_base(kernel, cpu, &base, err);
+
+	if (!ret)
+		ret = kernel_read(kernel, base + (uint64_t)places->task.displacement, task,
+				  sizeof(*task), err);
+	return ret;
+}
+
+int task_read_stack(const struct kernel *kernel, const struct task_places *places, unsigned int cpu,
+		    uint64_t *stack, struct error *err)
+{
+	uint64_t task = 0;
+	int ret = find_current(kernel, places, cpu, &task, err);
+
+	return ret ? ret : kernel_read(kernel, task + places->stack, stack, sizeof(*stack), err);
+}
+
 int task_read_current(const struct kernel *kernel, const struct task_places *places,
 		      unsigned int cpu, struct event_task *out, struct error *err)
 {
-	uint64_t base, task = 0;
-	int ret = percpu_base(kernel, cpu, &base, err);
+	uint64_t task = 0;
+	int ret = find_current(kernel, places, cpu, &task, err);
 
 	*out = (struct event_task){0};
-	if (!ret)
-		ret = kernel_read(kernel, base + (uint64_t)places->task.displacement, &task,
-				  sizeof(task), err);
 	if (!ret && places->fields & EVENT_TASK_PID)
 		ret = kernel_read(kernel, task + places->task.pid, &out->pid, sizeof(out->pid),
 				  err);

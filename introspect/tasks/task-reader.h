@@ -17,6 +17,8 @@ struct task_places {
 	/* Offsets of the pointers task_struct.cgroups, css_set.dfl_cgrp and cgroup.kn, and of
 	 * kernfs_node.id. */
 	uint32_t cgroup_path[4];
+	uint32_t stack;       /* offset of the pointer to the task's stack, */
+	uint32_t stack_bytes; /* which has so many bytes */
 };
 enum { TASK_CGROUP_STEPS = 4 };
 
@@ -29,5 +31,8 @@ int task_places_find(const struct kernel *kernel, uint32_t fields, struct task_p
  * CPU must not run. -EFAULT. */
 int task_read_current(const struct kernel *kernel, const struct task_places *places,
 		      unsigned int cpu, struct event_task *out, struct error *err);
+/* The lowest address of its stack; with EVENT_TASK_STACK. Likewise. */
+int task_read_stack(const struct kernel *kernel, const struct task_places *places, unsigned int cpu,
+		    uint64_t *stack, struct error *err);
 
 #endif

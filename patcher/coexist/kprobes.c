@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include "patcher/coexist/kprobe-table.h"
 #include "patcher/text/site.h"
 
 enum { JUMP_REACH = 4 }; /* bytes of an optimised kprobe behind its first */
@@ -59,7 +60,7 @@ static int yield_reached(struct kprobe_handoff *h, struct patch_set *set, uint64
 int kprobe_handoff_give(struct kprobe_handoff *h, uint64_t address, struct error *err)
 {
 	struct patch_set *const sets[] = {&h->plan->returns, &h->plan->entries, &h->plan->shared,
-					  &h->plan->slots};
+					  &h->plan->slots, &h->plan->inside};
 	int ret = 0;
 
 	for (size_t i = 0; h->given && i < sizeof(sets) / sizeof(sets[0]); i++) {
@@ -87,7 +88,7 @@ bool kprobe_handoff_reaches(const struct kprobe_handoff *h, uint64_t address)
 	const struct patch_plan *plan = h->plan;
 
 	return !kernel_symbol(h->kernel, "arch_prepare_kprobe_ftrace") ||
-	       reaches_return(h, address) || atomic_load(&plan->has_slots) ||
+	       reaches_return(h, address) || atomic_load(&plan->has_others) ||
 	       first_reached(&plan->entries, address) < plan->entries.n;
 }
 
@@ -110,19 +111,46 @@ static void on_prepare(void *arg, struct guest_trap *hit)
 
 /* --- for a session ---------------------------------------------------------------------------- */
 
-int kprobe_handoff_begin(struct kprobe_handoff *h, struct error *err)
+static bool find_address(const struct kernel *kernel, struct btf_field *field)
+{
+	return kernel->image->btf && !btf_field(kernel->image->btf, "kprobe", "addr", field, NULL);
+}
+
+bool kprobe_handoff_sees_all(const struct kernel *kernel)
 {
 	struct btf_field field;
 
+	return !kernel_symbol(kernel, "arch_prepare_kprobe") || find_address(kernel, &field);
+}
+
+/* Those that are registered already have made their copies. */
+static int give_registered(struct kprobe_handoff *h, struct error *err)
+{
+	struct kprobe_table table;
+	int ret = kprobe_table_read(h->kernel, &table, err);
+
+	for (size_t i = 0; !ret && i < table.n; i++)
+		ret = kprobe_handoff_give(h, table.addresses[i], err);
+	kprobe_table_deinit(&table);
+	return ret;
+}
+
+int kprobe_handoff_begin(struct kprobe_handoff *h, struct error *err)
+{
+	struct btf_field field;
+	int ret;
+
 	kprobe_handoff_forget(h);
-	if (!h->kernel->image->btf ||
-	    btf_field(h->kernel->image->btf, "kprobe", "addr", &field, NULL))
+	if (!find_address(h->kernel, &field))
 		return 0;
 	h->addr_offset = field.offset;
 	h->given = calloc(h->plan->returns.n + 1, sizeof(*h->given));
 	if (!h->given)
 		return error_set(err, ENOMEM, "out of memory");
 	h->nr_given = h->plan->returns.n;
+	ret = give_registered(h, err);
+	if (ret)
+		return ret;
 	return guest_has_traps(h->kernel->guest) ? arm(h, err) : 0;
 }
 

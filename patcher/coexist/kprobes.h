@@ -36,11 +36,15 @@ struct kprobe_handoff {
 	_Atomic uint64_t yields; /* of any patch, again as well: rises after the patch is yielded */
 };
 
-/* With the guest stopped, before the plan's returns are applied: watch for kprobes. Returns 0 for a
- * kernel without kprobes or without BTF of struct kprobe, and for a guest without traps, where the
- * caller has to learn of kprobes otherwise. oneshot_disarm_all() ends the watch.
+/* With the guest stopped, before the plan's returns are applied: yield those that registered
+ * kprobes reach (kprobe-table.h), and watch for further ones. Returns 0 for a kernel without
+ * kprobes or without BTF of struct kprobe, and for a guest without traps, where the caller has to
+ * learn of kprobes otherwise. oneshot_disarm_all() ends the watch.
  */
 int kprobe_handoff_begin(struct kprobe_handoff *handoff, struct error *err);
+
+/* Whether all kprobes are noticed: the kernel has none, or has the types that this takes. */
+bool kprobe_handoff_sees_all(const struct kernel *kernel);
 
 /* Whether a kprobe at this address may concern what the plan has in the text now. While the guest
  * runs, too. */

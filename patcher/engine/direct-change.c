@@ -10,6 +10,7 @@
 enum {
 	CALL = 0xe8,
 	JMP = 0xe9,
+	NOP = 0x90,
 	TASK_TRIES = 100, /* to find each vCPU with a task that runs ... */
 	TASK_WAIT_MS = 1,
 };
@@ -127,6 +128,17 @@ int direct_add_slot(struct ring_engine *x, const struct patch *slot, uint32_t ma
 	return add_jump_to(x, slot, JMP, &use, &x->direct.next_slots, err);
 }
 
+/* What the jump leaves of a longer instruction becomes NOPs: the guest decodes its functions. */
+static int add_inside(struct ring_engine *x, const struct inside_place *place, uint32_t mask,
+		      struct error *err)
+{
+	const struct direct_use use = {.mask = mask, .place = DIRECT_INSIDE, .insn = place->insn};
+	struct patch patch = place->patch;
+
+	memset(patch.new_bytes, NOP, patch.size);
+	return add_jump_to(x, &patch, JMP, &use, &x->direct.next_inside, err);
+}
+
 struct patch *direct_patch(const struct ring_engine *x, size_t number)
 {
 	struct patch_plan *plan = x->config.plan;
@@ -226,18 +238,30 @@ static int add_slots(struct ring_engine *x, const struct shared_slots *slots,
 	return ret;
 }
 
-static int add_all(struct patch_set *to, const struct patch_set *set, struct error *err)
+static int add_insides(struct ring_engine *x, const struct inside_places *places,
+		       const unsigned int *ids, struct error *err)
 {
 	int ret = 0;
 
-	for (size_t i = 0; !ret && i < set->n; i++)
-		ret = patch_set_add(to, &set->v[i], err);
+	for (size_t i = 0; !ret && i < places->n; i++) {
+		const struct inside_place *place = &places->v[i];
+		uint32_t mask = inside_place_is_refused(place) ? 0 : slots_of(place->mask, ids);
+
+		ret = check_records(&place->patch, mask, err);
+		if (!ret && mask)
+			ret = add_inside(x, place, mask, err);
+	}
 	return ret;
 }
 
 static size_t nr_patches(const struct ring_engine *x)
 {
 	return x->config.plan->entries.n + x->config.plan->returns.n;
+}
+
+static bool keeps_text(const struct direct_change *change)
+{
+	return change->kept.begin < change->kept.end;
 }
 
 static int make_texts(struct ring_engine *x, const struct direct_change *change,
@@ -248,28 +272,67 @@ static int make_texts(struct ring_engine *x, const struct direct_change *change,
 
 	if (!ret && change->slots)
 		ret = add_slots(x, change->slots, ids, masks, err);
-	for (size_t i = 0; !ret && i < nr_patches(x); i++)
+	if (!ret && change->inside)
+		ret = add_insides(x, change->inside, ids, err);
+	/* probes are in text that is kept, if any is */
+	for (size_t i = 0; !ret && !keeps_text(change) && i < nr_patches(x); i++)
 		ret = direct_add_private(x, i, masks[i], texts, err);
 	if (!ret)
-		ret = add_all(&texts->from, &change->sites->present, err);
+		ret = patch_set_add_all(&texts->from, &change->sites->present, err);
 	if (!ret && change->slots)
-		ret = add_all(&texts->from, &change->slots->present, err);
+		ret = patch_set_add_all(&texts->from, &change->slots->present, err);
+	if (!ret && change->inside)
+		ret = patch_set_add_all(&texts->from, &change->inside->present, err);
 	if (!ret)
-		ret = add_all(&texts->to, &x->direct.next, err);
-	return ret ? ret : add_all(&texts->to, &x->direct.next_slots, err);
+		ret = patch_set_add_all(&texts->to, &x->direct.next, err);
+	if (!ret)
+		ret = patch_set_add_all(&texts->to, &x->direct.next_slots, err);
+	return ret ? ret : patch_set_add_all(&texts->to, &x->direct.next_inside, err);
 }
 
 /* What the change leads from, and to. */
 static int sort_texts(struct ring_engine *x, struct direct_texts *texts, struct error *err)
 {
 	struct patch_set *const sets[] = {&texts->from, &texts->to, &x->direct.next,
-					  &x->direct.next_slots};
+					  &x->direct.next_slots, &x->direct.next_inside};
 	int ret = 0;
 
 	for (size_t i = 0; !ret && i < sizeof(sets) / sizeof(sets[0]); i++)
 		ret = patch_set_sort(sets[i], err);
 	return ret ? ret
 		   : patch_set_difference(&texts->from, &texts->to, &x->direct.difference, err);
+}
+
+/* Patches of the text that is kept come first, in front of those of modules, which lie behind it.
+ */
+static int keep_in(struct patch_set *next, const struct patch_set *now,
+		   const struct direct_kept *text, struct error *err)
+{
+	struct patch_set all = {0};
+	int ret = patch_set_add_range(&all, now, text->begin, text->end, err);
+
+	if (!ret)
+		ret = patch_set_add_all(&all, next, err);
+	if (!ret)
+		ret = patch_set_sort(&all, err);
+	if (ret) {
+		patch_set_deinit(&all);
+		return ret;
+	}
+	patch_set_deinit(next);
+	*next = all;
+	return 0;
+}
+
+static int keep_text(struct ring_engine *x, const struct direct_kept *text, struct error *err)
+{
+	const struct patch_plan *plan = x->config.plan;
+	struct direct_lane *lane = &x->direct;
+	int ret = keep_in(&lane->next, &plan->shared, text, err);
+
+	if (!ret)
+		ret = keep_in(&lane->next_slots, &plan->slots, text, err);
+	return ret ? ret : keep_in(&lane->next_inside, &plan->inside, text, err);
 }
 
 static int find_unseen(struct ring_engine *x, const struct shared_sites *sites, struct error *err)
@@ -311,7 +374,8 @@ static int make_patches(struct ring_engine *x, const struct direct_change *chang
 	int ret = masks ? make_room(x, change, err) : error_set(err, ENOMEM, "out of memory");
 
 	if (!ret && change->sites) {
-		direct_mark_used(&x->direct, false);
+		/* which code the text that is kept leads to is not looked at: all of it stays */
+		direct_mark_used(&x->direct, keeps_text(change));
 		ret = make_texts(x, change, ids, masks, &texts, err);
 		if (!ret)
 			ret = find_unseen(x, change->sites, err);
@@ -320,6 +384,8 @@ static int make_patches(struct ring_engine *x, const struct direct_change *chang
 	}
 	if (!ret)
 		ret = sort_texts(x, &texts, err);
+	if (!ret && keeps_text(change))
+		ret = keep_text(x, &change->kept, err);
 	patch_set_deinit(&texts.from);
 	patch_set_deinit(&texts.to);
 	free(masks);
@@ -331,7 +397,7 @@ static int make_patches(struct ring_engine *x, const struct direct_change *chang
 static int prepare(struct ring_engine *x, const struct direct_change *change, struct error *err)
 {
 	unsigned int ids[DIRECT_MAX];
-	int ret = 0;
+	int ret;
 
 	if (change->nr_wants > DIRECT_MAX)
 		return error_set(err, ENOSPC, "more than %d traced instances", DIRECT_MAX);
@@ -339,10 +405,7 @@ static int prepare(struct ring_engine *x, const struct direct_change *change, st
 		return error_set(err, ENOSPC,
 				 "no memory for rings of the direct lane beside those of %u vCPUs",
 				 x->nr_vcpus);
-	if (!x->direct.has_task && wants_task(change))
-		ret = find_task(x, err);
-	if (!ret)
-		ret = direct_find_slots(x, change, ids, err);
+	ret = direct_find_slots(x, change, ids, err);
 	if (!ret)
 		ret = direct_make_groups(x, err);
 	if (!ret)
@@ -358,6 +421,7 @@ static void discard(struct direct_lane *lane)
 			direct_drop_piece(lane, i);
 	patch_set_deinit(&lane->next);
 	patch_set_deinit(&lane->next_slots);
+	patch_set_deinit(&lane->next_inside);
 	patch_set_deinit(&lane->difference);
 	patch_set_deinit(&lane->unseen);
 	free(lane->jumps);
@@ -370,8 +434,13 @@ static void discard(struct direct_lane *lane)
 int direct_prepare(struct engine *engine, const struct direct_change *change, struct error *err)
 {
 	struct ring_engine *x = ring_engine_of(engine);
-	int ret;
+	int ret = 0;
 
+	/* that stops the guest, and others hold `change` with the guest stopped */
+	if (!x->direct.has_task && wants_task(change))
+		ret = find_task(x, err);
+	if (ret)
+		return ret;
 	pthread_mutex_lock(&x->direct.change);
 	ret = prepare(x, change, err);
 	if (ret)
@@ -433,9 +502,10 @@ static void keep_patches(struct ring_engine *x)
 		       SITE_SIZE);
 	if (lane->off)
 		patch_plan_set_off(plan, lane->off);
-	atomic_store(&plan->has_slots, lane->next_slots.n > 0);
+	atomic_store(&plan->has_others, lane->next_slots.n + lane->next_inside.n > 0);
 	keep_set(&plan->shared, &lane->next);
 	keep_set(&plan->slots, &lane->next_slots);
+	keep_set(&plan->inside, &lane->next_inside);
 }
 
 static int note_standing(void *arg, struct patch *patch, const uint8_t *now, struct error *err)

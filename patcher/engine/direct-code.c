@@ -10,6 +10,7 @@ struct maker {
 	struct direct_use use;
 	struct direct_spec records[DIRECT_MAX_RECORDS];
 	struct count_spec counts[DIRECT_MAX_RECORDS];
+	struct hist_spec hists[DIRECT_MAX_RECORDS];
 	int groups[DIRECT_MAX_RECORDS];
 	size_t n;
 	struct direct_piece *piece;
@@ -33,7 +34,7 @@ static void set_piece(struct maker *m, uint64_t gva, uint32_t size, const struct
 	m->piece->size = size;
 	m->piece->nr_slow = 0;
 	for (size_t i = 0; i < m->n; i++)
-		if (!m->records[i].count)
+		if (!m->records[i].count && !m->records[i].hist)
 			add_slow(m, gva, &slow[i], m->groups[i]);
 }
 
@@ -48,6 +49,23 @@ static int write_shared(void *arg, uint64_t gva, uint8_t *bytes, struct error *e
 									      : POINT_ENTRY,
 					 .next = m->use.next};
 	int ret = shared_generate(&spec, m->x->config.decoder, &m->shared, err);
+
+	if (ret)
+		return ret;
+	memcpy(bytes, m->shared.bytes, m->shared.size);
+	set_piece(m, gva, m->shared.size, m->shared.slow);
+	return m->shared.size;
+}
+
+static int write_inside(void *arg, uint64_t gva, uint8_t *bytes, struct error *err)
+{
+	struct maker *m = arg;
+	const struct inside_spec spec = {.gva = gva,
+					 .records = m->records,
+					 .nr_records = m->n,
+					 .kernel = &m->x->facts,
+					 .insn = &m->use.insn};
+	int ret = inside_generate(&spec, m->x->config.decoder, &m->shared, err);
 
 	if (ret)
 		return ret;
@@ -109,6 +127,11 @@ static void list_record(struct maker *m, unsigned int id)
 		m->counts[m->n] = direct_count_spec(m->x, &slot->want, &m->use);
 		record->count = &m->counts[m->n];
 	}
+	if (slot->want.hist) {
+		m->hists[m->n] =
+			(struct hist_spec){slot->want.program, hist_layout_of(slot->want.hist)};
+		record->hist = &m->hists[m->n];
+	}
 	m->n++;
 }
 
@@ -151,9 +174,10 @@ void direct_drop_piece(struct direct_lane *lane, size_t i)
 static int add_code(struct maker *m, struct error *err)
 {
 	struct direct_lane *lane = &m->x->direct;
-	code_write_fn *write = m->use.place == DIRECT_BELL ? write_bell
-			       : m->use.place < 0          ? write_shared
-							   : write_private;
+	code_write_fn *write = m->use.place == DIRECT_BELL     ? write_bell
+			       : m->use.place == DIRECT_INSIDE ? write_inside
+			       : m->use.place < 0              ? write_shared
+							       : write_private;
 	unsigned int tries = 0;
 	uint64_t gva;
 	int ret;
@@ -199,7 +223,9 @@ static int make_piece(struct ring_engine *x, const struct direct_use *use,
 static bool is_for(const struct direct_piece *p, const struct direct_use *use)
 {
 	return (p->state == DIRECT_LIVE || p->state == DIRECT_NEW) && p->use.mask == use->mask &&
-	       p->use.place == use->place && p->use.next == use->next;
+	       p->use.place == use->place && p->use.next == use->next &&
+	       (use->place != DIRECT_INSIDE ||
+		!memcmp(&p->use.insn, &use->insn, sizeof(use->insn)));
 }
 
 int direct_find_piece(struct ring_engine *x, const struct direct_use *use,

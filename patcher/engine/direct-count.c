@@ -18,16 +18,27 @@ static struct profile_memory memory_of(const struct ring_engine *x, unsigned int
 	};
 }
 
-/* The group that a profile's wants are in. */
-static unsigned int group_of(struct direct_lane *lane, const struct profile *profile)
+static struct hist_memory hist_memory_of(const struct ring_engine *x, unsigned int group)
+{
+	const struct profile_memory m = memory_of(x, group);
+
+	return (struct hist_memory){m.data, m.data_bytes, m.stride, m.nr_cpus};
+}
+
+static bool counts_with(const struct direct_slot *slot, const struct direct_want *want)
+{
+	return slot->want.profile == want->profile && slot->want.hist == want->hist;
+}
+
+/* The group that the wants with the same counts are in. */
+static unsigned int group_of(struct direct_lane *lane, const struct direct_want *want)
 {
 	unsigned int group = 0;
 
 	pthread_mutex_lock(&lane->lock);
 	for (unsigned int id = 0; id < DIRECT_MAX; id++)
 		if (lane->slots[id].state != DIRECT_FREE &&
-		    lane->slots[id].state != DIRECT_DRAINING &&
-		    lane->slots[id].want.profile == profile)
+		    lane->slots[id].state != DIRECT_DRAINING && counts_with(&lane->slots[id], want))
 			group = lane->slots[id].group;
 	pthread_mutex_unlock(&lane->lock);
 	return group;
@@ -48,20 +59,30 @@ static int add_functions(const struct direct_change *change, size_t want, struct
 	return ret;
 }
 
+static int add_counts(struct ring_engine *x, const struct direct_change *change, size_t i,
+		      struct error *err)
+{
+	const struct direct_want *want = &change->wants[i];
+	const unsigned int group = group_of(&x->direct, want);
+	const struct profile_memory memory = memory_of(x, group);
+	const struct hist_memory hist_memory = hist_memory_of(x, group);
+	int ret;
+
+	if (want->hist)
+		return hist_attach(want->hist, &hist_memory, err);
+	ret = profile_attach(want->profile, &memory, err);
+	return ret ? ret : add_functions(change, i, err);
+}
+
 int direct_add_counts(struct ring_engine *x, const struct direct_change *change, struct error *err)
 {
 	int ret = 0;
 
 	for (size_t i = 0; !ret && i < change->nr_wants; i++) {
 		const struct direct_want *want = &change->wants[i];
-		struct profile_memory memory;
 
-		if (!want->profile || want->action == COUNT_STOP)
-			continue;
-		memory = memory_of(x, group_of(&x->direct, want->profile));
-		ret = profile_attach(want->profile, &memory, err);
-		if (!ret)
-			ret = add_functions(change, i, err);
+		if (direct_counts(want) && (want->hist || want->action != COUNT_STOP))
+			ret = add_counts(x, change, i, err);
 	}
 	return ret;
 }
@@ -77,15 +98,22 @@ struct count_spec direct_count_spec(const struct ring_engine *x, const struct di
 	return spec;
 }
 
+static void detach(const struct direct_want *want)
+{
+	if (want->hist)
+		hist_detach(want->hist);
+	else
+		profile_detach(want->profile);
+}
+
 void direct_leave_counts(struct direct_lane *lane, const struct direct_want *want)
 {
-	if (!want->profile)
+	if (!direct_counts(want))
 		return;
 	for (unsigned int id = 0; id < DIRECT_MAX; id++)
-		if (lane->slots[id].state != DIRECT_FREE &&
-		    lane->slots[id].want.profile == want->profile)
+		if (lane->slots[id].state != DIRECT_FREE && counts_with(&lane->slots[id], want))
 			return;
-	profile_detach(want->profile);
+	detach(want);
 }
 
 void direct_keep_counts(struct ring_engine *x)
@@ -94,7 +122,7 @@ void direct_keep_counts(struct ring_engine *x)
 
 	pthread_mutex_lock(&lane->lock);
 	for (unsigned int id = 0; id < DIRECT_MAX; id++)
-		if (lane->slots[id].state != DIRECT_FREE && lane->slots[id].want.profile)
-			profile_detach(lane->slots[id].want.profile);
+		if (lane->slots[id].state != DIRECT_FREE && direct_counts(&lane->slots[id].want))
+			detach(&lane->slots[id].want);
 	pthread_mutex_unlock(&lane->lock);
 }

@@ -92,6 +92,8 @@ int direct_keep(struct ring_engine *x, struct direct_texts *texts, struct error 
 	if (!ret)
 		ret = add_now(x, &plan->slots, &plan->returns, plan->entries.n, &lane->next_slots,
 			      texts, err);
+	if (!ret)
+		ret = patch_set_add_all(&lane->next_inside, &plan->inside, err);
 	for (size_t i = 0; !ret && i < plan->entries.n + plan->returns.n; i++) {
 		const bool off = direct_will_be_off(x, i);
 

@@ -59,10 +59,12 @@ void direct_end(struct ring_engine *x)
 	direct_forget_code(lane);
 	if (!x->config.plan->shared.applied)
 		patch_set_deinit(&x->config.plan->shared);
-	if (!x->config.plan->slots.applied) {
+	if (!x->config.plan->slots.applied)
 		patch_set_deinit(&x->config.plan->slots);
-		atomic_store(&x->config.plan->has_slots, false);
-	}
+	if (!x->config.plan->inside.applied)
+		patch_set_deinit(&x->config.plan->inside);
+	atomic_store(&x->config.plan->has_others,
+		     x->config.plan->slots.n + x->config.plan->inside.n > 0);
 }
 
 /* --- slots ----------------------------------------------------------------------------------- */
@@ -72,7 +74,7 @@ static bool serves(const struct direct_slot *slot, const struct direct_want *wan
 	return slot->state == DIRECT_LIVE && slot->want.owner == want->owner &&
 	       slot->want.point == want->point && slot->want.class == want->class &&
 	       slot->want.fields == want->fields && slot->want.gate == want->gate &&
-	       slot->want.fetch == want->fetch;
+	       slot->want.fetch == want->fetch && slot->want.program == want->program;
 }
 
 enum { ALL_USERS = DIRECT_MAX + 1 };
@@ -87,7 +89,7 @@ static unsigned int least_used_group(const struct direct_lane *lane, bool alone)
 	for (unsigned int id = 0; id < DIRECT_MAX; id++)
 		if (lane->slots[id].state != DIRECT_FREE)
 			users[lane->slots[id].group] +=
-				lane->slots[id].want.profile ? ALL_USERS : 1;
+				direct_counts(&lane->slots[id].want) ? ALL_USERS : 1;
 	for (unsigned int g = lane->nr_groups; g-- > 0;)
 		if (users[g] < users[best] || (users[g] == users[best] && best != DIRECT_GROUPS))
 			best = g;
@@ -104,19 +106,20 @@ static unsigned int choose_group(const struct direct_lane *lane, const struct di
 		    slot->want.owner == want->owner)
 			return slot->group;
 	}
-	return least_used_group(lane, want->profile != NULL);
+	return least_used_group(lane, direct_counts(want));
 }
 
 static int no_group(const struct direct_lane *lane, const struct direct_want *want,
 		    struct error *err)
 {
-	if (want->profile)
+	if (direct_counts(want))
 		return error_set(err, ENOSPC,
-				 "no memory for counts: each profile takes a set of rings that no "
-				 "other instance has, and the sets are %u",
+				 "no memory for counts: each profile or histogram takes a set of "
+				 "rings that no other instance has, and the sets are %u",
 				 lane->nr_groups);
 	return error_set(err, ENOSPC,
-			 "no rings: each profile takes a set of them, and the sets are %u",
+			 "no rings: each profile or histogram takes a set of them, and the sets "
+			 "are %u",
 			 lane->nr_groups);
 }
 
@@ -139,11 +142,8 @@ static int find_slot(struct direct_lane *lane, const struct direct_want *want, u
 	*out = vacant;
 	if (vacant == DIRECT_MAX)
 		return error_set(err, ENOSPC, "more than %d traced instances", DIRECT_MAX);
-	if (want->fields & DIRECT_STACK && lane->ring_bytes < RING_MIN_LARGE)
-		return error_set(err, ENOSPC,
-				 "call chains need rings of %d KiB per vCPU, and there is room for "
-				 "%u KiB",
-				 RING_MIN_LARGE >> 10, lane->ring_bytes >> 10);
+	if (want->fields & DIRECT_STACK && ring_engine_check_chains(lane->ring_bytes, err))
+		return -ENOSPC;
 	group = choose_group(lane, want);
 	if (group == DIRECT_GROUPS)
 		return no_group(lane, want, err);
@@ -151,7 +151,7 @@ static int find_slot(struct direct_lane *lane, const struct direct_want *want, u
 		(struct direct_slot){.want = *want, .layout = layout_of(want), .group = group};
 	lane->slots[vacant].state = DIRECT_NEW;
 	direct_plan_make(&lane->slots[vacant].plan, want, &lane->slots[vacant].layout);
-	lane->shapes[vacant].size = want->profile ? 0 : lane->slots[vacant].layout.size;
+	lane->shapes[vacant].size = direct_counts(want) ? 0 : lane->slots[vacant].layout.size;
 	return 0;
 }
 
@@ -216,7 +216,7 @@ static int find_slots_of(struct ring_engine *x, const struct direct_change *chan
 	int ret = 0;
 
 	for (size_t i = 0; !ret && i < change->nr_wants; i++) {
-		if ((change->wants[i].profile != NULL) != counting)
+		if (direct_counts(&change->wants[i]) != counting)
 			continue;
 		do
 			ret = find_slot_locked(&x->direct, &change->wants[i], &ids[i], err);

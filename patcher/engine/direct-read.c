@@ -19,20 +19,27 @@ static void add_words(struct direct_plan *plan, size_t from, size_t to, size_t b
 	plan->columns[plan->nr_columns - 1].words = (uint16_t)(bytes / sizeof(uint64_t));
 }
 
+/* Without a call chain, which is behind all others. */
 static size_t event_size(const struct direct_want *want)
 {
 	if (want->fetch)
 		return sizeof(struct function_event) + want->fetch->bytes;
-	if (want->fields & DIRECT_STACK)
-		return sizeof(struct function_stack_event);
 	return want->fields & (DIRECT_FRAME | DIRECT_RESULT) ? sizeof(struct syscall_event)
 							     : sizeof(struct function_event);
+}
+
+static size_t stack_size(const struct direct_want *want)
+{
+	return want->fields & DIRECT_STACK ? EVENT_STACK_WORDS * sizeof(uint64_t) : 0;
 }
 
 void direct_plan_make(struct direct_plan *plan, const struct direct_want *want,
 		      const struct direct_layout *layout)
 {
-	*plan = (struct direct_plan){.stride = (uint16_t)event_size(want)};
+	const size_t size = event_size(want);
+
+	*plan = (struct direct_plan){.stride = (uint16_t)(size + stack_size(want)),
+				     .stack = (uint16_t)size};
 	add(plan, DIRECT_COPY_TEXT, offsetof(struct direct_record, ip),
 	    offsetof(struct function_event, ip), -SITE_SIZE);
 	if (want->fields & DIRECT_PARENT)
@@ -102,6 +109,7 @@ static inline __attribute__((always_inline)) void copy_column(const struct direc
 	const int64_t bias = c->bias;
 
 	if (copy == DIRECT_COPY_TEXT) {
+#pragma GCC unroll 4
 		for (size_t i = 0; i < n; i++)
 			copy_text(from + i * size, to + i * stride, bias);
 	} else if (copy == DIRECT_COPY_WORD) {

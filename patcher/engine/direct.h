@@ -20,8 +20,9 @@ enum {
 	DIRECT_GROUPS =
 		3, /* sets of rings, one per vCPU each; with the ordered lane's there are 4 */
 	DIRECT_NO_PLACE = -1,
-	DIRECT_BELL = -2, /* instead of a place, and of a group */
-	DIRECT_SLOT = -3, /* instead of a place */
+	DIRECT_BELL = -2,   /* instead of a place, and of a group */
+	DIRECT_SLOT = -3,   /* instead of a place */
+	DIRECT_INSIDE = -4, /* likewise */
 };
 
 /*
@@ -56,6 +57,7 @@ enum { DIRECT_MAX_COLUMNS = 8 };
 /* How records of a slot become events: the whole of a run field by field. */
 struct direct_plan {
 	uint16_t stride; /* bytes of an event */
+	uint16_t stack;  /* where its call chain is, if it has one */
 	uint16_t nr_columns;
 	struct direct_column columns[DIRECT_MAX_COLUMNS];
 };
@@ -74,12 +76,15 @@ struct direct_slow {
 	int group;            /* -1: the ordered lane's; DIRECT_BELL */
 };
 
-/* What code is for: shared by sites, shared by return slots, or a probe's own trampoline with
- * records for others. A bell is an OUT in front of shared code. */
+/* What code is for: shared by sites, shared by return slots, of one instruction in the middle of a
+ * function, or a probe's own trampoline with records for others. A bell is an OUT in front of
+ * shared code. */
 struct direct_use {
 	uint32_t mask; /* the slots that it writes records for; of a bell it may be 0 */
-	int place;     /* of the probe, in the trampoline set; or DIRECT_NO_PLACE, _BELL, _SLOT */
+	int place; /* of the probe, in the trampoline set; or DIRECT_NO_PLACE, _BELL, _SLOT, _INSIDE
+		    */
 	uint64_t next; /* DIRECT_SLOT: gva of the thunk that it goes to; 0: it returns */
+	struct displaced_insn insn; /* DIRECT_INSIDE */
 };
 
 /* Code in the arena. */
@@ -121,7 +126,7 @@ struct direct_lane {
 	struct quiesce quiesce;
 
 	/* Of the change that is prepared. */
-	struct patch_set next, next_slots, difference;
+	struct patch_set next, next_slots, next_inside, difference;
 	struct patch_set unseen; /* of the plan's: they did not stand at their sites */
 	struct {
 		size_t number; /* as of patch_plan_find_off() */

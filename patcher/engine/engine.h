@@ -7,11 +7,13 @@
 #include "formats/base/error.h"
 #include "formats/event/counters.h"
 #include "patcher/fetch/fetch.h"
+#include "patcher/plan/inside-places.h"
 #include "patcher/plan/patch-plan.h"
 #include "patcher/plan/shared-slots.h"
 #include "patcher/plan/site-table.h"
 #include "patcher/probe/gate.h"
 #include "patcher/probe/probe.h"
+#include "patcher/ring/hist.h"
 #include "patcher/ring/profile.h"
 #include "patcher/text/insn.h"
 #include "patcher/text/traps.h"
@@ -76,7 +78,17 @@ struct direct_want {
 	 * fields, filter or events, and takes a set of rings of its own. */
 	struct profile *profile;
 	enum count_action action;
+	/* Or they are summed up there, as this program says, likewise. Wants of one owner share it;
+	 * each has the filter that is its gate, and may fetch. */
+	struct hist *hist;
+	const struct hist_program *program;
 };
+
+/* Whether it takes a set of rings for something else than events. */
+static inline bool direct_counts(const struct direct_want *want)
+{
+	return want->profile || want->hist;
+}
 
 /* All that is to be recorded from now on. */
 struct direct_change {
@@ -87,11 +99,19 @@ struct direct_change {
 	const struct shared_sites *sites;
 	/* Likewise of return slots; NULL: none are wanted, nor have been. */
 	const struct shared_slots *slots;
+	/* Likewise of instructions in the middle of functions; NULL: none are wanted, nor have
+	 * been. */
+	const struct inside_places *inside;
 	/* Which of the plan's patches are off from then on: a result of patch_plan_find_off(), read
 	 * by prepare() only. NULL: those that are. */
 	const bool *off;
 	uint64_t bell; /* gva of a site that calls engine_config.bell first, wanted or not; 0: none.
 			  For guests with port traps. */
+	/* With wants as before: the direct lane goes on as it is in this text, where no site or
+	 * slot of the change lies. Empty: there is none. */
+	struct direct_kept {
+		uint64_t begin, end; /* gvas */
+	} kept;
 };
 
 /*
@@ -221,8 +241,8 @@ struct engine_ops {
 	 * The direct lane, and the plan's patches that come and go with it; NULL where there is
 	 * none. First prepare() while the guest runs: makes rings and code. Then, with the guest
 	 * stopped, commit(): one pass over the text, all of it or nothing. The plan's shared sites
-	 * are those of the change from then on. discard() instead, and after a failed commit. One
-	 * thread at a time.
+	 * and others are those of the change from then on. discard() instead, and after a failed
+	 * commit. One thread at a time.
 	 *
 	 * prepare(): -ENOSPC: too little memory for rings or code, too many instances.
 	 * commit(): *switched is how many places of the text were written.

@@ -11,7 +11,7 @@
  * own, in host memory, so that the merge puts both kinds in order.
  */
 enum {
-	TRAP_RECORD_WORDS = 18, /* ahead of stack and items, which are the record's items */
+	TRAP_RECORD_WORDS = 19, /* ahead of stack, chain and items, which are the record's items */
 	TRAP_RECORD_SHAPES = POINT_RETURN + 1,
 };
 #define TRAP_RECORD_NO_REF UINT32_MAX
@@ -19,8 +19,10 @@ enum {
 /* For ring_config.shapes, by enum probe_point. */
 extern const struct ring_shape trap_record_shapes[TRAP_RECORD_SHAPES];
 
-/* How many items fit beside the hit's stack. */
+/* How many items fit beside the hit's stack and chain. */
 size_t trap_record_max_items(const struct probe_hit *hit);
+/* How many words of a chain fit beside its stack and items. */
+size_t trap_record_max_chain(const struct capture *capture);
 
 /* Bytes of the hit's record. */
 uint32_t trap_record_size(const struct probe_hit *hit);
@@ -28,7 +30,7 @@ uint32_t trap_record_size(const struct probe_hit *hit);
 /* Fill in all but time and commit word; then the caller publishes with ring_commit(point). */
 void trap_record_fill(struct ring_record *record, uint32_t ref, const struct probe_hit *hit);
 
-/* The reverse. The hit's stack and items point into the record. */
+/* The reverse. The hit's stack, chain and items point into the record. */
 void trap_record_read(const struct ring_taken *taken, enum probe_point *point, uint32_t *ref,
 		      struct probe_hit *hit);
 

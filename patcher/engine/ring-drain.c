@@ -308,7 +308,14 @@ static void leave(struct ring_engine *x)
 	}
 }
 
-/* Stop the guest, and if it has left the code call `then`. */
+/* With the guest stopped. */
+static bool is_copied(struct ring_engine *x)
+{
+	x->copied_by = kprobe_table_remaining(&x->copies, x->kernel);
+	return x->copied_by;
+}
+
+/* Stop the guest, and if it has left the code, and no copy of a jump leads there, call `then`. */
 static bool try_quiesce(struct ring_engine *x, struct quiesce *quiesce,
 			void (*then)(struct ring_engine *x))
 {
@@ -322,7 +329,7 @@ static bool try_quiesce(struct ring_engine *x, struct quiesce *quiesce,
 	pthread_cond_broadcast(&x->passed);
 	pthread_mutex_unlock(&x->lock);
 	if (!x->guest->control->try_stop(x->guest, NULL)) {
-		left = !quiesce_check(quiesce, NULL);
+		left = !quiesce_check(quiesce, NULL) && !is_copied(x);
 		if (left)
 			then(x);
 		x->guest->control->resume(x->guest, NULL);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* The ring engine comes into a guest, and leaves it again. */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include "introspect/tasks/percpu.h"
 #include "patcher/engine/ring-internal.h"
@@ -20,6 +21,8 @@ static const uint64_t patience_ns = 5000000000;
 static void reset(struct ring_engine *x)
 {
 	x->rung = x->leaving = x->left = false;
+	kprobe_table_deinit(&x->copies);
+	x->copied_by = 0;
 	x->run_ns = 0;
 	for (unsigned int i = 0; i < x->nr_vcpus; i++)
 		x->vcpus[i].cut_off = 0;
@@ -105,8 +108,14 @@ static int withdraw(struct engine *engine, struct patch_outcome *outcome, struct
 	struct ring_engine *x = ring_engine_of(engine);
 	struct quiesce_policy policy = {
 		.tasks = &x->tasks, .gva = x->mapping.gva, .size = x->code_bytes};
-	int ret = patch_plan_revert(x->config.plan, x->kernel, outcome, err);
+	int ret = 0;
 
+	if (!x->leaving) {
+		kprobe_table_deinit(&x->copies);
+		ret = kprobe_table_find_copies(x->config.plan, x->kernel, &x->copies, err);
+	}
+	if (!ret)
+		ret = patch_plan_revert(x->config.plan, x->kernel, outcome, err);
 	if (!ret)
 		ret = asks_restore(x, false, outcome, err);
 	if (ret || x->leaving)
@@ -216,7 +225,13 @@ static int finish(struct engine *engine, struct error *err)
 	if (!x->installed)
 		return 0;
 	if (!wait_until_left(x))
-		return error_set(err, EBUSY, "the guest is still inside the trampolines");
+		return x->copied_by
+			       ? error_set(err, EBUSY,
+					   "a kprobe of the guest at 0x%" PRIx64
+					   " has copied a jump into the trampolines: remove "
+					   "it in the guest",
+					   x->copied_by)
+			       : error_set(err, EBUSY, "the guest is still inside the trampolines");
 	ring_engine_stop_thread(x);
 	asks_stop_thread(x);
 	tear_down(x);
@@ -280,6 +295,7 @@ static void destroy(struct engine *engine)
 	ring_engine_free_memory(x);
 	asks_deinit(x);
 	direct_deinit(x);
+	kprobe_table_deinit(&x->copies);
 	pthread_cond_destroy(&x->passed);
 	pthread_cond_destroy(&x->wake);
 	pthread_mutex_destroy(&x->lock);

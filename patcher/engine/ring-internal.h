@@ -8,6 +8,7 @@
 #include "formats/base/clock.h"
 #include "introspect/kernel/scratch-mapping.h"
 #include "introspect/tasks/quiesce.h"
+#include "patcher/coexist/kprobe-table.h"
 #include "patcher/engine/direct.h"
 #include "patcher/engine/engine.h"
 #include "patcher/ring/ring.h"
@@ -86,7 +87,7 @@ struct ring_engine {
 	uint8_t *trap_memory;                  /* of the latter */
 	struct ring_saved_array *saved_arrays; /* the guest's table */
 	struct ring_merge merge;
-	uint64_t copy[RING_MAX_ORDERED / sizeof(uint64_t)]; /* the fields of a record */
+	uint64_t copy[RING_MAX_RECORD / sizeof(uint64_t)]; /* the fields of a record */
 	struct ring_settle settle;
 	uint64_t margin; /* ticks */
 	uint64_t passes; /* of the thread, over all installations */
@@ -105,8 +106,12 @@ struct ring_engine {
 	bool rung, quit;        /* under lock */
 	bool leaving, left;     /* under lock */
 	struct quiesce quiesce; /* while leaving */
-	_Atomic bool stopping;  /* the thread stops the guest: no vCPU may wait for the thread */
-	unsigned int waiting;   /* vCPUs; under lock */
+	/* Kprobes of the guest that may have copied a jump; and one of them that is registered
+	 * still, a gva, so that the memory stays. */
+	struct kprobe_table copies;
+	_Atomic uint64_t copied_by;
+	_Atomic bool stopping; /* the thread stops the guest: no vCPU may wait for the thread */
+	unsigned int waiting;  /* vCPUs; under lock */
 	/* Under lock: until when all vCPUs together wait for room; 0: none waits. The thread clears
 	 * it when it makes room. */
 	uint64_t give_up_ns;
@@ -178,10 +183,12 @@ void ring_engine_settle_now(struct ring_engine *x);
 void asks_init(struct ring_engine *x);
 void asks_deinit(struct ring_engine *x);
 /* Where a box is, from the beginning of the scratch memory. */
-/* Choose the largest rings of the ordered lane, from ring_bytes down, that leave room for a group of
- * the direct lane, or if none do, the largest that fit. Returns the bytes of both lanes, which may be
- * more than `room`. */
+/* Choose the largest rings of the ordered lane, from ring_bytes down, that leave room for a group
+ * of the direct lane, or if none do, the largest that fit. Returns the bytes of both lanes, which
+ * may be more than `room`. */
 uint64_t ring_engine_fit(struct ring_engine *x, uint64_t room);
+/* -ENOSPC: they are too small for call chains. */
+int ring_engine_check_chains(uint32_t ring_bytes, struct error *err);
 uint64_t asks_box_offset(const struct ring_engine *x);
 /* With the guest stopped: code behind the trampolines. asks_free() is due, also after an error. */
 int asks_make(struct ring_engine *x, struct error *err);

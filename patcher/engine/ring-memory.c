@@ -172,6 +172,15 @@ static int make_layout(struct ring_engine *x, uint64_t *data, struct error *err)
 	return 0;
 }
 
+int ring_engine_check_chains(uint32_t ring_bytes, struct error *err)
+{
+	if (ring_bytes >= RING_MIN_LARGE)
+		return 0;
+	return error_set(err, ENOSPC,
+			 "call chains need rings of %d KiB per vCPU, and there is room for %u KiB",
+			 RING_MIN_LARGE >> 10, ring_bytes >> 10);
+}
+
 uint64_t ring_engine_fit(struct ring_engine *x, uint64_t room)
 {
 	uint32_t largest;
@@ -319,6 +328,19 @@ struct trampoline_rings ring_engine_rings(const struct ring_engine *x, int group
 	return rings;
 }
 
+/* Records with a part of a stack are the largest. */
+static int check_rings(const struct ring_engine *x, struct error *err)
+{
+	bool any = false;
+
+	for (size_t i = 0; i < x->config.plan->nr_refs; i++) {
+		const struct probe *probe = x->config.plan->refs[i].probe;
+
+		any |= (probe->entry.fields | probe->ret.fields) & CAPTURE(FIELD_CHAIN);
+	}
+	return any ? ring_engine_check_chains(x->ring_bytes, err) : 0;
+}
+
 static int make_code(struct ring_engine *x, struct error *err)
 {
 	const struct trampoline_room room = {
@@ -366,6 +388,8 @@ int ring_engine_make_memory(struct ring_engine *x, struct error *err)
 		ret = ring_engine_read_clocks(x, err);
 	if (!ret)
 		ret = map_scratch(x, err);
+	if (!ret)
+		ret = check_rings(x, err);
 	if (!ret)
 		ret = make_code(x, err);
 	if (!ret)

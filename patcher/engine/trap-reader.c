@@ -12,6 +12,7 @@ struct seen_hit {
 	struct probe_hit hit;
 	struct object_iter objects;
 	uint64_t stack[CAPTURE_MAX_STACK];
+	struct direct_stack chain;
 	uint64_t items[CAPTURE_MAX_ITEMS];
 };
 
@@ -132,6 +133,25 @@ static void see_stack(const struct trap_reader *r, const struct capture *capture
 	seen->hit.nr_stack = n;
 }
 
+/* Likewise, of the task's stack up to its end. Without the task it is any stack. */
+static void see_chain(const struct trap_reader *r, const struct capture *capture,
+		      const struct guest_trap *trap, struct seen_hit *seen)
+{
+	const uint32_t most = (uint32_t)trap_record_max_chain(capture);
+	struct direct_stack *chain = &seen->chain;
+	size_t n;
+
+	if (!(capture->fields & CAPTURE(FIELD_CHAIN)))
+		return;
+	chain->sp = seen->hit.key;
+	chain->bp = trap->regs.rbp;
+	if (task_read_stack(r->kernel, capture->task, trap->vcpu, &chain->task, NULL))
+		chain->task = 0;
+	n = direct_stack_words(chain, capture->task->stack_bytes, most);
+	if (!kernel_read(r->kernel, chain->sp, chain->words, n * sizeof(uint64_t), NULL))
+		seen->hit.chain = (struct probe_chain){.at = &chain->sp, .words = n};
+}
+
 static void see_slab_cache(const struct capture *capture, struct probe_hit *hit)
 {
 	const struct page_lookup *pages = capture->pages;
@@ -212,6 +232,7 @@ static void see_entry(struct trap_reader *r, struct engine *engine, const struct
 	memcpy(seen.hit.args, args, sizeof(args));
 	seen.hit.call_site = return_address(r, trap);
 	see_stack(r, capture, &seen);
+	see_chain(r, capture, trap, &seen);
 	see_owner(r, capture, &seen.hit);
 	see_task(r, capture, &seen.hit);
 	if (object_iter_init(&seen.objects, r->kernel, &capture->items, args, NULL))
@@ -229,6 +250,7 @@ static void see_return(struct trap_reader *r, struct engine *engine, const struc
 	begin(&seen, trap);
 	seen.hit.result = trap->regs.rax;
 	see_slab_cache(capture, &seen.hit);
+	see_chain(r, capture, trap, &seen);
 	if (capture->items.from == ITEMS_RETURNED)
 		find_returned(r, engine, &seen);
 	submit(r, engine, NULL, capture, &seen);

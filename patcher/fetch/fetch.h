@@ -11,8 +11,8 @@
  * Dynamic probes in the syntax of the kernel's kprobe_events
  * (Documentation/trace/kprobetrace.rst):
  *
- *	p[:[GRP/][EVENT]] [MOD:]SYM[+0]|[MOD:]SYM%return|ADDR [ARG...]
- *	r[:[GRP/][EVENT]] [MOD:]SYM[+0] [ARG...]
+ *	p[:[GRP/][EVENT]] [MOD:]SYM[+OFFSET]|[MOD:]SYM%return|ADDR [ARG...]
+ *	r[MAXACTIVE][:[GRP/][EVENT]] [MOD:]SYM[+0] [ARG...]
  *
  *	ARG     [NAME=]FETCH[:TYPE]
  *	FETCH   PARAMETER[->MEMBER...], $arg* (all parameters), %REG, $retval, $comm, $stack,
@@ -21,7 +21,9 @@
  *	TYPE    u8 u16 u32 u64 s8 s16 s32 s64 x8 x16 x32 x64 char string ustring symbol,
  *	        bWIDTH@OFFSET/CONTAINER; with [N] behind it, an array
  *
- * What is fetched for an argument is a small program, which is compiled for the guest.
+ * MAXACTIVE is ignored. Functions of modules have neither PARAMETER nor $arg*: their types are in
+ * BTF of the module, which is not read. What is fetched for an argument is a small program, which
+ * is compiled for the guest.
  */
 enum {
 	FETCH_NAME_SIZE = 32, /* of an event, a group, an argument; the NUL included */
@@ -38,7 +40,8 @@ enum fetch_register {
 	FETCH_CX,
 	FETCH_DX,
 	FETCH_BX,
-	FETCH_SP, /* as it was at the call's entry, or is behind its return: a kprobe's */
+	FETCH_SP, /* as it is at the instruction, at the call's entry, or behind its return: a
+		   * kprobe's */
 	FETCH_BP,
 	FETCH_SI,
 	FETCH_DI,
@@ -84,6 +87,8 @@ struct fetch_arg {
 	char name[FETCH_NAME_SIZE];
 	char symbol[FETCH_SYMBOL_SIZE]; /* of FETCH_SYMBOL, FETCH_PARAMETER */
 	bool has_type;                  /* the user gave one */
+	bool entry_only;  /* a parameter, $argN: known where the function begins ... */
+	bool never_entry; /* a register that holds nothing there */
 	struct fetch_op ops[FETCH_MAX_OPS];
 	size_t nr_ops;
 	enum fetch_show show;
@@ -101,6 +106,8 @@ struct fetch_probe {
 	char module[FETCH_NAME_SIZE * 2]; /* "": the kernel, or any */
 	char symbol[FETCH_SYMBOL_SIZE];   /* "": `address` */
 	uint64_t address;
+	uint64_t offset; /* of an instruction, from the symbol */
+	bool inside;     /* it is not where the function begins: known when the place is found */
 	unsigned int place_column;
 	struct fetch_arg args[FETCH_MAX_ARGS];
 	size_t nr_args;
@@ -110,6 +117,10 @@ struct fetch_probe {
 
 /* -EINVAL with err->column: what is wrong there. */
 int fetch_parse(const char *definition, struct fetch_probe *out, struct error *err);
+
+/* Whether all arguments are known at the place, of which `inside` is known now. -EINVAL with the
+ * argument. */
+int fetch_check_place(const struct fetch_probe *probe, struct error *err);
 
 /* Give an argument its place behind those before it; `bytes` and `nr_fields` grow. -EINVAL with its
  * column: there are too many. */

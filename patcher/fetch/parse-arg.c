@@ -54,6 +54,12 @@ static int add_register(struct fetch_parser *p, const char *place, enum fetch_re
 	return add_op(p, place, (struct fetch_op){.kind = FETCH_REGISTER, .reg = reg});
 }
 
+/* Else the place may be inside of a function, where each register holds something. */
+static bool is_place_known(const struct fetch_parser *p)
+{
+	return p->probe->returns || (p->probe->symbol[0] && !p->probe->offset);
+}
+
 static int take_register(struct fetch_parser *p)
 {
 	const bool returns = p->probe->returns;
@@ -64,7 +70,8 @@ static int take_register(struct fetch_parser *p)
 	for (unsigned int i = 0; registers[i]; i++) {
 		if (strlen(registers[i]) != length || memcmp(p->at, registers[i], length) != 0)
 			continue;
-		if (undefined & 1u << i)
+		p->arg->never_entry |= (undefined & 1u << i) != 0;
+		if (undefined & 1u << i && is_place_known(p))
 			return FETCH_FAIL(p, place, "%%%s holds nothing at %s", registers[i],
 					  returns ? "a return" : "the entry of a function");
 		p->at += length;
@@ -73,9 +80,23 @@ static int take_register(struct fetch_parser *p)
 	return fetch_unknown(p, "register", p->at, length, registers);
 }
 
+/* The kernel's BTF has no function of a module, but may have another one of the same name. */
+static int check_types_known(const struct fetch_parser *p, const char *place)
+{
+	if (p->probe->module[0])
+		return FETCH_FAIL(p, place,
+				  "the parameters of a module's functions are not known: "
+				  "give $argN or a register");
+	return 0;
+}
+
 /* "$arg*": as if each had been written, by its name. */
 static int take_all_parameters(struct fetch_parser *p, const char *place)
 {
+	int ret = check_types_known(p, place);
+
+	if (ret)
+		return ret;
 	if (p->arg->nr_ops || (p->at[1] && !strchr(" \t", p->at[1])))
 		return FETCH_FAIL(p, place, "$arg* is no value: it stands for all parameters");
 	snprintf(p->arg->symbol, sizeof(p->arg->symbol), "*");
@@ -88,6 +109,7 @@ static int take_parameter(struct fetch_parser *p)
 {
 	const char *place = p->at;
 	size_t n = fetch_name_length(p->at), step = 0;
+	int ret;
 
 	do {
 		size_t length = fetch_name_length(p->at + n + step);
@@ -99,10 +121,14 @@ static int take_parameter(struct fetch_parser *p)
 	} while (step);
 	if (p->probe->returns)
 		return FETCH_FAIL(p, place, "parameters are gone at a return");
+	ret = check_types_known(p, place);
+	if (ret)
+		return ret;
 	if (n >= sizeof(p->arg->symbol))
 		return FETCH_FAIL(p, place, "longer than %d characters", FETCH_SYMBOL_SIZE - 1);
 	memcpy(p->arg->symbol, p->at, n);
 	p->at += n;
+	p->arg->entry_only = true;
 	return add_op(p, place, (struct fetch_op){.kind = FETCH_PARAMETER});
 }
 
@@ -114,6 +140,7 @@ static int take_argument(struct fetch_parser *p, const char *place)
 
 	if (p->probe->returns)
 		return FETCH_FAIL(p, place, "arguments are gone at a return");
+	p->arg->entry_only = true;
 	if (*p->at == '*')
 		return take_all_parameters(p, place);
 	ret = fetch_take_number(p, "the number of an argument", &number);

@@ -117,6 +117,16 @@ static bool at_end(const struct fetch_parser *p)
 
 /* --- kind and name --------------------------------------------------------------------------- */
 
+/* How many calls the kernel follows at a time. Any number can be open here. */
+static int skip_maxactive(struct fetch_parser *p)
+{
+	uint64_t number;
+
+	if (!isdigit((unsigned char)*p->at))
+		return 0;
+	return fetch_take_number(p, "MAXACTIVE", &number);
+}
+
 static int take_kind(struct fetch_parser *p)
 {
 	if (*p->at != 'p' && *p->at != 'r')
@@ -124,9 +134,7 @@ static int take_kind(struct fetch_parser *p)
 				  "a probe begins with 'p', of a call, or 'r', of a "
 				  "return");
 	p->probe->returns = *p->at++ == 'r';
-	if (isdigit((unsigned char)*p->at))
-		return FETCH_FAIL(p, p->at, "leave out MAXACTIVE: any number of calls can be open");
-	return 0;
+	return p->probe->returns ? skip_maxactive(p) : 0;
 }
 
 /* "[GRP/][EVENT]", behind the colon. */
@@ -158,7 +166,8 @@ static void add_names(struct fetch_probe *probe)
 	if (probe->name[0])
 		return;
 	if (probe->symbol[0])
-		snprintf(name, sizeof(name), "%c_%s_0", probe->returns ? 'r' : 'p', probe->symbol);
+		snprintf(name, sizeof(name), "%c_%s_%llu", probe->returns ? 'r' : 'p',
+			 probe->symbol, (unsigned long long)probe->offset);
 	else
 		snprintf(name, sizeof(name), "%c_0x%llx", probe->returns ? 'r' : 'p',
 			 (unsigned long long)probe->address);
@@ -185,22 +194,32 @@ static int take_module(struct fetch_parser *p)
 	return 0;
 }
 
-/* Only the entry can be probed: the other instructions of a function are not displaced. */
 static int take_offset(struct fetch_parser *p)
 {
 	const char *begin = p->at;
-	int64_t offset;
+	int64_t offset = 0;
 	int ret = fetch_take_offset(p, &offset);
 
-	if (!ret && offset)
+	if (!ret && offset < 0)
+		ret = FETCH_FAIL(p, begin, "the offset leads out of the function");
+	if (!ret && offset && p->probe->module[0])
 		ret = FETCH_FAIL(p, begin,
-				 "only the beginning of a function can be probed, and its returns");
+				 "in modules only the beginning of a function can be probed");
+	p->probe->offset = (uint64_t)offset;
 	return ret;
+}
+
+static int check_return(const struct fetch_parser *p, const char *begin)
+{
+	if (p->probe->returns && p->probe->offset)
+		return FETCH_FAIL(p, begin, "a probe of returns has no offset");
+	return 0;
 }
 
 static int take_place(struct fetch_parser *p)
 {
 	static const char suffix[] = "%return";
+	const char *begin = p->at;
 	int ret;
 
 	p->probe->place_column = (unsigned int)(p->at - p->text) + 1;
@@ -215,7 +234,7 @@ static int take_place(struct fetch_parser *p)
 		p->at += strlen(suffix);
 		p->probe->returns = true;
 	}
-	return ret;
+	return ret ? ret : check_return(p, begin);
 }
 
 /* --- all ------------------------------------------------------------------------------------- */
@@ -301,6 +320,26 @@ int fetch_parse(const char *definition, struct fetch_probe *out, struct error *e
 	if (ret && err)
 		*err = local;
 	return ret;
+}
+
+int fetch_check_place(const struct fetch_probe *probe, struct error *err)
+{
+	for (size_t i = 0; i < probe->nr_args; i++) {
+		const struct fetch_arg *arg = &probe->args[i];
+
+		if (probe->inside && arg->entry_only)
+			return error_set(
+				err, EINVAL,
+				"argument '%s': parameters are known only where a function "
+				"begins; name a register",
+				arg->name);
+		if (!probe->inside && !probe->returns && arg->never_entry)
+			return error_set(err, EINVAL,
+					 "argument '%s': %%ax, %%r10 and %%r11 hold nothing at the "
+					 "entry of a function",
+					 arg->name);
+	}
+	return 0;
 }
 
 bool fetch_reads_memory(const struct fetch_arg *arg)

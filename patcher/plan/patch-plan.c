@@ -283,6 +283,7 @@ void patch_plan_deinit(struct patch_plan *plan)
 	patch_set_deinit(&plan->returns);
 	patch_set_deinit(&plan->shared);
 	patch_set_deinit(&plan->slots);
+	patch_set_deinit(&plan->inside);
 	free(plan->refused);
 	free(plan->uses);
 	*plan = (struct patch_plan){0};
@@ -303,8 +304,8 @@ int patch_plan_apply(struct patch_plan *plan, const struct kernel *kernel, struc
 int patch_plan_revert(struct patch_plan *plan, const struct kernel *kernel,
 		      struct patch_outcome *outcome, struct error *err)
 {
-	struct patch_set *const sets[] = {&plan->shared, &plan->slots, &plan->entries,
-					  &plan->returns};
+	struct patch_set *const sets[] = {&plan->shared, &plan->slots, &plan->inside,
+					  &plan->entries, &plan->returns};
 	int ret = 0;
 
 	for (size_t i = 0; i < sizeof(sets) / sizeof(sets[0]); i++) {

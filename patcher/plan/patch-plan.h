@@ -43,7 +43,9 @@ struct patch_plan {
 	/* Sites and return slots that only the direct lane records: empty but while rings are
 	 * installed. None of them is in the text where one of `entries` or `returns` is. */
 	struct patch_set shared, slots;
-	_Atomic bool has_slots;       /* any of the latter. Any thread, while they change */
+	/* Likewise instructions in the middle of functions. */
+	struct patch_set inside;
+	_Atomic bool has_others;      /* any of slots or inside. Any thread, while they change */
 	const struct probe_ref *refs; /* of all probes, refused ones too; borrowed */
 	size_t nr_refs;
 	struct site_refusal *refused;

@@ -40,7 +40,9 @@ static void fill_new(struct shared_site *out, const struct site *site, bool ftra
 int shared_sites_make(struct shared_sites *sites, const struct site_table *table,
 		      const struct patch_plan *plan, bool ftrace_handoff, struct error *err)
 {
-	size_t shared = 0, entry = 0;
+	const uint64_t begin = table->n ? table->v[0].gva : 0;
+	size_t shared = patch_set_find(&plan->shared, begin);
+	size_t entry = patch_set_find(&plan->entries, begin);
 	int ret = 0;
 
 	*sites = (struct shared_sites){.n = table->n, .v = calloc(table->n + 1, sizeof(*sites->v))};

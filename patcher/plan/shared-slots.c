@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include "patcher/text/site.h"
+#include "patcher/text/insn.h"
 
 struct maker {
 	struct shared_slots *slots;
@@ -23,11 +23,14 @@ static const struct patch *advance(const struct patch_set *set, size_t *i, uint6
 	return *i < set->n && set->v[*i].gva == gva ? &set->v[*i] : NULL;
 }
 
-static void classify(struct shared_slot *slot, const uint8_t *bytes)
+/* The kernel's own list is in its file, a module's is in the guest's memory. */
+static void classify(const struct maker *m, struct shared_slot *slot, const uint8_t *bytes)
 {
 	const struct slot found = slot_classify(bytes, SLOT_MAX_SIZE, slot->patch.gva);
 
 	slot->usable = found.size == SLOT_MAX_SIZE;
+	if (slot->patch.transient && found.state == SLOT_JMP_THUNK)
+		slot->usable = function_is_return_thunk(m->kernel, found.target);
 	slot->next = found.state == SLOT_JMP_THUNK ? found.target : 0;
 }
 
@@ -42,7 +45,7 @@ static int look_at(struct maker *m, struct shared_slot *slot, const uint8_t *now
 		return 0;
 	if (ours && !ours->yielded && !memcmp(now, ours->new_bytes, ours->size)) {
 		slot->patch = *ours;
-		classify(slot, ours->old_bytes);
+		classify(m, slot, ours->old_bytes);
 		return patch_set_add(&m->slots->present, ours, err);
 	}
 	if (exit && !exit->off) {
@@ -50,7 +53,7 @@ static int look_at(struct maker *m, struct shared_slot *slot, const uint8_t *now
 		return 0;
 	}
 	memcpy(slot->patch.old_bytes, now, SLOT_MAX_SIZE);
-	classify(slot, now);
+	classify(m, slot, now);
 	return 0;
 }
 
@@ -64,8 +67,16 @@ static int look(void *arg, struct patch *patch, const uint8_t *now, struct error
 	return look_at(m, &m->slots->v[m->next++], now, err);
 }
 
+static uint64_t slot_link(const struct kernel_image *image, const struct module_exits *modules,
+			  size_t i)
+{
+	return i < image->nr_return_sites ? image->return_sites[i]
+					  : modules->slots[i - image->nr_return_sites];
+}
+
 int shared_slots_make(struct shared_slots *slots, const struct kernel *kernel,
-		      const struct patch_plan *plan, struct error *err)
+		      const struct module_exits *modules, const struct patch_plan *plan,
+		      bool no_image, struct error *err)
 {
 	const struct kernel_image *image = kernel->image;
 	struct maker maker = {.slots = slots,
@@ -76,22 +87,29 @@ int shared_slots_make(struct shared_slots *slots, const struct kernel *kernel,
 	struct patch_set all = {0};
 	int ret = 0;
 
-	*slots = (struct shared_slots){.n = image->nr_return_sites,
-				       .v = calloc(image->nr_return_sites + 1, sizeof(*slots->v))};
+	*slots = (struct shared_slots){.first = no_image ? image->nr_return_sites : 0};
+	slots->n = image->nr_return_sites + modules->n - slots->first;
+	slots->v = calloc(slots->n + 1, sizeof(*slots->v));
 	if (!slots->v)
 		return error_set(err, ENOMEM, "out of memory");
 	for (size_t i = 0; !ret && i < slots->n; i++) {
+		const size_t number = slots->first + i;
+
 		slots->v[i] = (struct shared_slot){
-			.patch = {.gva = kernel_gva(kernel, image->return_sites[i]),
+			.patch = {.gva = kernel_gva(kernel, slot_link(image, modules, number)),
 				  .size = SLOT_MAX_SIZE,
+				  .transient = number >= image->nr_return_sites,
 				  .function = "a return"},
 			.exit = SHARED_NO_RETURN};
 		ret = patch_set_add(&all, &slots->v[i].patch, err);
 	}
 	if (!ret)
 		ret = patch_set_sort(&all, err);
-	if (!ret)
+	if (!ret && all.n) {
+		maker.ours = patch_set_find(&plan->slots, all.v[0].gva);
+		maker.exit = patch_set_find(&plan->returns, all.v[0].gva);
 		ret = patch_set_read(&all, kernel, look, &maker, err);
+	}
 	if (!ret)
 		ret = patch_set_sort(&slots->present, err);
 	patch_set_deinit(&all);

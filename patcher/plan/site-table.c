@@ -133,15 +133,16 @@ static int read_bytes(struct site_table *table, const struct kernel *kernel, str
 	return 0;
 }
 
-/* A site has two names at most: its function's and its module's. */
 static size_t names_bytes(const struct site_table *table)
 {
-	return 2 * table->room * sizeof(*table->names);
+	return table->names_room * sizeof(*table->names);
 }
 
+/* A site has two names at most: its function's and its module's. */
 static int make_room(struct site_table *table, size_t n, struct error *err)
 {
 	table->room = n + 1;
+	table->names_room = 2 * table->room;
 	table->v = budget_malloc(table->budget, table->room * sizeof(*table->v));
 	table->names = budget_malloc(table->budget, names_bytes(table));
 	if (!table->v || !table->names)
@@ -165,30 +166,50 @@ static int fill(struct site_table *table, const uint64_t *gvas, size_t n, const 
 	return ret ? ret : read_bytes(table, from->kernel, err);
 }
 
-int site_table_read(struct site_table *table, const struct kernel *kernel,
-		    struct kernel_names *names, struct error *err)
+static int fill_all(struct site_table *table, const struct naming *from, struct error *err)
+{
+	uint64_t *gvas;
+	size_t n;
+	int ret = ftrace_sites_read_all(from->kernel, &gvas, &n, err);
+
+	if (ret)
+		return ret;
+	ret = fill(table, gvas, n, from, err);
+	free(gvas);
+	return ret;
+}
+
+static int read_table(struct site_table *table, const struct kernel *kernel,
+		      struct kernel_names *names, bool no_image, struct error *err)
 {
 	const struct naming from = {.kernel = kernel,
 				    .names = names,
 				    .init_begin = kernel_symbol(kernel, "_sinittext"),
 				    .init_end = kernel_symbol(kernel, "_einittext")};
-	uint64_t *gvas;
-	size_t n;
 	int ret;
 
-	*table = (struct site_table){.budget = kernel->guest->budget};
+	*table = (struct site_table){.budget = kernel->guest->budget, .no_image = no_image};
 	/* the census first: if the sites change meanwhile, it is out of date */
 	ret = ftrace_census_take(&table->census, kernel, err);
 	if (ret)
 		return ret;
-	ret = ftrace_sites_read_all(kernel, &gvas, &n, err);
-	if (!ret) {
-		ret = fill(table, gvas, n, &from, err);
-		free(gvas);
-	}
+	ret = no_image ? fill(table, table->census.modules, table->census.n, &from, err)
+		       : fill_all(table, &from, err);
 	if (ret)
 		site_table_deinit(table);
 	return ret;
+}
+
+int site_table_read(struct site_table *table, const struct kernel *kernel,
+		    struct kernel_names *names, struct error *err)
+{
+	return read_table(table, kernel, names, false, err);
+}
+
+int site_table_read_modules(struct site_table *table, const struct kernel *kernel,
+			    struct kernel_names *names, struct error *err)
+{
+	return read_table(table, kernel, names, true, err);
 }
 
 int site_table_is_current(const struct site_table *table, const struct kernel *kernel,
@@ -210,6 +231,49 @@ void site_table_deinit(struct site_table *table)
 	budget_free(table->budget, table->v, table->room * sizeof(*table->v));
 	ftrace_census_deinit(&table->census);
 	*table = (struct site_table){0};
+}
+
+size_t site_table_find(const struct site_table *table, uint64_t gva)
+{
+	size_t low = 0, high = table->n;
+
+	while (low < high) {
+		size_t mid = low + (high - low) / 2;
+
+		if (table->v[mid].gva < gva)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return low;
+}
+
+/* Names of the image's functions are the image's own: those that a table has are of the others. */
+int site_table_join(struct site_table *modules, const struct site_table *whole,
+		    const struct kernel *kernel, struct site_join *join, struct error *err)
+{
+	const uint64_t begin = kernel_gva(kernel, kernel->image->text);
+	const uint64_t end = kernel_gva(kernel, kernel->image->end);
+	struct site *v;
+	size_t room;
+
+	join->below = site_table_find(modules, begin);
+	join->first = site_table_find(whole, begin);
+	join->kept = site_table_find(whole, end) - join->first;
+	room = modules->n + join->kept + 1;
+	v = budget_malloc(modules->budget, room * sizeof(*v));
+	if (!v)
+		return error_set(err, ENOMEM, "no memory for a list of %zu functions", room);
+	memcpy(v, modules->v, join->below * sizeof(*v));
+	memcpy(v + join->below, whole->v + join->first, join->kept * sizeof(*v));
+	memcpy(v + join->below + join->kept, modules->v + join->below,
+	       (modules->n - join->below) * sizeof(*v));
+	budget_free(modules->budget, modules->v, modules->room * sizeof(*v));
+	modules->v = v;
+	modules->n += join->kept;
+	modules->room = room;
+	modules->no_image = false;
+	return 0;
 }
 
 const char *site_table_refusal(const struct site *site)

@@ -32,6 +32,8 @@ struct site_table {
 	size_t nr_names;
 	struct budget *budget; /* what the guest makes it hold; or NULL */
 	size_t room;           /* sites that there is memory for */
+	size_t names_room;
+	bool no_image; /* only sites outside of the kernel's image */
 };
 
 /*
@@ -41,11 +43,28 @@ struct site_table {
  */
 int site_table_read(struct site_table *table, const struct kernel *kernel,
 		    struct kernel_names *names, struct error *err);
+/* Likewise of the sites outside of the image only. The census is the whole one. */
+int site_table_read_modules(struct site_table *table, const struct kernel *kernel,
+			    struct kernel_names *names, struct error *err);
 /* Whether the guest still has these sites and no others. Reads few bytes. Errors as above. */
 int site_table_is_current(const struct site_table *table, const struct kernel *kernel,
 			  bool *current, struct error *err);
 /* Leaves an empty table; also of one that is zeroed. */
 void site_table_deinit(struct site_table *table);
+
+/* Index of the first site that is not below `gva`. */
+size_t site_table_find(const struct site_table *table, uint64_t gva);
+
+/*
+ * `modules`, which has no sites of the image, becomes a table that has those of `whole`, too: so
+ * many of its sites come first, then `kept` ones of `whole` from `first` on, then the others.
+ * -ENOMEM: nothing has changed.
+ */
+struct site_join {
+	size_t below, first, kept;
+};
+int site_table_join(struct site_table *modules, const struct site_table *whole,
+		    const struct kernel *kernel, struct site_join *join, struct error *err);
 
 /* Why a site cannot be patched, one line; NULL: it can. */
 const char *site_table_refusal(const struct site *site);

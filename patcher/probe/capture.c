@@ -77,7 +77,32 @@ static int check(const struct capture *c, struct error *err)
 	    (!c->stack_words || c->stack_words > CAPTURE_MAX_STACK))
 		return error_set(err, EINVAL, "%u words of stack are too many or none: at most %d",
 				 c->stack_words, CAPTURE_MAX_STACK);
+	if ((c->fields & CAPTURE(FIELD_CHAIN)) &&
+	    (!c->chain_words || c->chain_words > STACK_MAX_WORDS))
+		return error_set(err, EINVAL, "a chain of %u words of stack is too long or empty",
+				 c->chain_words);
 	return check_items(c, err);
+}
+
+/* Words of a chain that begins at this byte of its record. */
+static uint16_t chain_room(size_t offset, bool has_items)
+{
+	const size_t before = offset + offsetof(struct direct_stack, words);
+	const size_t room =
+		(RING_MAX_RECORD - before - (has_items ? ITEMS_BYTES : 0)) / sizeof(uint64_t);
+
+	return room < STACK_MAX_WORDS ? (uint16_t)room : STACK_MAX_WORDS;
+}
+
+void capture_fit_chain(struct capture *c)
+{
+	struct record_layout layout;
+
+	if (!(c->fields & CAPTURE(FIELD_CHAIN)))
+		return;
+	c->chain_words = 1;
+	if (!record_layout(c, &layout, NULL))
+		c->chain_words = chain_room(layout.offset[FIELD_CHAIN], layout.items);
 }
 
 void capture_merge_return(struct capture *to, const struct capture *from)
@@ -85,8 +110,11 @@ void capture_merge_return(struct capture *to, const struct capture *from)
 	to->fields |= from->fields;
 	if (from->pages)
 		to->pages = from->pages;
+	if (from->task)
+		to->task = from->task;
 	if (from->items.from != ITEMS_NONE)
 		to->items = from->items;
+	capture_fit_chain(to);
 }
 
 static uint32_t field_size(const struct capture *c, enum record_field field)
@@ -95,6 +123,8 @@ static uint32_t field_size(const struct capture *c, enum record_field field)
 		return CAPTURE_COMM_SIZE;
 	if (field == FIELD_STACK)
 		return c->stack_words * 8u;
+	if (field == FIELD_CHAIN)
+		return (uint32_t)offsetof(struct direct_stack, words) + c->chain_words * 8u;
 	return 8;
 }
 
@@ -108,8 +138,15 @@ _Static_assert(sizeof(struct ring_record) + 8 * (FIELD_STACK + 1 - 3) + ITEMS_BY
 	       "and with items, but for a large slice of the stack");
 _Static_assert(CAPTURE_ITEMS_PER_CALL % CAPTURE_MAX_ITEMS == 0, "a walk ends with a full record");
 
+/* Of a record's fields and items. */
+static uint32_t most_bytes(const struct capture *c)
+{
+	return c->fields & CAPTURE(FIELD_CHAIN) ? RING_MAX_RECORD : RING_MAX_ORDERED;
+}
+
 int record_layout(const struct capture *capture, struct record_layout *out, struct error *err)
 {
+	const uint32_t most = most_bytes(capture);
 	int ret = check(capture, err);
 
 	if (ret)
@@ -122,10 +159,13 @@ int record_layout(const struct capture *capture, struct record_layout *out, stru
 		out->offset[field] = (uint16_t)out->size;
 		out->size += field_size(capture, field);
 	}
+	if (out->size > most)
+		return error_set(err, EINVAL, "fields of %u bytes do not fit into a record",
+				 out->size);
 	if (capture->items.from == ITEMS_NONE ||
 	    (capture->items.from == ITEMS_SAVED && !capture->items.skip_filled))
 		return 0;
-	if (out->size + ITEMS_BYTES > RING_MAX_ORDERED)
+	if (out->size + ITEMS_BYTES > most)
 		return error_set(err, EINVAL, "%d items do not fit behind %u bytes of fields",
 				 CAPTURE_MAX_ITEMS, out->size);
 	out->items = (uint16_t)out->size;
@@ -144,6 +184,22 @@ const uint8_t probe_hit_index[FIELD_COUNT] = {
 	[FIELD_PID] = IN_HIT(pid),       [FIELD_TGID] = IN_HIT(tgid),
 	[FIELD_COMM] = IN_HIT(comm),     [FIELD_CGROUP] = IN_HIT(cgroup),
 };
+
+struct probe_chain probe_record_chain(const struct probe_record *record)
+{
+	const struct probe_hit *hit;
+	size_t at;
+
+	if (record->index == probe_hit_index) {
+		hit = (const void *)((const uint8_t *)record->words -
+				     offsetof(struct probe_hit, key));
+		return hit->chain;
+	}
+	at = record->index[FIELD_CHAIN];
+	return (struct probe_chain){
+		.at = record->words + at,
+		.words = chain_room(sizeof(struct ring_record) + at * sizeof(uint64_t), false)};
+}
 
 struct event_task probe_record_task(const struct probe_record *record, uint32_t fields)
 {

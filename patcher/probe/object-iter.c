@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "patcher/probe/probe.h"
 
-/* A pointer to a struct page has room for an order. */
-enum { ORDER_MASK = 63 };
-
 static int init_counted(struct object_iter *iter, const struct kernel *kernel,
 			const struct capture_items *items, uint64_t at, struct error *err)
 {
@@ -138,7 +135,7 @@ static void add_orders(const struct page_lookup *lookup, uint64_t *pages, size_t
 		unsigned int order = 0;
 
 		lookup->order(lookup->arg, pages[i], &order, NULL);
-		pages[i] |= order & ORDER_MASK;
+		pages[i] = page_item(pages[i], order);
 	}
 }
 

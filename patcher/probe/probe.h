@@ -19,6 +19,7 @@
 enum probe_point {
 	POINT_ENTRY = 1, /* a function's entry */
 	POINT_RETURN,    /* its return */
+	POINT_INSIDE,    /* an instruction in the middle of it; on the direct lane only */
 };
 
 enum record_field {
@@ -41,6 +42,8 @@ enum record_field {
 	FIELD_CGROUP,     /* the id of its cgroup; 0: none */
 	FIELD_STACK,      /* `stack_words` words from behind the return address; 0 from the end of
 			   * their page on */
+	FIELD_CHAIN,      /* what a call chain is made of: a struct direct_stack of `chain_words`
+			   * words */
 	FIELD_COUNT,
 };
 
@@ -94,8 +97,29 @@ struct capture_items {
 	bool skip_filled;     /* ITEMS_SAVED: of `count` words, an int, those in front that are not
 			       * 0 are not the call's work, but its result counts them */
 	bool all_or_none; /* ITEMS_SAVED: the result is a bool, true for `count` words, an int */
-	bool page_orders; /* items are struct pages: their lowest 6 bits are the order */
+	bool page_orders; /* items are struct pages with their orders: page_item() */
 };
+
+/*
+ * The address of a struct page and its order. Struct pages may have any size, so that the lowest bits of an address may
+ * all be needed; its highest 7 bits are equal.
+ */
+enum { PAGE_ITEM_ORDER_BITS = 6, PAGE_ITEM_ORDER_MASK = (1 << PAGE_ITEM_ORDER_BITS) - 1 };
+
+static inline uint64_t page_item(uint64_t page, unsigned int order)
+{
+	return page << PAGE_ITEM_ORDER_BITS | (order & PAGE_ITEM_ORDER_MASK);
+}
+
+static inline uint64_t page_item_page(uint64_t item)
+{
+	return (uint64_t)((int64_t)item >> PAGE_ITEM_ORDER_BITS);
+}
+
+static inline unsigned int page_item_order(uint64_t item)
+{
+	return item & PAGE_ITEM_ORDER_MASK;
+}
 
 /* Those of the current task. */
 enum {
@@ -123,11 +147,13 @@ struct page_lookup {
 /* What to record at a point. */
 struct capture {
 	enum probe_point point;
-	uint32_t fields;     /* CAPTURE(...) of each field that is wanted */
-	uint8_t stack_words; /* with FIELD_STACK: 1..CAPTURE_MAX_STACK */
-	uint8_t parameters;  /* at entries: how many the function has; 0 = unknown, take six */
+	uint32_t fields;      /* CAPTURE(...) of each field that is wanted */
+	uint8_t stack_words;  /* with FIELD_STACK: 1..CAPTURE_MAX_STACK */
+	uint16_t chain_words; /* with FIELD_CHAIN: 1..STACK_MAX_WORDS */
+	uint8_t parameters;   /* at entries: how many the function has; 0 = unknown, take six */
 	const struct page_lookup *pages; /* with FIELD_SLAB_CACHE or page_orders */
-	/* With fields of CAPTURE_TASK: where they are; lives as long as the tracer. */
+	/* With fields of CAPTURE_TASK or FIELD_CHAIN: where they are; lives as long as the tracer.
+	 */
 	const struct task_places *task;
 	struct capture_items items;
 };
@@ -163,6 +189,15 @@ struct probe_ref {
 	_Atomic bool off;
 };
 
+/* A struct direct_stack of so many words, which may be the guest's memory. NULL: there is none. */
+struct probe_chain {
+	const uint64_t *at;
+	size_t words;
+	/* gva of the instruction that was next; 0: that of a function's beginning, or of its
+	 * return, and the first word is the return address */
+	uint64_t ip;
+};
+
 /*
  * One event at a probe: a call of its function was entered, or returned. It holds what the capture
  * asks for; all else is 0. The guest may be far ahead when a tracer handles it: a tracer must not
@@ -184,6 +219,7 @@ struct probe_hit {
 
 	const uint64_t *stack; /* words from behind the return address */
 	size_t nr_stack;
+	struct probe_chain chain;
 	/* Objects of a bulk operation. A call about many of them is several hits, which differ only
 	 * in these two. */
 	const uint64_t *items;
@@ -232,6 +268,9 @@ struct event_task probe_record_task(const struct probe_record *record, uint32_t 
 /* By field of one word, and of COMM the first: which word of a hit it is, from `key` on. */
 extern const uint8_t probe_hit_index[FIELD_COUNT];
 
+/* With FIELD_CHAIN. A record is that of a simple probe's place: what capture_fit_chain() says. */
+struct probe_chain probe_record_chain(const struct probe_record *record);
+
 /* Lives as long as the hit and `cpu`, which is filled in. */
 struct probe_record probe_record_of(const struct probe_hit *hit, struct probe_cpu *cpu);
 
@@ -249,6 +288,9 @@ static inline uint64_t probe_hit_all_items(const struct probe_hit *hit)
 }
 
 /* --- captures (capture.c) -------------------------------------------------------------------- */
+
+/* With FIELD_CHAIN: give it as many words as a record has room for. */
+void capture_fit_chain(struct capture *capture);
 
 /* Make `to`, which is of a return, capture what `from` does as well. */
 void capture_merge_return(struct capture *to, const struct capture *from);

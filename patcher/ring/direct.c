@@ -22,12 +22,12 @@ struct gathering {
 	struct direct_batch batch;
 };
 
-/* A stamp that is not between the ring's floor and the horizon. False: it is for a later pass. */
-__attribute__((cold, noinline)) static bool mend_stamp(struct gathering *g, const uint8_t *at,
-						       uint64_t floor, uint64_t *tsc)
+/* The next record's stamp is not between the ring's floor and the horizon. False: it is for a later
+ * pass. */
+__attribute__((cold, noinline)) static bool mend_stamp(const struct gathering *g, uint64_t *tsc)
 {
-	g->ring->floor = floor;
-	if (ring_is_later(g->ring, g->ring->consumed + (uint64_t)(at - g->begin), *tsc, g->clock))
+	if (ring_is_later(g->ring, g->ring->consumed + (uint64_t)(g->at - g->begin), *tsc,
+			  g->clock))
 		return false;
 	*tsc = ring_clamp(g->ring, *tsc, g->horizon);
 	return true;
@@ -43,8 +43,31 @@ static const uint8_t *end_of_run(const struct gathering *g, size_t size)
 	return g->at + (bytes < room ? bytes : room);
 }
 
-/* The next record, and those behind it that have the same commit word. The guest may change a
- * record at any time: its header is read once, and then believed. */
+/* The stamps of records that have this commit word, up to one that is before `floor` or before the
+ * record in front of it. Returns how many. */
+static inline size_t read_stamps(const uint8_t *at, const uint8_t *stop, size_t size,
+				 uint32_t commit, uint64_t floor, uint64_t *to)
+{
+	uint64_t *next = to;
+
+#pragma GCC unroll 4
+	for (; at < stop; at += size) {
+		const struct direct_record *record = (const void *)at;
+		uint64_t tsc;
+
+		if (__atomic_load_n(&record->commit, __ATOMIC_ACQUIRE) != commit)
+			break;
+		tsc = __atomic_load_n(&record->tsc, __ATOMIC_RELAXED);
+		if (tsc < floor)
+			break;
+		*next++ = floor = tsc;
+	}
+	return (size_t)(next - to);
+}
+
+/* The next record, and those behind it that have the same commit word, up to one whose stamp has to
+ * be mended. The guest may change a record at any time: its header is read once, and then believed.
+ */
 static enum step gather_run(struct gathering *g)
 {
 	const struct ring_config *config = &g->ring->config;
@@ -53,38 +76,22 @@ static enum step gather_run(struct gathering *g)
 	/* beyond all ids if it is not committed */
 	const uint32_t id = commit ^ RING_COMMITTED;
 	const uint32_t size = id < config->nr_shapes ? config->shapes[id].size : 0;
-	const uint64_t horizon = g->horizon;
-	const uint8_t *at = g->at, *stop;
-	uint64_t *to = &g->batch.tsc[g->batch.n], *const first = to;
-	uint64_t floor = g->ring->floor, tsc;
-	enum step step = STEP_GATHERED;
+	uint64_t *const to = &g->batch.tsc[g->batch.n];
+	size_t n;
 
-	if (!size || size > (size_t)(g->end - at))
+	if (!size || size > (size_t)(g->end - g->at))
 		return commit ? STEP_MALFORMED : STEP_UNCOMMITTED;
-	stop = end_of_run(g, size);
-	do {
-		tsc = __atomic_load_n(&record->tsc, __ATOMIC_RELAXED);
-		if (tsc > horizon || tsc < floor) {
-			uint64_t mended = tsc; /* an address for it alone, not for `tsc` */
-
-			if (!mend_stamp(g, at, floor, &mended)) {
-				step = STEP_END;
-				break;
-			}
-			tsc = mended;
-		}
-		floor = tsc;
-		*to++ = tsc;
-		at += size;
-		record = (const void *)at;
-	} while (at < stop && __atomic_load_n(&record->commit, __ATOMIC_ACQUIRE) == commit);
-	if (to != first)
-		g->batch.runs[g->batch.nr_runs++] =
-			(struct direct_run){id, size, (size_t)(to - first), g->at};
-	g->batch.n += (size_t)(to - first);
-	g->ring->floor = floor;
-	g->at = at;
-	return step;
+	*to = __atomic_load_n(&record->tsc, __ATOMIC_RELAXED);
+	if ((*to > g->horizon || *to < g->ring->floor) && !mend_stamp(g, to))
+		return STEP_END;
+	n = 1 + read_stamps(g->at + size, end_of_run(g, size), size, commit, *to, to + 1);
+	while (n > 1 && to[n - 1] > g->horizon)
+		n--;
+	g->batch.runs[g->batch.nr_runs++] = (struct direct_run){id, size, n, g->at};
+	g->batch.n += n;
+	g->ring->floor = to[n - 1];
+	g->at += n * size;
+	return STEP_GATHERED;
 }
 
 /* Emit a batch. What the emitter has seen is zeroed before the guest gets the room back. */

@@ -32,8 +32,8 @@
  */
 enum {
 	RING_HEADER_BYTES = 128,
-	RING_MAX_RECORD = 2048, /* bytes: a direct record with a slice of the stack */
-	RING_MAX_ORDERED = 512, /* bytes of a record of the ordered lane */
+	RING_MAX_RECORD = 4096, /* bytes: an ordered record with a slice of the stack */
+	RING_MAX_ORDERED = 512, /* bytes of a record of the ordered lane without one */
 	/* A writer checks before it reserves: room for its own record, and for three nested ones.
 	 * In a ring of less than RING_MIN_LARGE bytes, half of it: records are no larger there than
 	 * RING_MAX_ORDERED. */
@@ -144,46 +144,55 @@ enum direct_field {
 	/* the registers that a system call has its arguments in, 64 bits each, out of the struct
 	 * pt_regs that its function's parameter points to; of entries only */
 	DIRECT_SYSCALL = 1 << 5,
-	/* what the call chain is made of; of entries only */
+	/* what the call chain is made of */
 	DIRECT_STACK = 1 << 6,
+	/* with DIRECT_SYSCALL: the registers are those of a 32-bit program's call */
+	DIRECT_SYSCALL_IA32 = 1 << 7,
 	DIRECT_ENTRY_FIELDS = DIRECT_PARENT | DIRECT_PID | DIRECT_COMM | DIRECT_FRAME |
-			      DIRECT_SYSCALL | DIRECT_STACK,
-	DIRECT_RETURN_FIELDS =
-		DIRECT_PARENT | DIRECT_PID | DIRECT_COMM | DIRECT_FRAME | DIRECT_RESULT,
+			      DIRECT_SYSCALL | DIRECT_STACK | DIRECT_SYSCALL_IA32,
+	DIRECT_RETURN_FIELDS = DIRECT_PARENT | DIRECT_PID | DIRECT_COMM | DIRECT_FRAME |
+			       DIRECT_RESULT | DIRECT_STACK,
 	DIRECT_FRAME_BIAS = 8,
 	DIRECT_SYSCALL_ARGS = 6,
-	DIRECT_COMM_SIZE = 16, /* bytes; TASK_COMM_LEN of Linux, include/linux/sched.h */
-	DIRECT_STACK_WORDS = 240,
+	DIRECT_COMM_SIZE = 16,    /* bytes; TASK_COMM_LEN of Linux, include/linux/sched.h */
+	DIRECT_STACK_WORDS = 240, /* of a direct record's slice of the stack */
+	STACK_MAX_WORDS = 480,    /* of any */
 };
 
 /*
- * From the call's return address up, as far as memory is known to be there: to the end of the
- * task's stack, or on another stack to that of the page (direct_stack_words()). Words behind are
- * not written.
+ * From the call's return address up, or in the middle of a function from where RSP points, as far as
+ * memory is known to be there: to the end of the task's stack, or on another stack to that of the
+ * page (direct_stack_words()). Words behind are not written.
  */
 struct direct_stack {
-	uint64_t sp;   /* gva of words[0] */
-	uint64_t bp;   /* RBP */
-	uint64_t task; /* gva of the current task's stack: its lowest address */
-	uint64_t words[DIRECT_STACK_WORDS];
+	uint64_t sp;                     /* gva of words[0] */
+	uint64_t bp;                     /* RBP */
+	uint64_t task;                   /* gva of the current task's stack: its lowest address */
+	uint64_t words[STACK_MAX_WORDS]; /* a record has only some of them */
 };
 
-enum { DIRECT_PAGE_BYTES = 4096 };
+enum {
+	DIRECT_PAGE_BYTES = 4096,
+	/* of a direct record's */
+	DIRECT_STACK_BYTES = offsetof(struct direct_stack, words) + 8 * DIRECT_STACK_WORDS,
+};
 
 static inline bool direct_stack_is_task(const struct direct_stack *stack, uint32_t stack_bytes)
 {
 	return stack->sp - stack->task < stack_bytes;
 }
 
-/* How many words were written. `stack_bytes` is the size of each task's stack. */
-static inline uint32_t direct_stack_words(const struct direct_stack *stack, uint32_t stack_bytes)
+/* How many words were written into room for `most`. `stack_bytes` is the size of each task's stack.
+ */
+static inline uint32_t direct_stack_words(const struct direct_stack *stack, uint32_t stack_bytes,
+					  uint32_t most)
 {
 	uint64_t bytes = direct_stack_is_task(stack, stack_bytes)
 				 ? stack_bytes - (stack->sp - stack->task)
 				 : DIRECT_PAGE_BYTES - stack->sp % DIRECT_PAGE_BYTES;
 
 	bytes /= sizeof(uint64_t);
-	return bytes < DIRECT_STACK_WORDS ? (uint32_t)bytes : DIRECT_STACK_WORDS;
+	return bytes < most ? (uint32_t)bytes : most;
 }
 
 /* Bytes from the record's start; only of fields that it has. */
@@ -205,7 +214,7 @@ static inline struct direct_layout direct_layout(uint32_t fields)
 	l.stack =
 		(uint16_t)(l.syscall +
 			   (fields & DIRECT_SYSCALL ? DIRECT_SYSCALL_ARGS * sizeof(uint64_t) : 0));
-	l.size = (uint16_t)(l.stack + (fields & DIRECT_STACK ? sizeof(struct direct_stack) : 0));
+	l.size = (uint16_t)(l.stack + (fields & DIRECT_STACK ? DIRECT_STACK_BYTES : 0));
 	return l;
 }
 

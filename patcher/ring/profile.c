@@ -7,6 +7,9 @@
 #include <string.h>
 #include "formats/base/u64-map.h"
 
+/* The guest may load modules with ever other names. */
+enum { MAX_FUNCTIONS = 1 << 18 };
+
 struct function {
 	uint64_t site, ip;
 	char *name;
@@ -55,14 +58,18 @@ bool profile_is_shared(const struct profile *p)
 	return p->users > 1;
 }
 
+static void free_function(struct function *f)
+{
+	free(f->name);
+	free(f->past_buckets);
+}
+
 void profile_put(struct profile *p)
 {
 	if (!p || --p->users)
 		return;
-	for (size_t i = 0; i < p->n; i++) {
-		free(p->v[i].name);
-		free(p->v[i].past_buckets);
-	}
+	for (size_t i = 0; i < p->n; i++)
+		free_function(&p->v[i]);
 	free(p->v);
 	u64_map_deinit(&p->by_site);
 	call_counts_deinit(&p->counts);
@@ -80,13 +87,21 @@ static int add_live(struct profile *p, struct function *f, struct error *err)
 	return ret;
 }
 
-/* A function of a module that is gone has no memory any more if another one took its room. */
+/* A function whose place another one has taken is gone. */
+static bool is_current(const struct profile *p, size_t i)
+{
+	const size_t *index = u64_map_find(&p->by_site, p->v[i].site);
+
+	return index && *index == i;
+}
+
 static int add_all_live(struct profile *p, struct error *err)
 {
 	int ret = 0;
 
 	for (size_t i = 0; !ret && i < p->n; i++)
-		ret = add_live(p, &p->v[i], err);
+		if (is_current(p, i))
+			ret = add_live(p, &p->v[i], err);
 	return ret;
 }
 
@@ -116,52 +131,14 @@ static int grow(struct profile *p, struct error *err)
 
 	if (p->n < p->room)
 		return 0;
+	if (p->n >= MAX_FUNCTIONS)
+		return error_set(err, ENOSPC, "more than %d functions", MAX_FUNCTIONS);
 	v = reallocarray(v, room, sizeof(*v));
 	if (!v)
 		return error_set(err, ENOMEM, "out of memory");
 	p->v = v;
 	p->room = room;
 	return 0;
-}
-
-static int add_function(struct profile *p, const struct function *like, const char *name,
-			struct error *err)
-{
-	struct function f = *like;
-	size_t *index;
-	int ret = grow(p, err);
-
-	if (!ret)
-		ret = add_live(p, &f, err);
-	if (ret)
-		return ret;
-	f.name = strdup(name ? name : "?");
-	if (p->histogram)
-		f.past_buckets = calloc((size_t)2 * CALL_COUNT_BUCKETS, sizeof(uint64_t));
-	f.before_buckets = f.past_buckets ? f.past_buckets + CALL_COUNT_BUCKETS : NULL;
-	index = u64_map_insert(&p->by_site, f.site, NULL);
-	if (!f.name || !index || (p->histogram && !f.past_buckets)) {
-		free(f.name);
-		free(f.past_buckets);
-		u64_map_remove(&p->by_site, f.site);
-		return error_set(err, ENOMEM, "out of memory");
-	}
-	*index = p->n;
-	p->v[p->n++] = f;
-	return 0;
-}
-
-int profile_add(struct profile *p, uint64_t ip, uint64_t site, const char *name, bool returns,
-		struct error *err)
-{
-	const struct function f = {.site = site, .ip = ip, .returns = returns};
-	int ret = 0;
-
-	pthread_mutex_lock(&p->lock);
-	if (!u64_map_find(&p->by_site, site))
-		ret = add_function(p, &f, name, err);
-	pthread_mutex_unlock(&p->lock);
-	return ret;
 }
 
 struct call_counts_layout profile_layout(const struct profile *p)
@@ -227,6 +204,110 @@ static void keep(const struct profile *p, struct function *f)
 		memset(f->before_buckets, 0, sizeof(buckets));
 	}
 	f->live = false;
+}
+
+/* --- more functions -------------------------------------------------------------------------- */
+
+/* A function of another module was at this place: its counts end, those of `f` begin. */
+static void take_place(struct profile *p, struct function *f, struct function *former)
+{
+	keep(p, former);
+	f->offset = former->offset;
+	f->live = true;
+	read_live(p, f, true, &f->before, f->before_buckets);
+}
+
+static int copy_function(const struct profile *p, const struct function *like, const char *name,
+			 struct function *out, struct error *err)
+{
+	*out = *like;
+	out->name = strdup(name);
+	if (p->histogram)
+		out->past_buckets = calloc((size_t)2 * CALL_COUNT_BUCKETS, sizeof(uint64_t));
+	out->before_buckets = out->past_buckets ? out->past_buckets + CALL_COUNT_BUCKETS : NULL;
+	if (out->name && (out->past_buckets || !p->histogram))
+		return 0;
+	free_function(out);
+	return error_set(err, ENOMEM, "out of memory");
+}
+
+/* At a place that no function had. */
+static int add_place(struct profile *p, struct function *f, struct error *err)
+{
+	int ret = add_live(p, f, err);
+	size_t *index = ret ? NULL : u64_map_insert(&p->by_site, f->site, NULL);
+
+	if (index)
+		*index = p->n;
+	return ret || index ? ret : error_set(err, ENOMEM, "out of memory");
+}
+
+static int add_function(struct profile *p, const struct function *like, const char *name,
+			size_t *former, struct error *err)
+{
+	struct function f;
+	int ret = grow(p, err);
+
+	if (!ret)
+		ret = copy_function(p, like, name, &f, err);
+	if (ret)
+		return ret;
+	if (former) {
+		take_place(p, &f, &p->v[*former]);
+		*former = p->n;
+	} else {
+		ret = add_place(p, &f, err);
+	}
+	if (ret)
+		free_function(&f);
+	else
+		p->v[p->n++] = f;
+	return ret;
+}
+
+/* The index of a function that has been there before; p->n: none. */
+static size_t find_former(const struct profile *p, uint64_t site, const char *name)
+{
+	size_t i = 0;
+
+	while (i < p->n && (p->v[i].site != site || strcmp(p->v[i].name, name) != 0))
+		i++;
+	return i;
+}
+
+static int replace(struct profile *p, const struct function *like, const char *name, size_t *index,
+		   struct error *err)
+{
+	const size_t before = find_former(p, like->site, name);
+
+	if (before == p->n)
+		return add_function(p, like, name, index, err);
+	take_place(p, &p->v[before], &p->v[*index]);
+	*index = before;
+	return 0;
+}
+
+static int add(struct profile *p, const struct function *like, const char *name, struct error *err)
+{
+	size_t *index = u64_map_find(&p->by_site, like->site);
+
+	if (!index)
+		return add_function(p, like, name, NULL, err);
+	if (!strcmp(p->v[*index].name, name))
+		return 0;
+	return replace(p, like, name, index, err);
+}
+
+int profile_add(struct profile *p, uint64_t ip, uint64_t site, const char *name, bool returns,
+		struct error *err)
+{
+	const struct function f = {.site = site, .ip = ip, .returns = returns};
+	int ret;
+
+	pthread_mutex_lock(&p->lock);
+	ret = add(p, &f, name ? name : "?", err);
+	pthread_mutex_unlock(&p->lock);
+	return ret;
 }
 
 void profile_detach(struct profile *p)

@@ -35,7 +35,8 @@ int profile_attach(struct profile *profile, const struct profile_memory *memory,
 void profile_detach(struct profile *profile);
 
 /* A function whose site ends at `ip`, by the address of its site; `returns`: its calls are timed.
- * It may be there already. Attached. -ENOSPC: no room. -ENOMEM. */
+ * It may be there already. If a function of another name was, which nothing counts any more, that
+ * one keeps its counts. Attached. -ENOSPC: no room. -ENOMEM. */
 int profile_add(struct profile *profile, uint64_t ip, uint64_t site, const char *name, bool returns,
 		struct error *err);
 /* For code that counts. Attached. */

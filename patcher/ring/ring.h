@@ -21,8 +21,8 @@
 
 /* The records with one id. */
 struct ring_shape {
-	uint16_t size; /* bytes without items, 0 = there are no such records */
-	uint8_t items; /* the most that one may have */
+	uint16_t size;  /* bytes without items, 0 = there are no such records */
+	uint16_t items; /* the most that one may have */
 };
 
 struct ring_config {

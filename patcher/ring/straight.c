@@ -4,7 +4,10 @@
 #include <stddef.h>
 #include <string.h>
 
-enum { GIVE_BYTES = 65536 /* that the guest gets back at a time */ };
+enum {
+	GIVE_BYTES = 65536, /* that the guest gets back at a time */
+	AHEAD_BYTES = 1536, /* where the last record that is read ahead begins, at most; see DESIGN.md */
+};
 
 /* Where the record begins that was not emitted yet. */
 static uint8_t *first_left(const struct ring_head *head)
@@ -85,17 +88,18 @@ enum ring_head_state ring_read_ahead(struct ring *ring, struct ring_head *head, 
 	const uint8_t *stop;
 	uint32_t offset;
 	uint64_t floor;
-	size_t left, in_data, size;
+	size_t left, ahead, size;
 	uint8_t *at;
 
 	pass_emitted(ring, head);
 	offset = ring_offset_of(ring, ring->consumed);
 	floor = ring->floor;
 	left = head->stop - ring->consumed;
-	in_data = ring->config.data_bytes - offset;
+	ahead = ring->config.data_bytes - offset;
+	ahead = ahead < AHEAD_BYTES ? ahead : AHEAD_BYTES;
 	at = ring->data + offset;
 	bounds.end = at + left;
-	stop = at + (in_data < left ? in_data : left);
+	stop = at + (ahead < left ? ahead : left);
 	head->begin = at;
 	for (; next < head->ahead + RING_AHEAD && at < stop; next++) {
 		state = look(&bounds, at, floor, next, &size);

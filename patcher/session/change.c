@@ -60,7 +60,10 @@ static int change_rings(struct trace_session *s, struct instance_list *next,
 		ret = direct_keep_wants(s, ordered_off(c), err);
 	if (ret)
 		return ret;
-	s->direct_pending = s->direct_pending && !direct;
+	if (direct) {
+		s->direct_pending = false;
+		s->direct_failure.code = 0;
+	}
 	if (c)
 		ordered_settle(s, c);
 	return 0;
@@ -114,6 +117,8 @@ int session_change(struct trace_session *s, struct instance_list *next, struct e
 	struct ordered_change *c = NULL;
 	int ret = check_rings(s, next, err);
 
+	if (!ret)
+		ret = direct_check_functions(s, next, err);
 	if (!ret)
 		ret = instances_await_names(s, next, err);
 	if (!ret)

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "formats/base/clock.h"
+#include "guest-symbols/functions/function-exits.h"
 #include "patcher/session/internal.h"
 
 enum { LEAVE_TRIES = 2000 /* of a millisecond, until an instance has left */ };
@@ -173,6 +174,8 @@ static void destroy(struct session_instance *instance)
 	free(instance->conditions[DECIDED_BY_HOST]);
 	free(instance->refused);
 	free(instance->wanted);
+	function_notes_deinit(&instance->notes);
+	function_tails_destroy(instance->tails);
 	free(instance);
 }
 
@@ -328,6 +331,12 @@ int instances_parse(const char *const *specs, size_t n, const struct instance_li
 	return ret;
 }
 
+/* It has no events. */
+static bool counts(const struct session_instance *instance)
+{
+	return instance->ops->profile || instance->ops->hist;
+}
+
 static int create_tracer(struct trace_session *s, struct session_instance *instance,
 			 struct error *err)
 {
@@ -339,39 +348,53 @@ static int create_tracer(struct trace_session *s, struct session_instance *insta
 	const struct trace_spec *spec = &instance->spec;
 	int ret = instance->ops->create(&context, &spec, 1, &instance->tracer, err);
 
-	return ret || !instance->ops->profile ? ret : profiles_add(s, instance, err);
+	return ret || !counts(instance) ? ret : profiles_add(s, instance, err);
 }
 
 /* A stream's events all have the same fields. */
-static int take_stream(struct session_instance *instance, const struct session_instance *before,
-		       struct error *err)
+static bool may_go_on(const struct session_instance *instance,
+		      const struct session_instance *before)
 {
 	size_t n;
 
-	if (classes_of(instance, &n) != classes_of(before, &n))
-		return error_set(err, ENOTSUP,
-				 "the fields of '%s' cannot change: remove it, and add one of "
-				 "another name",
-				 instance->spec.name);
-	instance->stream = before->stream;
-	instance->stream->users++;
-	return 0;
+	return before && before != instance && before->stream &&
+	       !strcmp(before->spec.name, instance->spec.name) &&
+	       classes_of(instance, &n) == classes_of(before, &n);
+}
+
+/* One whose stream the instance goes on with: that which it replaces, or one of before that still
+ * records. NULL: it needs another stream. */
+static const struct session_instance *find_former(const struct trace_session *s,
+						  const struct session_instance *instance,
+						  const struct instance_list *current)
+{
+	const struct session_instance *former = find(current, instance->spec.name);
+
+	if (may_go_on(instance, former))
+		return former;
+	for (former = s->leaving; former; former = former->next)
+		if (may_go_on(instance, former))
+			return former;
+	return NULL;
 }
 
 static int prepare_one(struct trace_session *s, struct session_instance *instance,
 		       const struct instance_list *current, struct error *err)
 {
-	const struct session_instance *before = find(current, instance->spec.name);
+	const struct session_instance *former;
 	bool has_tracer = instance->tracer || instance->ops->lane == LANE_ORDERED;
 	int ret = has_tracer ? 0 : create_tracer(s, instance, err);
 
 	if (!instance->id)
 		instance->id = ++s->last_id;
-	if (ret || instance->stream || !s->writer || instance->ops->profile)
+	if (ret || instance->stream || !s->writer || counts(instance))
 		return ret;
-	if (before && before != instance && before->stream)
-		return take_stream(instance, before, err);
-	return add_stream(s, instance, err);
+	former = find_former(s, instance, current);
+	if (!former)
+		return add_stream(s, instance, err);
+	instance->stream = former->stream;
+	instance->stream->users++;
+	return 0;
 }
 
 int instances_prepare(struct trace_session *s, struct instance_list *list,

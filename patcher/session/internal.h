@@ -5,15 +5,18 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
+#include "introspect/kernel/module-orc.h"
 #include "introspect/kernel/modules.h"
 #include "patcher/coexist/boot-window.h"
 #include "patcher/coexist/ftrace.h"
+#include "patcher/coexist/kprobe-table.h"
 #include "patcher/coexist/kprobes.h"
 #include "patcher/coexist/text-locks.h"
 #include "patcher/engine/engine.h"
 #include "patcher/engine/trap-reader.h"
 #include "patcher/probe/call-table.h"
 #include "patcher/session/session.h"
+#include "patcher/plan/shared-slots.h"
 #include "patcher/plan/site-table.h"
 #include "patcher/text/insn.h"
 #include "patcher/text/traps.h"
@@ -106,6 +109,10 @@ struct session_instance {
 	bool active;
 	bool begun; /* has been active */
 	bool asked; /* tracing was on while it was there */
+	/* Direct lane: why the last plan left it out (code 0: it did not), and what the user is to
+	 * be told of its functions. */
+	struct error failure;
+	struct function_notes notes;
 	size_t sites;
 	struct site_refusal *refused; /* their names are the session's site table's */
 	size_t nr_refused;
@@ -113,6 +120,9 @@ struct session_instance {
 	 * plan has, and has refused. */
 	bool *wanted;
 	size_t planned, planned_refused;
+	size_t planned_outside; /* of the kernel's image */
+	/* With returns: what those of the image may jump to. */
+	struct function_tails *tails;
 };
 
 /* What an instance has counted; it may be gone. */
@@ -120,7 +130,8 @@ struct session_profile {
 	struct session_profile *next; /* a later one */
 	char name[TRACE_NAME_SIZE];
 	char *spec;
-	struct profile *profile;
+	struct profile *profile; /* NULL: `hist` */
+	struct hist *hist;
 };
 
 /*
@@ -160,14 +171,19 @@ struct trace_session {
 	struct session_instance *leaving; /* no longer wanted, but records may still come */
 	struct instance_stream *streams;
 	struct session_profile *profiles;
-	struct tracer_set tracers;      /* of the ordered lane */
-	struct event_batch batch;       /* of their events */
-	struct ordered_change *ordered; /* the last one, until it has taken effect */
-	struct site_table sites;        /* that the direct lane is planned from */
-	bool direct_pending;            /* instances of the direct lane wait for rings */
+	struct tracer_set tracers;           /* of the ordered lane */
+	struct event_batch batch;            /* of their events */
+	struct ordered_change *ordered;      /* the last one, until it has taken effect */
+	struct site_table sites;             /* that the direct lane is planned from */
+	struct module_slots_seen slots_seen; /* when they were read */
+	bool modules_lead_in;                /* struct lane_plan; of the last one */
+	bool direct_pending;                 /* instances of the direct lane wait for rings */
+	struct error direct_failure; /* why they do not record, though rings came; or code 0 */
 	struct trace_switch switched;
 	struct module_bell bell;
 	uint64_t next_follow, next_cpus; /* session_look_is_due(): for modules, CPUs */
+	struct module_orcs *module_orcs;
+	uint64_t next_orcs; /* when they may be read again */
 
 	struct decoder *decoder;
 	struct call_table *calls; /* that have not returned */
@@ -184,6 +200,8 @@ struct trace_session {
 	uint64_t leaving_ms;                /* host time since which, in a guest with traps */
 	struct sampler sampler;
 	struct site_refusal *refused; /* room to report all refusals */
+	struct probe_gap *gaps;       /* likewise, what is not traced ... */
+	size_t gaps_room;             /* ... so many */
 	struct first_error failure;
 	struct patch_outcome restored;
 
@@ -276,8 +294,8 @@ void instances_drop(struct trace_session *session, struct instance_list *list,
  * long. */
 int instances_await_names(struct trace_session *session, const struct instance_list *list,
 			  struct error *err);
-/* Streams of all, tracers of the direct lane's. A new spec of the same name as one in `current`
- * goes on with its stream. */
+/* Streams of all, tracers of the direct lane's. A new spec of the same name as one in `current`,
+ * or as one that still records, goes on with its stream if it has the same fields. */
 int instances_prepare(struct trace_session *session, struct instance_list *list,
 		      const struct instance_list *current, struct error *err);
 /* The specs of the ordered lane, and their streams; both have room for all instances. */
@@ -347,10 +365,16 @@ void ordered_forget(struct trace_session *session);
  */
 int direct_apply(struct trace_session *session, struct instance_list *list, const bool *off,
 		 struct error *err);
-/* Only the latter. */
+/* Likewise for the session's instances, when modules have come or gone. */
+int direct_follow(struct trace_session *session, struct error *err);
+/* Only the patches of `off`. */
 int direct_keep_wants(struct trace_session *session, const bool *off, struct error *err);
 /* -ENOTSUP: instances of the direct lane need what this kernel's image lacks. */
 int direct_check_image(const struct trace_session *session, struct error *err);
+/* While the guest boots, before it has modules: the functions that instances mean can be there.
+ * -ENOENT. */
+int direct_check_functions(const struct trace_session *session, const struct instance_list *list,
+			   struct error *err);
 /* -ENOTSUP: rings will not come, and why. */
 int direct_no_rings(const struct trace_session *session, struct error *err);
 /* What they would record, without changing anything. */
@@ -359,13 +383,23 @@ int direct_plan(struct trace_session *session, struct instance_list *list, struc
 bool direct_is_active(const struct trace_session *session);
 /* Functions and refusals of an instance, with the sites that others of the guest hold now. */
 void direct_count_sites(const struct trace_session *session, struct session_instance *instance);
-/* If rings have come, start the instances that wait for them. */
-int direct_start(struct trace_session *session, struct error *err);
+/* If rings have come, start the instances that wait for them. `meanwhile`: tracing is on; one that
+ * means no function is left out, and keeps why. */
+int direct_start(struct trace_session *session, bool meanwhile, struct error *err);
 /* So many of its sites changed while the guest was stopped, since this time on the monotonic clock.
  */
 void direct_note_switch(struct trace_session *session, size_t sites, uint64_t since_ns);
 /* Rings are gone, or not there yet. */
 void direct_forget(struct trace_session *session);
+
+/* --- inside.c --------------------------------------------------------------------------------- */
+
+/* gva of the instruction in the middle of a function that an instance of the direct lane, with a
+ * tracer, records; 0: none. */
+uint64_t inside_of(const struct session_instance *instance);
+/* The plan's places of that kind, and those of the list, as they are now. -ENOMEM. */
+int inside_read(struct trace_session *session, const struct instance_list *list,
+		const struct kprobe_table *kprobes, struct inside_places *out, struct error *err);
 
 /* --- status.c --------------------------------------------------------------------------------- */
 
@@ -384,6 +418,8 @@ uint64_t modules_bell_site(const struct trace_session *session, const struct sit
 void modules_open_bell(struct trace_session *session, uint64_t site);
 /* Record the functions of modules that have come, and forget those that are gone. */
 int modules_follow(struct trace_session *session, struct error *err);
+/* Read the ORC tables of modules, if stacks need some that are not there. */
+void modules_read_orcs(struct trace_session *session);
 /* engine_config.bell; arg is the session. */
 void session_on_bell(void *arg);
 

@@ -11,6 +11,8 @@ enum {
 
 /* How long a module waits for a thread that is busy. */
 static const uint64_t wait_max_ns = 1000000000;
+/* How often ORC tables are read for chains that were cut. */
+static const uint64_t orcs_ns = 1000000000;
 
 void modules_init(struct trace_session *s)
 {
@@ -29,17 +31,22 @@ void modules_deinit(struct trace_session *s)
 	pthread_mutex_destroy(&s->bell.lock);
 }
 
+/* The function at whose site the bell is; 0: this guest has none. */
+static uint64_t bell_function(const struct trace_session *s)
+{
+	return s->guest->caps & GUEST_CAP_PORT_TRAP ? kernel_symbol(&s->kernel, "do_init_module")
+						    : 0;
+}
+
 uint64_t modules_bell_site(const struct trace_session *s, const struct site_table *table,
 			   const struct shared_sites *sites)
 {
-	const uint64_t function = kernel_symbol(&s->kernel, "do_init_module");
+	const uint64_t function = bell_function(s);
+	const size_t i = site_table_find(table, function);
 
-	if (!function || !(s->guest->caps & GUEST_CAP_PORT_TRAP))
+	if (!function || i == table->n || table->v[i].gva - function >= ENTRY_BYTES)
 		return 0;
-	for (size_t i = 0; i < table->n; i++)
-		if (table->v[i].gva - function < ENTRY_BYTES)
-			return sites->v[i].refusal ? 0 : table->v[i].gva;
-	return 0;
+	return sites->v[i].refusal ? 0 : table->v[i].gva;
 }
 
 /* --- the bell --------------------------------------------------------------------------------- */
@@ -107,8 +114,8 @@ void session_on_bell(void *arg)
 
 /* --- following -------------------------------------------------------------------------------- */
 
-/* A site that was yielded does not hold its old bytes: the guest's ftrace shows when it gives it
- * back. */
+/* A place that was yielded does not hold its old bytes: the guest's ftrace shows when it gives a
+ * site back. */
 static bool stands(const struct patch *patch, const uint8_t *now)
 {
 	if (patch->yielded)
@@ -125,18 +132,23 @@ static int has_patch(void *arg, struct patch *patch, const uint8_t *now, struct 
 	return 0;
 }
 
+/* Those of modules. */
+static bool set_stands(struct trace_session *s, const struct patch_set *set)
+{
+	struct patch_set modules = {.sorted = true};
+	const size_t first = patch_set_find(set, kernel_symbol(&s->kernel, "_end"));
+	bool standing = true;
+
+	modules.v = set->v + first;
+	modules.n = set->applied ? set->n - first : 0;
+	patch_set_read(&modules, &s->kernel, has_patch, &standing, NULL);
+	return standing;
+}
+
 /* A module may be gone and have come again to the same place. */
 static bool patches_stand(struct trace_session *s)
 {
-	const struct patch_set *shared = &s->plan.shared;
-	struct patch_set modules = {.sorted = true};
-	const size_t first = patch_set_find(shared, kernel_symbol(&s->kernel, "_end"));
-	bool standing = true;
-
-	modules.v = shared->v + first;
-	modules.n = shared->applied ? shared->n - first : 0;
-	patch_set_read(&modules, &s->kernel, has_patch, &standing, NULL);
-	return standing;
+	return set_stands(s, &s->plan.shared) && set_stands(s, &s->plan.slots);
 }
 
 /* 1 or 0; -EAGAIN: the guest is changing its lists. */
@@ -146,7 +158,7 @@ static int has_changed(struct trace_session *s)
 
 	if (site_table_is_current(&s->sites, &s->kernel, &current, NULL))
 		return -EAGAIN;
-	return !current || !patches_stand(s);
+	return !current || !patches_stand(s) || module_slots_have_come(&s->slots_seen, &s->kernel);
 }
 
 /* What cannot be followed is not tried again until it changes. */
@@ -169,11 +181,13 @@ static bool is_bell_held(const struct trace_session *s)
 	return !patch || ftrace_site_is_held(patch);
 }
 
-/* Where no bell rings, functions that are new have been called before. */
+/* Where no bell rings, functions that are new have been called before. A bell that is missing comes
+ * with a plan of the whole kernel. */
 static int follow(struct trace_session *s, bool rings, struct error *err)
 {
 	const uint64_t before = s->switched.times;
-	int ret = direct_apply(s, &s->instances, NULL, err);
+	int ret = rings || !bell_function(s) ? direct_follow(s, err)
+					     : direct_apply(s, &s->instances, NULL, err);
 
 	if (ret)
 		return ret;
@@ -221,4 +235,20 @@ int modules_follow(struct trace_session *s, struct error *err)
 		return 0;
 	hear(bell, now.rung);
 	return ret ? give_up(s, ret) : 0;
+}
+
+/* --- stacks ----------------------------------------------------------------------------------- */
+
+/* A chain that cannot be unwound makes them due: what it leads to may be no module's. */
+void modules_read_orcs(struct trace_session *s)
+{
+	const uint64_t now = clock_monotonic_ns();
+
+	if (!module_orcs_are_due(s->module_orcs) || now < s->next_orcs)
+		return;
+	s->next_orcs = now + orcs_ns;
+	if (guest_hold_to_read(s->guest, NULL))
+		return;
+	module_orcs_update(s->module_orcs, &s->kernel);
+	guest_release(s->guest, 0, NULL);
 }

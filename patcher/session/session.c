@@ -45,6 +45,8 @@ int trace_session_create(struct guest *guest, const struct kernel_image *image,
 	if (!ret)
 		ret = call_table_create(guest->budget, &s->calls, err);
 	if (!ret)
+		ret = module_orcs_create(guest->budget, &s->module_orcs, err);
+	if (!ret)
 		ret = trap_reader_init(&s->reader, err);
 	if (!ret)
 		ret = session_create_engines(s, err);
@@ -60,6 +62,9 @@ static void destroy_tracers(struct trace_session *s)
 	kprobe_handoff_forget(&s->kprobes);
 	free(s->refused);
 	s->refused = NULL;
+	free(s->gaps);
+	s->gaps = NULL;
+	s->gaps_room = 0;
 	patch_plan_deinit(&s->plan);
 	ordered_forget(s);
 	tracer_set_destroy(&s->tracers);
@@ -81,6 +86,7 @@ void trace_session_destroy(struct trace_session *s)
 	oneshot_deinit(&s->oneshots);
 	trap_table_deinit(&s->traps);
 	kernel_names_destroy(s->names);
+	module_orcs_destroy(s->module_orcs);
 	trap_reader_deinit(&s->reader);
 	call_table_destroy(s->calls);
 	decoder_destroy(s->decoder);
@@ -97,6 +103,7 @@ void trace_session_set_options(struct trace_session *s, const struct trace_optio
 void trace_session_kernel_at(struct trace_session *s, uint64_t virt_slide, uint64_t phys_text)
 {
 	kernel_at(&s->kernel, s->guest, s->image, virt_slide, phys_text);
+	s->kernel.module_orcs = s->module_orcs;
 	s->located = true;
 }
 
@@ -120,7 +127,8 @@ static int take_back(struct trace_session *s, struct error *err)
 	struct engine *engine = s->engine;
 	const uint64_t since = clock_monotonic_ns();
 	size_t shared = (s->plan.shared.applied ? s->plan.shared.n : 0) +
-			(s->plan.slots.applied ? s->plan.slots.n : 0);
+			(s->plan.slots.applied ? s->plan.slots.n : 0) +
+			(s->plan.inside.applied ? s->plan.inside.n : 0);
 	int ret;
 
 	ret = engine->ops->withdraw(engine, &s->restored, err);
@@ -318,6 +326,7 @@ int trace_session_locate(struct trace_session *s, struct error *err)
 	if (ret)
 		return ret;
 	ret = kernel_find(s->guest, s->image, &s->kernel, err);
+	s->kernel.module_orcs = s->module_orcs;
 	s->located = !ret;
 	return guest_release(s->guest, ret, err);
 }
@@ -339,7 +348,9 @@ static int prepare(struct trace_session *s, const char *const *specs, struct err
 	ret = keep_specs(s, specs, err);
 	if (!ret)
 		ret = direct_check_image(s, err);
-	return ret ? ret : trace_session_locate(s, err);
+	if (!ret)
+		ret = trace_session_locate(s, err);
+	return ret ? ret : direct_check_functions(s, &s->instances, err);
 }
 
 int trace_session_start(struct trace_session *s, const char *const *specs, struct error *err)
@@ -370,7 +381,7 @@ int trace_session_start(struct trace_session *s, const char *const *specs, struc
 	s->guest->control->resume(s->guest, NULL);
 	if (ret)
 		return ret;
-	ret = direct_start(s, err);
+	ret = direct_start(s, false, err);
 	if (ret)
 		trace_session_stop(s, NULL);
 	return ret;
@@ -398,13 +409,11 @@ int trace_session_tick(struct trace_session *s, struct error *err)
 		return ret;
 	session_poll(s);
 	session_follow_cpus(s);
-	ret = direct_start(s, err);
-	/* the guest changes its text, or is about to leave its kernel: the next tick tries again */
-	if (ret == -EAGAIN || ret == -ESTALE) {
-		s->direct_pending = true;
-		ret = 0;
-	}
-	return ret ? ret : modules_follow(s, err);
+	ret = direct_start(s, true, err);
+	ret = ret ? ret : modules_follow(s, err);
+	if (!ret)
+		modules_read_orcs(s);
+	return ret;
 }
 
 int trace_session_plan(struct trace_session *s, const char *const *specs,

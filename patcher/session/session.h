@@ -11,6 +11,7 @@
 #include "introspect/guest/guest.h"
 #include "patcher/text/patch-set.h"
 #include "patcher/plan/patch-plan.h"
+#include "patcher/ring/hist.h"
 #include "patcher/ring/profile.h"
 
 /*
@@ -64,10 +65,12 @@ int trace_session_start(struct trace_session *session, const char *const *specs,
  * goes to the instances of before. After an error all is as before.
  *
  * -EINVAL: bad spec. -EEXIST: two have the same name. -ENOENT: no function is meant. -ENOSPC: too
- * little memory for code or rings. -ENOTSUP: this tracer needs exitless mode, which will not come;
- * or the fields of a stream would change. -ESTALE: the guest has changed the text of a function.
+ * little memory for code or rings. -ENOTSUP: this tracer needs exitless mode, which will not come.
+ * -ESTALE: the guest has changed the text of a function.
  * -EAGAIN: the guest's own ftrace is changing its sites; or what was recorded before the last
- * change is not complete yet, as the guest is paused or held up.
+ * change is not complete yet, as the guest is paused or held up. While the guest boots, functions
+ * of its modules cannot be known: an instance that turns out to mean none records nothing, and its
+ * status says so.
  */
 int trace_session_set_instances(struct trace_session *session, const char *const *specs, size_t n,
 				struct error *err);
@@ -123,8 +126,12 @@ struct trace_instance_status {
 	bool begun;                       /* traces now, or has traced */
 	bool asked;                       /* tracing is on, or was, while it was there */
 	const char *waiting; /* why it does not, though tracing is on; NULL: no reason */
-	size_t sites;        /* functions that it records */
-	size_t nr_refused;   /* that it should, and cannot */
+	bool failed;         /* it means no function, though others are traced */
+	/* What is unusual about the functions that it means; until the next tick or change. */
+	const char *const *notes;
+	size_t nr_notes;
+	size_t sites;      /* functions that it records */
+	size_t nr_refused; /* that it should, and cannot */
 	const struct site_refusal *refused;
 	/* The conditions of its spec that the guest decides, before it writes a record, and those
 	 * that the host does; "" if there are none. */
@@ -153,7 +160,8 @@ struct trace_status {
 	const struct site_refusal
 		*refused; /* owned by the session, until the next status or start */
 	size_t nr_refused;
-	const struct probe_gap *gaps; /* what the tracers cannot see, likewise owned */
+	/* What the tracers cannot see, and functions that cannot be patched; likewise owned. */
+	const struct probe_gap *gaps;
 	size_t nr_gaps;
 	struct patch_outcome restored; /* by the last stop */
 	bool exitless;                 /* trampolines are in place, or were during the last start */
@@ -175,6 +183,18 @@ struct trace_profile {
 };
 size_t trace_session_profiles(const struct trace_session *session,
 			      struct trace_profile out[TRACE_MAX_PROFILES]);
+
+/* Likewise the histograms that instances have made; both together are no more. */
+struct trace_hist {
+	const char *name, *spec;
+	bool ended;
+	struct hist *hist;
+};
+size_t trace_session_hists(const struct trace_session *session,
+			   struct trace_hist out[TRACE_MAX_PROFILES]);
+
+/* The name of a system call by its number, the image's; NULL: there is none. */
+const char *trace_session_syscall(const struct trace_session *session, uint64_t number);
 
 /* Fill in what the session knows: tracers, banner, build id, slide; and add its counters. */
 void trace_session_info(const struct trace_session *session, struct trace_info *info);

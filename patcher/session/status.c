@@ -2,9 +2,13 @@
 /* What a session reports of itself. */
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include "formats/base/clock.h"
 #include "formats/base/text.h"
 #include "introspect/guest/memory.h"
+#include "introspect/tasks/stack-scan.h"
+#include "guest-symbols/functions/syscalls.h"
 #include "patcher/session/internal.h"
 
 /* Between two readings of the guest's modules. */
@@ -27,6 +31,39 @@ static void fill_engines(const struct trace_session *s, struct trace_status *out
 	}
 }
 
+/* Users of a status may hold the gaps of the one before: they move only if there are more. */
+static struct probe_gap *room_for_gaps(struct trace_session *s, size_t n)
+{
+	struct probe_gap *gaps;
+
+	if (n <= s->gaps_room)
+		return s->gaps;
+	gaps = reallocarray(s->gaps, n, sizeof(*gaps));
+	if (!gaps)
+		return NULL;
+	s->gaps = gaps;
+	s->gaps_room = n;
+	return gaps;
+}
+
+/* Functions that cannot be patched as long as tracing is on, and what the tracers do not see. */
+static void fill_gaps(const struct trace_session *s, const struct site_refusal *refused, size_t n,
+		      struct trace_status *out)
+{
+	const struct tracer_set *set = &s->tracers;
+	struct probe_gap *gaps =
+		room_for_gaps((struct trace_session *)(uintptr_t)s, n + set->nr_gaps);
+
+	if (!gaps)
+		return;
+	for (size_t i = 0; i < n; i++)
+		gaps[i] = (struct probe_gap){refused[i].function, 0, refused[i].reason};
+	if (set->nr_gaps)
+		memcpy(gaps + n, set->gaps, set->nr_gaps * sizeof(*gaps));
+	out->gaps = gaps;
+	out->nr_gaps = n + set->nr_gaps;
+}
+
 static void fill_refused(const struct trace_session *s, struct trace_status *out)
 {
 	size_t n = 0, sites, exits;
@@ -42,6 +79,7 @@ static void fill_refused(const struct trace_session *s, struct trace_status *out
 	for (size_t i = 0; i < s->plan.nr_refused; i++)
 		if (!s->tracers.refs[s->plan.refused[i].ref].off)
 			s->refused[n++] = s->plan.refused[i];
+	fill_gaps(s, s->refused, n, out);
 	sites = ftrace_handoff_refusals(&s->ftrace, s->refused + n);
 	exits = kprobe_handoff_refusals(&s->kprobes, s->refused + n + sites);
 	out->nr_refused = n + sites + exits;
@@ -49,13 +87,18 @@ static void fill_refused(const struct trace_session *s, struct trace_status *out
 	out->return_sites -= exits;
 }
 
-/* Why an instance of the direct lane does not trace; NULL: no reason. */
-static const char *waiting_for(const struct trace_session *s)
+/* Why an instance of the direct lane does not trace. */
+static const char *waiting_for(const struct trace_session *s,
+			       const struct session_instance *instance)
 {
 	if (!s->options.exitless)
 		return "records functions in exitless mode only";
 	if (!s->switch_pending && s->no_rings.code)
 		return s->no_rings.text;
+	if (instance->failure.code)
+		return instance->failure.text;
+	if (s->direct_failure.code)
+		return s->direct_failure.text;
 	return "starts when the guest is ready for exitless mode";
 }
 
@@ -129,6 +172,9 @@ static void fill_instances(const struct trace_session *s, struct trace_status *o
 			.active = s->enabled && (!direct || instance->active),
 			.begun = direct ? instance->begun : s->starts != 0,
 			.asked = instance->asked,
+			.failed = instance->failure.code != 0,
+			.notes = (const char *const *)instance->notes.v,
+			.nr_notes = instance->notes.n,
 			.sites = instance->sites,
 			.refused = instance->refused,
 			.guest_conditions = find_conditions(instance, DECIDED_BY_GUEST),
@@ -141,7 +187,7 @@ static void fill_instances(const struct trace_session *s, struct trace_status *o
 		out->instances[i].lost =
 			instances_lost((struct trace_session *)(uintptr_t)s, instance);
 		if (s->enabled && direct && !instance->active)
-			out->instances[i].waiting = waiting_for(s);
+			out->instances[i].waiting = waiting_for(s, instance);
 	}
 	out->nr_specs = (unsigned int)s->instances.n;
 }
@@ -199,16 +245,14 @@ static void join_specs(const struct trace_session *s, char *to, size_t size)
 					 s->instances.v[i]->spec.text);
 }
 
-static void fill_gaps(const struct trace_session *s, struct trace_info *info)
+static void describe_gaps(const struct trace_status *status, struct trace_info *info)
 {
-	const struct tracer_set *set = &s->tracers;
-
 	info->nr_gaps = 0;
-	for (size_t i = 0; i < set->nr_gaps && i < TRACE_GAPS_MAX; i++) {
+	for (size_t i = 0; i < status->nr_gaps && i < TRACE_GAPS_MAX; i++) {
 		struct trace_gap *gap = &info->gaps[info->nr_gaps++];
 
-		snprintf(gap->function, sizeof(gap->function), "%s", set->gaps[i].function);
-		snprintf(gap->reason, sizeof(gap->reason), "%s", set->gaps[i].reason);
+		snprintf(gap->function, sizeof(gap->function), "%s", status->gaps[i].function);
+		snprintf(gap->reason, sizeof(gap->reason), "%s", status->gaps[i].reason);
 	}
 }
 
@@ -231,9 +275,10 @@ void trace_session_info(const struct trace_session *s, struct trace_info *info)
 	info->virt_slide = (int64_t)s->kernel.virt_slide;
 	info->text_gpa = s->kernel.phys_text;
 	info->page_size = 4096;
+	info->stack_bytes = task_stack_bytes(s->image);
 	info->from_first_allocation = s->from_first_allocation;
 	info->max_rate = s->options.max_rate;
-	fill_gaps(s, info);
+	describe_gaps(&status, info);
 	counters_add(&info->counters, &status.counters);
 }
 
@@ -296,6 +341,15 @@ int trace_session_symbolize(void *session, uint64_t gva, char *name, size_t name
 		return ret;
 	ret = refresh_names(s);
 	return ret ? ret : kernel_names_lookup(s->names, gva, name, name_size, start, size);
+}
+
+const char *trace_session_syscall(const struct trace_session *s, uint64_t number)
+{
+	const struct image_syscalls *calls;
+
+	if (image_syscalls_of(s->image, SYSCALL_64, &calls, NULL))
+		return NULL;
+	return image_syscall_name(s->image, calls, number);
 }
 
 const char *trace_session_must_end(const struct trace_session *s)

@@ -191,7 +191,7 @@ static struct slot slot_at(const struct body *body, const struct insn *insn)
 	return slot_classify(body->bytes + pos, body->bytes_size - pos, insn->address);
 }
 
-static bool is_return_thunk(const struct kernel *kernel, uint64_t gva)
+bool function_is_return_thunk(const struct kernel *kernel, uint64_t gva)
 {
 	const struct symbol *s = symbols_covering(kernel->image->symbols, kernel_link(kernel, gva));
 
@@ -242,7 +242,7 @@ static int follow(struct exit_search *search, const struct insn *insn, struct er
 {
 	struct function *f = search->function;
 
-	if (is_return_thunk(search->kernel, insn->target))
+	if (function_is_return_thunk(search->kernel, insn->target))
 		return error_set_at(err, ENOTSUP, insn->address,
 				    "a jump to a return thunk is no return slot");
 	if (in_known_part(f, insn->target))
@@ -268,7 +268,8 @@ static int find_exit(void *arg, const struct body *body, const struct insn *insn
 					    "a `ret` has no room for a trap");
 		return add_exit(search->function, body, insn, slot, err);
 	case INSN_JMP_REL:
-		if (slot.state == SLOT_JMP_THUNK && is_return_thunk(search->kernel, insn->target))
+		if (slot.state == SLOT_JMP_THUNK &&
+		    function_is_return_thunk(search->kernel, insn->target))
 			return add_exit(search->function, body, insn, slot, err);
 		return in_part(own, insn->target) ? 0 : follow(search, insn, err);
 	case INSN_JCC_REL:

@@ -263,14 +263,34 @@ static enum insn_kind kind_of(const struct decoder *d, const cs_insn *i)
 	return INSN_OTHER;
 }
 
-static bool uses_rip(const cs_insn *i)
+/* Of no other kind, but it saves its address, compares with it, or is about it. */
+static bool knows_address(unsigned int id)
+{
+	return id == X86_INS_LCALL || id == X86_INS_LJMP || id == X86_INS_XBEGIN ||
+	       id == X86_INS_UD0 || id == X86_INS_UD2 || id == X86_INS_UD2B;
+}
+
+static bool uses(const cs_insn *i, x86_reg base)
 {
 	const cs_x86 *x = &i->detail->x86;
 
 	for (unsigned int k = 0; k < x->op_count; k++)
-		if (x->operands[k].type == X86_OP_MEM && x->operands[k].mem.base == X86_REG_RIP)
+		if (x->operands[k].type == X86_OP_MEM && x->operands[k].mem.base == base)
 			return true;
 	return false;
+}
+
+static void note_address(struct insn *out, const cs_insn *i)
+{
+	const cs_x86_encoding *code = &i->detail->x86.encoding;
+	const bool rip = uses(i, X86_REG_RIP);
+
+	if (out->kind != INSN_OTHER || knows_address(i->id) || uses(i, X86_REG_EIP))
+		return;
+	out->movable = !rip;
+	if (rip && code->disp_size == sizeof(int32_t) &&
+	    code->disp_offset + sizeof(int32_t) <= out->size)
+		out->rip_at = code->disp_offset;
 }
 
 static int not_whole(uint64_t address, struct error *err)
@@ -293,7 +313,7 @@ int decoder_decode(struct decoder *d, const uint8_t *bytes, size_t size, uint64_
 		if (out->kind == INSN_CALL_REL || out->kind == INSN_JMP_REL ||
 		    out->kind == INSN_JCC_REL)
 			out->target = (uint64_t)d->scratch->detail->x86.operands[0].imm;
-		out->movable = out->kind == INSN_OTHER && !uses_rip(d->scratch);
+		note_address(out, d->scratch);
 		return 0;
 	}
 	if (!known)

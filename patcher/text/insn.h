@@ -30,6 +30,9 @@ struct insn {
 	enum insn_kind kind;
 	uint64_t target;
 	bool movable; /* it does the same at any other address */
+	/* Not movable: where the 32 bits of its only displacement from RIP are, from its first
+	 * byte; 0: it has none, or depends on its address otherwise. */
+	uint8_t rip_at;
 };
 
 struct decoder;
@@ -110,5 +113,8 @@ int function_displace(const struct kernel *kernel, struct decoder *decoder, uint
  */
 int function_find_exits(const struct kernel *kernel, struct decoder *decoder, uint64_t gva,
 			uint64_t size, struct function *out, struct error *err);
+
+/* Whether a jump to this gva, out of a function, is a return: a return thunk of the kernel. */
+bool function_is_return_thunk(const struct kernel *kernel, uint64_t gva);
 
 #endif

@@ -333,10 +333,14 @@ static int write_new(const struct patch_set *set, const struct kernel *kernel, s
 	return ret;
 }
 
-static int refuse_inside(const struct patch_set *set, struct guest *guest, struct error *err)
+/* -EBUSY and *inside if a vCPU is inside a patch; a vCPU whose registers cannot be read may be
+ * busy, too, but that does not pass by itself. */
+static int refuse_inside(const struct patch_set *set, struct guest *guest, bool *inside,
+			 struct error *err)
 {
 	struct guest_regs regs;
 
+	*inside = false;
 	for (unsigned int vcpu = 0; vcpu < guest->nr_vcpus; vcpu++) {
 		int ret = guest->control->get_regs(guest, vcpu, &regs, err);
 		size_t i;
@@ -344,7 +348,8 @@ static int refuse_inside(const struct patch_set *set, struct guest *guest, struc
 		if (ret)
 			return ret;
 		i = patch_set_find(set, regs.rip);
-		if (i < set->n && set->v[i].gva < regs.rip)
+		*inside = i < set->n && set->v[i].gva < regs.rip;
+		if (*inside)
 			return error_set_at(err, EBUSY, regs.rip, "vCPU %u is inside a patch of %s",
 					    vcpu, set->v[i].function);
 	}
@@ -355,15 +360,16 @@ static int refuse_inside(const struct patch_set *set, struct guest *guest, struc
 static int stop_outside(const struct patch_set *set, struct guest *guest, struct error *err)
 {
 	struct timespec wait = {.tv_nsec = BUSY_WAIT_NS};
-	int ret = -EBUSY;
+	bool inside = true;
+	int ret = 0;
 
-	for (int i = 0; i < BUSY_TRIES && ret == -EBUSY; i++) {
+	for (int i = 0; i < BUSY_TRIES && inside; i++) {
 		if (i)
 			nanosleep(&wait, NULL);
 		ret = guest->control->stop(guest, err);
 		if (ret)
 			return ret;
-		ret = refuse_inside(set, guest, err);
+		ret = refuse_inside(set, guest, &inside, err);
 		if (ret)
 			guest->control->resume(guest, NULL);
 	}

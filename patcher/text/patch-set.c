@@ -5,13 +5,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int patch_set_grow(struct patch_set *set, struct error *err)
+/* For `n` more patches. */
+static int patch_set_grow(struct patch_set *set, size_t n, struct error *err)
 {
 	size_t capacity = set->capacity ? 2 * set->capacity : 64;
 	struct patch *v;
 
-	if (set->n < set->capacity)
+	if (set->n + n <= set->capacity)
 		return 0;
+	capacity = set->n + n > capacity ? set->n + n : capacity;
 	v = realloc(set->v, capacity * sizeof(*v));
 	if (!v)
 		return error_set(err, ENOMEM, "out of memory");
@@ -27,12 +29,40 @@ int patch_set_add(struct patch_set *set, const struct patch *patch, struct error
 	if (!patch->size || patch->size > PATCH_MAX_SIZE)
 		return error_set_at(err, EINVAL, patch->gva, "%s: a patch of %u bytes",
 				    patch->function, patch->size);
-	ret = patch_set_grow(set, err);
+	ret = patch_set_grow(set, 1, err);
 	if (ret)
 		return ret;
 	set->v[set->n++] = *patch;
 	set->sorted = false;
 	return 0;
+}
+
+static int add_patches(struct patch_set *set, const struct patch *v, size_t n, struct error *err)
+{
+	int ret = patch_set_grow(set, n, err);
+
+	if (ret || !n)
+		return ret;
+	memcpy(set->v + set->n, v, n * sizeof(*v));
+	set->n += n;
+	set->sorted = false;
+	return 0;
+}
+
+int patch_set_add_all(struct patch_set *set, const struct patch_set *from, struct error *err)
+{
+	return add_patches(set, from->v, from->n, err);
+}
+
+int patch_set_add_range(struct patch_set *set, const struct patch_set *from, uint64_t begin,
+			uint64_t end, struct error *err)
+{
+	const size_t first = patch_set_find(from, begin);
+	size_t last = patch_set_find(from, end);
+
+	/* one that `end` cuts */
+	last += last < from->n && from->v[last].gva < end;
+	return add_patches(set, from->v + first, last - first, err);
 }
 
 static int by_gva(const void *a, const void *b)

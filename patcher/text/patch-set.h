@@ -13,7 +13,7 @@
  * may be large (each function of a kernel): patches are sorted by address, and guest memory is read
  * and written page by page.
  */
-enum { PATCH_MAX_SIZE = 8 };
+enum { PATCH_MAX_SIZE = 15 };
 
 struct patch {
 	uint64_t gva;
@@ -47,6 +47,11 @@ struct patch_outcome {
 
 /* Append. -EINVAL if it has no or too many bytes, -ENOMEM. */
 int patch_set_add(struct patch_set *set, const struct patch *patch, struct error *err);
+/* All that another set has. -ENOMEM. */
+int patch_set_add_all(struct patch_set *set, const struct patch_set *from, struct error *err);
+/* Those of a sorted set that end behind `begin` and begin below `end`. */
+int patch_set_add_range(struct patch_set *set, const struct patch_set *from, uint64_t begin,
+			uint64_t end, struct error *err);
 
 /*
  * Sort by address; patches of the same place with the same bytes become one. -EBUSY if two others

@@ -16,12 +16,15 @@ void functions_deinit(struct functions *f)
 	*f = (struct functions){0};
 }
 
-/* The image knows all names of its functions; those of modules are the site table's. */
+/* The image knows all names of its functions, if these are asked for; those of modules are the site
+ * table's. */
 static int list_functions(const struct functions *f, const struct site_table *sites,
 			  struct traceable_list *list, struct error *err)
 {
-	int ret = traceable_list_add_image(list, f->kernel->image, f->kernel->virt_slide, err);
+	int ret = 0;
 
+	if (!sites->no_image)
+		ret = traceable_list_add_image(list, f->kernel->image, f->kernel->virt_slide, err);
 	for (size_t i = 0; !ret && i < sites->n; i++) {
 		const struct site *site = &sites->v[i];
 
@@ -51,33 +54,79 @@ static size_t mark(const struct function_selection *selection, const struct site
 	return n;
 }
 
-int functions_mark(struct function_set *set, const struct traceable_list *list,
-		   const struct site_table *sites, bool again, bool *wanted, size_t *n,
-		   struct error *err)
+static int resolve(const struct function_set *set, const struct traceable_list *list,
+		   struct function_selection *out, struct error *err)
 {
-	struct function_selection selection = {0};
-	int ret = (again ? function_set_select : function_set_resolve)(set, list, &selection, err);
+	int ret = function_set_resolve(set, list, out, err);
 
-	if (!ret)
-		*n = mark(&selection, sites, wanted);
-	function_selection_deinit(&selection);
+	if (ret && err && err->column)
+		error_prefix(err, "trace spec, character %u: ", err->column);
 	return ret;
 }
 
+int functions_mark(struct function_set *set, const struct traceable_list *list,
+		   const struct site_table *sites, bool again, bool *wanted, size_t *n,
+		   struct function_notes *notes, struct error *err)
+{
+	struct function_selection selection = {0};
+	int ret = (again ? function_set_select : resolve)(set, list, &selection, err);
+
+	if (ret)
+		return ret;
+	*n = mark(&selection, sites, wanted);
+	*notes = selection.notes;
+	selection.notes = (struct function_notes){0};
+	function_selection_deinit(&selection);
+	return 0;
+}
+
+static int no_function(const struct trace_spec *spec, struct error *err)
+{
+	return error_set(err, ENOENT, "'%s' means no function that is loaded now", spec->text);
+}
+
 int functions_select(const struct functions *f, const struct site_table *sites, bool again,
-		     bool *wanted, struct error *err)
+		     bool *wanted, struct function_notes *notes, struct error *err)
 {
 	struct traceable_list list = {0};
 	size_t n = 0;
 	int ret = list_functions(f, sites, &list, err);
 
 	if (!ret)
-		ret = functions_mark(f->set, &list, sites, again, wanted, &n, err);
+		ret = functions_mark(f->set, &list, sites, again, wanted, &n, notes, err);
 	if (!ret && !n && !again && !function_set_awaits_module(f->set))
-		ret = error_set(err, ENOENT, "'%s' means no function that is loaded now",
-				f->spec->text);
+		ret = no_function(f->spec, err);
 	traceable_list_deinit(&list);
 	return ret;
+}
+
+int functions_resolve(const struct trace_spec *spec, const struct traceable_list *list, bool *any,
+		      struct error *err)
+{
+	struct function_selection selection = {0};
+	struct function_set *set;
+	int ret = function_set_create(&spec->functions, &set, err);
+
+	if (!ret)
+		ret = resolve(set, list, &selection, err);
+	if (!ret)
+		*any = selection.n || function_set_awaits_module(set);
+	function_selection_deinit(&selection);
+	function_set_destroy(set);
+	return ret;
+}
+
+int functions_check_image(const struct trace_spec *spec, const struct kernel_image *image,
+			  struct error *err)
+{
+	struct traceable_list list = {.no_modules = true};
+	bool any = true;
+	int ret = traceable_list_add_image(&list, image, 0, err);
+
+	if (!ret)
+		ret = functions_resolve(spec, &list, &any, err);
+	traceable_list_deinit(&list);
+	return ret || any ? ret : no_function(spec, err);
 }
 
 int functions_add_list(struct gate *gate, enum gate_source source, const uint64_t *values, size_t n,

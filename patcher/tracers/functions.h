@@ -20,13 +20,20 @@ void functions_deinit(struct functions *functions);
 
 /* `select` of struct tracer_ops. */
 int functions_select(const struct functions *functions, const struct site_table *sites, bool again,
-		     bool *wanted, struct error *err);
+		     bool *wanted, struct function_notes *notes, struct error *err);
+/* `check_image` of struct tracer_ops. */
+int functions_check_image(const struct trace_spec *spec, const struct kernel_image *image,
+			  struct error *err);
 
-/* Mark the sites of those in the list that the set means. `again`: as in `select`. *n is how many
- * there are. Errors as function_set_resolve(). */
+/* Mark the sites of those in the list that the set means. `again`, `notes`: as in `select`. *n is
+ * how many there are. Errors as function_set_resolve(), which say where in the spec. */
 int functions_mark(struct function_set *set, const struct traceable_list *list,
 		   const struct site_table *sites, bool again, bool *wanted, size_t *n,
-		   struct error *err);
+		   struct function_notes *notes, struct error *err);
+/* *any: whether the spec's patterns mean some of the list, or may mean some of a module later.
+ * Errors likewise. */
+int functions_resolve(const struct trace_spec *spec, const struct traceable_list *list, bool *any,
+		      struct error *err);
 
 /* The gate says yes only to one of these values of a source, ascending; to the spec's pids, if it
  * has some. -E2BIG. */

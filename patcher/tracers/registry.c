@@ -22,19 +22,40 @@ static const struct tracer_ops *const tracers[] = {TRACERS(ADDRESS)};
 
 enum { NR_TRACERS = sizeof(tracers) / sizeof(tracers[0]) };
 
+/* Of specs that ask for a histogram, whichever tracer has the events. */
+extern const struct tracer_ops tracer_hist;
+
+/* As trace_spec_parse() it leaves nothing behind. */
+static int check_spec(struct trace_spec *spec, struct error *err)
+{
+	const struct tracer_ops *ops = tracer_ops_of(spec);
+	int ret = ops->check ? ops->check(spec, err) : 0;
+
+	if (ret)
+		trace_spec_deinit(spec);
+	return ret;
+}
+
 int tracer_parse_spec(const char *text, struct trace_spec *out, struct error *err)
 {
 	struct trace_grammar grammars[NR_TRACERS];
+	int ret;
 
 	for (size_t i = 0; i < NR_TRACERS; i++)
 		grammars[i] = (struct trace_grammar){tracers[i]->name, tracers[i]->words,
-						     tracers[i]->takes};
-	return trace_spec_parse(text, grammars, NR_TRACERS, out, err);
+						     tracers[i]->takes, tracers[i]->readers};
+	ret = trace_spec_parse(text, grammars, NR_TRACERS, out, err);
+	return ret ? ret : check_spec(out, err);
+}
+
+const struct tracer_ops *tracer_source_of(const struct trace_spec *spec)
+{
+	return tracers[spec->tracer];
 }
 
 const struct tracer_ops *tracer_ops_of(const struct trace_spec *spec)
 {
-	return tracers[spec->tracer];
+	return spec->hist ? &tracer_hist : tracers[spec->tracer];
 }
 
 static void free_specs(struct trace_spec *specs, size_t n)
@@ -70,6 +91,21 @@ int tracer_check_specs(const char *const *specs, size_t nr_specs, struct error *
 
 	if (!ret)
 		free_specs(parsed, nr_specs);
+	return ret;
+}
+
+int tracer_check_image(const char *text, const struct kernel_image *image, struct error *err)
+{
+	struct trace_spec spec;
+	int ret = tracer_parse_spec(text, &spec, err);
+
+	if (ret)
+		return ret;
+	if (tracer_ops_of(&spec)->check_image)
+		ret = tracer_ops_of(&spec)->check_image(&spec, image, err);
+	if (ret)
+		error_prefix(err, "instance '%s': ", spec.name);
+	trace_spec_deinit(&spec);
 	return ret;
 }
 

@@ -5,8 +5,8 @@
 #include <stdbool.h>
 #include "patcher/tracers/spec.h"
 
-/* What spec.c and spec-values.c share. All functions that return int return 0 or -errno with
- * *p->err set. */
+/* What spec.c, spec-hist.c and spec-values.c share. All functions that return int return 0 or
+ * -errno with *p->err set. */
 
 struct spec_parser {
 	const char *text, *at;
@@ -29,6 +29,13 @@ struct spec_span {
 int spec_take_pids(struct spec_parser *p);
 int spec_take_vcpus(struct spec_parser *p);
 int spec_take_filter(struct spec_parser *p); /* up to a comma */
+int spec_take_hist(struct spec_parser *p);   /* up to a blank (spec-hist.c) */
+
+/* "unknown WHAT 'WORD': did you mean ...?" `known` is NULL-terminated. */
+int spec_unknown(const struct spec_parser *p, const char *what, struct spec_span word,
+		 const char *const *known);
+
+int spec_parse_number(struct spec_parser *p, uint32_t max, uint32_t *out);
 
 /* Parse the filter in a span; `literally`: quotes around it and backslashes are the filter's own.
  */

@@ -2,6 +2,7 @@
 /* Conditions of a spec as text again. */
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 #include "patcher/tracers/spec.h"
 
 struct printer {
@@ -49,4 +50,22 @@ void trace_spec_print_vcpus(const struct trace_spec *spec, char *out, size_t siz
 		else
 			end = i + 1;
 	}
+}
+
+static void join(char *out, size_t size, const char *more)
+{
+	const size_t used = strlen(out);
+
+	if (*more)
+		snprintf(out + used, size - used, "%s%s", used ? " && " : "", more);
+}
+
+void trace_spec_print_conditions(const struct trace_spec *spec, char *out, size_t size)
+{
+	char vcpus[EVENT_FILTER_MAX];
+
+	trace_spec_print_pids(spec, out, size);
+	trace_spec_print_vcpus(spec, vcpus, sizeof(vcpus));
+	join(out, size, vcpus);
+	join(out, size, spec->filter_text ? spec->filter_text : "");
 }

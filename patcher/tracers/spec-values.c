@@ -8,7 +8,7 @@
 
 /* --- numbers --------------------------------------------------------------------------------- */
 
-static int parse_number(struct spec_parser *p, uint32_t max, uint32_t *out)
+int spec_parse_number(struct spec_parser *p, uint32_t max, uint32_t *out)
 {
 	const char *from = p->at;
 	uint64_t value = 0;
@@ -43,7 +43,7 @@ static int parse_pid(struct spec_parser *p)
 {
 	const char *from = p->at;
 	uint32_t pid;
-	int ret = parse_number(p, INT32_MAX, &pid);
+	int ret = spec_parse_number(p, INT32_MAX, &pid);
 
 	if (!ret && add_pid(p->spec, pid))
 		ret = FAIL(p, from, "more than %d pids", TRACE_SPEC_MAX_PIDS);
@@ -55,12 +55,12 @@ static int parse_vcpus(struct spec_parser *p)
 {
 	const char *from = p->at;
 	uint32_t first, last;
-	int ret = parse_number(p, TRACE_SPEC_MAX_VCPUS - 1, &first);
+	int ret = spec_parse_number(p, TRACE_SPEC_MAX_VCPUS - 1, &first);
 
 	last = first;
 	if (!ret && *p->at == '-') {
 		p->at++;
-		ret = parse_number(p, TRACE_SPEC_MAX_VCPUS - 1, &last);
+		ret = spec_parse_number(p, TRACE_SPEC_MAX_VCPUS - 1, &last);
 	}
 	if (ret)
 		return ret;
@@ -130,15 +130,29 @@ const char *spec_behind_quoted(const char *from)
 	return *from ? from + 1 : NULL;
 }
 
-/* The column in the spec of character `n`, from 1, of what spec_unquote() made of a span. */
-static unsigned int column_of(const struct spec_parser *p, struct spec_span span, unsigned int n)
+/* As spec_unquote() has read it. */
+unsigned int trace_spec_filter_column(const struct trace_spec *spec, unsigned int column)
 {
-	bool quoted = spec_is_quote(*span.from);
-	const char *at = span.from + quoted;
+	const char *from = spec->text + spec->filter_place.from;
+	const char *at = from + spec_is_quote(*from);
 
-	for (; n > 1 && at < span.from + span.length; n--)
+	if (!spec->filter_place.escaped)
+		return (unsigned int)spec->filter_place.from + column;
+	for (; column > 1 && at < from + spec->filter_place.length; column--)
 		at += *at == '\\' ? 2 : 1;
-	return (unsigned int)(at - p->text) + 1;
+	return (unsigned int)(at - spec->text) + 1;
+}
+
+int trace_spec_check_filter(const struct trace_spec *spec, const struct event_class *class,
+			    const struct event_names *names, struct error *err)
+{
+	struct event_predicate *predicate = NULL;
+	int ret = spec->filter ? event_filter_bind(spec->filter, class, names, &predicate, err) : 0;
+
+	event_predicate_destroy(predicate);
+	if (ret && err && err->column)
+		err->column = trace_spec_filter_column(spec, err->column);
+	return ret;
 }
 
 int spec_parse_filter(struct spec_parser *p, struct spec_span span, bool literally)
@@ -151,10 +165,12 @@ int spec_parse_filter(struct spec_parser *p, struct spec_span span, bool literal
 	p->spec->filter_text = literally ? strndup(span.from, span.length) : spec_unquote(span);
 	if (!p->spec->filter_text)
 		return error_set(err, ENOMEM, "out of memory");
+	p->spec->filter_place.from = (size_t)(span.from - p->text);
+	p->spec->filter_place.length = span.length;
+	p->spec->filter_place.escaped = !literally;
 	ret = event_filter_parse(p->spec->filter_text, &p->spec->filter, err);
 	if (ret && err->column)
-		err->column = literally ? (unsigned int)(span.from - p->text) + err->column
-					: column_of(p, span, err->column);
+		err->column = trace_spec_filter_column(p->spec, err->column);
 	return ret;
 }
 

@@ -21,9 +21,8 @@ static bool span_is(struct spec_span span, const char *word)
 	return strlen(word) == span.length && !memcmp(span.from, word, span.length);
 }
 
-/* "unknown WHAT 'WORD': did you mean ...?" */
-static int unknown(const struct spec_parser *p, const char *what, struct spec_span word,
-		   const char *const *known)
+int spec_unknown(const struct spec_parser *p, const char *what, struct spec_span word,
+		 const char *const *known)
 {
 	char copy[64], list[200] = "";
 	const char *nearest = NULL;
@@ -61,11 +60,28 @@ static int refuse(const struct spec_parser *p, const char *place, const char *wh
 	return FAIL(p, place, "the %s tracer takes no %s", p->grammar->tracer, what);
 }
 
+/* NULL: no reader has it. */
+static const struct trace_read_option *find_reader(const struct spec_parser *p,
+						   struct spec_span name)
+{
+	const struct trace_read_option *option = p->grammar->readers;
+
+	while (option && option->name && !span_is(name, option->name))
+		option++;
+	return option && option->name ? option : NULL;
+}
+
 static int parse_key(struct spec_parser *p, struct spec_span name)
 {
+	const struct trace_read_option *reader = find_reader(p, name);
 	const char *known[NR_KEYS + 1] = {0};
 	size_t n = 0;
 
+	if (reader)
+		return FAIL(p, name.from,
+			    "the %s tracer takes no %s: it records all calls of its functions. "
+			    "Choose when you read the trace: %s",
+			    p->grammar->tracer, reader->name, reader->command);
 	for (size_t i = 0; i < NR_KEYS; i++) {
 		bool takes = p->grammar->takes & keys[i].takes;
 
@@ -81,7 +97,7 @@ static int parse_key(struct spec_parser *p, struct spec_span name)
 	if (!n)
 		return FAIL(p, name.from, "the %s tracer takes no values: '=' is for NAME=%s",
 			    p->grammar->tracer, p->grammar->tracer);
-	return unknown(p, "option", name, known);
+	return spec_unknown(p, "option", name, known);
 }
 
 static int add_file(struct spec_parser *p, struct spec_span item)
@@ -101,29 +117,52 @@ static int add_file(struct spec_parser *p, struct spec_span item)
 
 static int add_pattern(struct spec_parser *p, struct spec_span item)
 {
-	int ret = function_patterns_add(&p->spec->functions, item.from, item.length, p->err);
+	struct function_patterns *patterns = &p->spec->functions;
+	int ret = function_patterns_add(patterns, item.from, item.length, p->err);
 
 	if (ret && p->err->column)
 		p->err->column += (unsigned int)(item.from - p->text);
-	return ret;
+	if (ret)
+		return ret;
+	patterns->v[patterns->n - 1].column = (unsigned int)(item.from - p->text) + 1;
+	patterns->v[patterns->n - 1].words = p->grammar->words;
+	return 0;
+}
+
+static const char *const *words_of(const struct spec_parser *p)
+{
+	static const char *const none[] = {NULL};
+
+	return p->grammar->words ? p->grammar->words : none;
+}
+
+/* Its number among the tracer's words, or -ENOENT. */
+static int find_word(const struct spec_parser *p, struct spec_span item)
+{
+	const char *const *words = words_of(p);
+
+	for (int i = 0; words[i]; i++)
+		if (span_is(item, words[i]))
+			return i;
+	return -ENOENT;
 }
 
 static int add_word(struct spec_parser *p, struct spec_span item)
 {
-	static const char *const none[] = {NULL};
-	const char *const *words = p->grammar->words ? p->grammar->words : none;
+	const char *const *words = words_of(p);
+	const int word = find_word(p, item);
 
-	for (size_t i = 0; words[i]; i++) {
-		if (span_is(item, words[i])) {
-			p->spec->words |= UINT32_C(1) << i;
-			return 0;
-		}
+	if (word >= 0) {
+		p->spec->words |= UINT32_C(1) << word;
+		return 0;
 	}
 	if (p->grammar->takes & TRACE_TAKES_FUNCTIONS)
 		return add_pattern(p, item);
+	if (p->grammar->takes & TRACE_TAKES_HIST && span_is(item, "hist"))
+		return FAIL(p, item.from, "a histogram's keys are missing, as in hist:keys=FIELD");
 	if (!*words)
 		return refuse(p, item.from, "items");
-	return unknown(p, "item", item, words);
+	return spec_unknown(p, "item", item, words);
 }
 
 /* Up to a comma or blank that is in no quotes and behind no backslash. */
@@ -143,12 +182,28 @@ static int scan_item(struct spec_parser *p, struct spec_span *out)
 	return out->length ? 0 : FAIL(p, p->at, "an item is missing");
 }
 
+/* And no function `hist` of a module. */
+static bool at_hist(const char *at)
+{
+	return !strncmp(at, "hist:", 5) && strncmp(at + 5, "mod:", 4) != 0;
+}
+
+static int parse_hist(struct spec_parser *p)
+{
+	if (!(p->grammar->takes & TRACE_TAKES_HIST))
+		return refuse(p, p->at, "histogram");
+	p->at += strlen("hist:");
+	return spec_take_hist(p);
+}
+
 static int parse_item(struct spec_parser *p)
 {
 	size_t name = strspn(p->at, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_-");
 	struct spec_span item = {0};
 	int ret;
 
+	if (at_hist(p->at))
+		return parse_hist(p);
 	if (name && p->at[name] == '=')
 		return parse_key(p, (struct spec_span){p->at, name});
 	ret = scan_item(p, &item);
@@ -181,19 +236,47 @@ static int parse_condition(struct spec_parser *p)
 	return spec_parse_filter(p, (struct spec_span){p->at, strlen(p->at)}, true);
 }
 
+static int parse_items(struct spec_parser *p)
+{
+	int ret;
+
+	do {
+		p->at++; /* the colon, a comma */
+		skip_blanks(p);
+		ret = parse_item(p);
+		if (ret)
+			return ret;
+		skip_blanks(p);
+	} while (*p->at == ',');
+	return 0;
+}
+
 /* --- a probe --------------------------------------------------------------------------------- */
 
-/* Where the condition begins, or the text ends. */
-static const char *definition_end(const char *at)
+static bool at_word(const struct spec_parser *p, const char *at)
 {
-	const char *word = at + strcspn(at, " \t"), *next;
+	const struct spec_span word = {at, strcspn(at, ", \t")};
 
-	for (; *word; word = next + strcspn(next, " \t")) {
-		next = word + strspn(word, " \t");
-		if (!strncmp(next, "if", 2) && next[2] && strchr(" \t", next[2]))
-			return word;
+	return find_word(p, word) >= 0;
+}
+
+/* Where the items or the condition begin, or the text ends. */
+static const char *definition_end(const struct spec_parser *p)
+{
+	const char *at = p->at;
+	const char *next;
+
+	for (; *at; at = next) {
+		at += strcspn(at, " \t,");
+		next = at + (*at ? 1 : 0);
+		next += strspn(next, " \t");
+		if (*at == ',' && (at_hist(next) || at_word(p, next)))
+			return at;
+		if (*at && *at != ',' && !strncmp(next, "if", 2) && next[2] &&
+		    strchr(" \t", next[2]))
+			return at;
 	}
-	return word;
+	return at;
 }
 
 static int parse_definition(struct spec_parser *p, const char *text)
@@ -219,29 +302,14 @@ static int parse_probe(struct spec_parser *p)
 		return FAIL(p, p->at, "a definition is missing, as in %s:p vfs_read",
 			    p->grammar->tracer);
 	p->at++;
-	end = definition_end(p->at);
+	end = definition_end(p);
 	text = strndup(p->at, (size_t)(end - p->at));
 	ret = text ? parse_definition(p, text) : error_set(p->err, ENOMEM, "out of memory");
 	free(text);
 	p->at = end;
 	if (!ret && !p->spec->name[0])
 		memcpy(p->spec->name, p->spec->probe->name, sizeof(p->spec->probe->name));
-	return ret;
-}
-
-static int parse_items(struct spec_parser *p)
-{
-	int ret;
-
-	do {
-		p->at++; /* the colon, a comma */
-		skip_blanks(p);
-		ret = parse_item(p);
-		if (ret)
-			return ret;
-		skip_blanks(p);
-	} while (*p->at == ',');
-	return 0;
+	return ret || *end != ',' ? ret : parse_items(p);
 }
 
 /* --- the beginning --------------------------------------------------------------------------- */
@@ -286,7 +354,7 @@ static int parse_tracer(struct spec_parser *p, const struct trace_grammar *gramm
 		}
 	}
 	if (!p->grammar)
-		return unknown(p, "tracer", word, names);
+		return spec_unknown(p, "tracer", word, names);
 	p->at += word.length;
 	if (!p->spec->name[0] && !(p->grammar->takes & TRACE_TAKES_PROBE))
 		snprintf(p->spec->name, TRACE_NAME_SIZE, "%s", p->grammar->tracer);
@@ -345,6 +413,7 @@ void trace_spec_deinit(struct trace_spec *spec)
 	event_filter_destroy(spec->filter);
 	free(spec->filter_text);
 	free(spec->probe);
+	free(spec->hist);
 	free(spec->text);
 	*spec = (struct trace_spec){0};
 }

@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include "formats/base/error.h"
 #include "formats/filter/filter.h"
+#include "formats/hist/hists.h"
 #include "guest-symbols/functions/patterns.h"
 #include "patcher/fetch/fetch.h"
 
@@ -20,6 +21,10 @@
  *	        pid=N[+N...]           of the guest's task
  *	        vcpu=N[-M][+...]
  *	        filter=EXPR            up to the next comma outside quotes and braces; may be quoted
+ *	        hist:keys=KEY[,KEY...][:vals=FIELD,...][:sort=FIELD[.descending],...][:size=N]
+ *	                               the last one: what events are summed up by, instead of being
+ *	                               recorded, as in a hist trigger of the kernel
+ *	KEY     FIELD[.hex|.sym|.sym-offset|.execname|.syscall|.log2|.buckets=N]
  *	EXPR    formats/filter/filter.h; behind `if` it is the rest of the text
  *
  * Blanks around commas are left out. A tracer that takes a probe has its definition
@@ -40,13 +45,49 @@ enum trace_takes {
 	TRACE_TAKES_VCPUS = 1 << 2,
 	TRACE_TAKES_FILTER = 1 << 3,
 	TRACE_TAKES_PROBE = 1 << 4, /* instead of items */
+	TRACE_TAKES_HIST = 1 << 5,
+};
+
+/* What users may look for in a spec, and readers of the trace have: "only", and the command with
+ * that option. */
+struct trace_read_option {
+	const char *name, *command;
 };
 
 /* What a tracer understands. */
 struct trace_grammar {
 	const char *tracer;
-	const char *const *words; /* NULL-terminated, at most 32; NULL: none */
-	unsigned int takes;       /* enum trace_takes */
+	const char *const *words;                /* NULL-terminated, at most 32; NULL: none */
+	unsigned int takes;                      /* enum trace_takes */
+	const struct trace_read_option *readers; /* up to one without a name; or NULL */
+};
+
+/* Behind a key's field. */
+enum hist_modifier {
+	HIST_PLAIN,
+	HIST_MOD_HEX,
+	HIST_MOD_SYM,
+	HIST_MOD_SYM_OFFSET,
+	HIST_MOD_EXECNAME,
+	HIST_MOD_SYSCALL,
+	HIST_MOD_LOG2,
+	HIST_MOD_BUCKETS,
+	HIST_MODIFIERS,
+};
+extern const char *const hist_modifiers[]; /* from HIST_MOD_HEX on, NULL-terminated */
+
+struct hist_term {
+	char name[HIST_COLUMN_SIZE]; /* of the field */
+	enum hist_modifier modifier;
+	uint32_t bucket;     /* 1..INT32_MAX */
+	unsigned int column; /* where it stands in the spec, from 1 */
+};
+
+struct hist_action {
+	struct hist_term keys[HIST_COLUMNS], values[HIST_COLUMNS];
+	size_t nr_keys, nr_values; /* the number of events is no value */
+	struct hist_order order;
+	uint32_t size; /* a power of two; 0: not given */
 };
 
 struct trace_spec {
@@ -60,7 +101,14 @@ struct trace_spec {
 	uint64_t vcpus;            /* bit per vCPU; all ones if it is not given */
 	struct fetch_probe *probe; /* NULL: the tracer takes none */
 	char *filter_text;
+	/* Where it stands in `text`: as it is, or with quotes and backslashes around its
+	 * characters. */
+	struct {
+		size_t from, length;
+		bool escaped;
+	} filter_place;
 	struct event_filter *filter; /* NULL: none. Not yet bound to a class */
+	struct hist_action *hist;    /* NULL: events are recorded */
 };
 
 /*
@@ -75,6 +123,16 @@ int trace_spec_parse(const char *text, const struct trace_grammar *grammars, siz
  */
 void trace_spec_print_pids(const struct trace_spec *spec, char *out, size_t size);
 void trace_spec_print_vcpus(const struct trace_spec *spec, char *out, size_t size);
+
+/* All that choose events, joined by " && ". */
+void trace_spec_print_conditions(const struct trace_spec *spec, char *out, size_t size);
+
+/* Column in the spec of a column of its filter, both from 1. */
+unsigned int trace_spec_filter_column(const struct trace_spec *spec, unsigned int column);
+/* Whether the filter suits events of a class, for readers with these names: -EINVAL or -ENOENT with
+ * the column in the spec, as event_filter_bind(). 0 without a filter. */
+int trace_spec_check_filter(const struct trace_spec *spec, const struct event_class *class,
+			    const struct event_names *names, struct error *err);
 
 /* Also of a zeroed one. */
 void trace_spec_deinit(struct trace_spec *spec);

@@ -10,11 +10,13 @@
 #include "formats/event/event.h"
 #include "formats/event/trace-info.h"
 #include "formats/trace/writer.h"
+#include "guest-symbols/functions/function-set.h"
 #include "introspect/kernel/kernel.h"
 #include "patcher/fetch/fetch.h"
 #include "patcher/plan/site-table.h"
 #include "patcher/probe/call-table.h"
 #include "patcher/probe/gate.h"
+#include "patcher/probe/hist-program.h"
 #include "patcher/probe/probe.h"
 #include "patcher/tracers/spec.h"
 
@@ -63,6 +65,12 @@ enum tracer_class {
 	TRACER_TAIL,  /* a call of one that others of the instance may jump to */
 };
 
+/* How events of some sites are summed up. */
+struct hist_part {
+	struct hist_program program;
+	struct gate gate; /* of which calls; without terms: of all */
+};
+
 struct tracer_ops {
 	const char *name;
 	const char *help; /* one line */
@@ -77,6 +85,13 @@ struct tracer_ops {
 	/* What its specs may have: struct trace_grammar. */
 	const char *const *words;
 	unsigned int takes;
+	const struct trace_read_option *readers; /* struct trace_grammar; may be NULL */
+	/* May be NULL. What else of a spec is known to be wrong without a guest. */
+	int (*check)(const struct trace_spec *spec, struct error *err);
+	/* May be NULL. What else of it the image shows to be wrong, whatever modules the guest
+	 * loads later: -ENOENT, as of `select`. */
+	int (*check_image)(const struct trace_spec *spec, const struct kernel_image *image,
+			   struct error *err);
 
 	/* The conditions of the spec that this one decides, joined by " && "; "" if there are none.
 	 * Cut off at `size`. `tracer` is NULL on the ordered lane. */
@@ -137,16 +152,21 @@ struct tracer_ops {
 	/*
 	 * Set wanted[i] of each site of the table whose calls are to be recorded. -ENOENT: of none,
 	 * and none can come; *err has the pattern. `again`: this tracer has been asked before, and
-	 * functions may be gone since, which is no error.
+	 * functions may be gone since, which is no error. A table without sites of the image is a
+	 * part of one: it is asked for again. *notes, at first empty: what the user is to be told,
+	 * unless it is asked again.
 	 */
 	int (*select)(const struct tracer *tracer, const struct site_table *sites, bool again,
-		      bool *wanted, struct error *err);
+		      bool *wanted, struct function_notes *notes, struct error *err);
 	/* What is recorded of a call: enum direct_field. */
 	uint32_t (*fields)(const struct tracer *tracer);
 	/* NULL: nothing else. Else also what this fetches, at the entry of each function, or, if
 	 * at_returns() says so, at its returns only. They are the tracer's. */
 	const struct fetch_program *(*fetch)(const struct tracer *tracer);
 	bool (*at_returns)(const struct tracer *tracer);
+	/* With `fetch`: instead of entries and returns, gva of the instruction in the middle of a
+	 * function at which it is recorded; 0: none. */
+	uint64_t (*inside)(const struct tracer *tracer);
 	/* NULL: returns are no events. Else what is recorded of one, likewise; then the classes are
 	 * those of enum tracer_class, and the gate asks for gate_call_sources and the call site
 	 * only. */
@@ -159,6 +179,12 @@ struct tracer_ops {
 	bool (*tails)(const struct tracer *tracer);
 	/* With the latter: calls are counted there, and there are no events. NULL: there are. */
 	struct profile *(*profile)(const struct tracer *tracer);
+	/* Calls, or with at_returns() returns, are summed up there, and there are no events; in
+	 * parts, each for some of the sites: as the registers of their functions say. NULL: there
+	 * are events. */
+	struct hist *(*hist)(const struct tracer *tracer);
+	const struct hist_part *(*hist_parts)(const struct tracer *tracer, size_t *n);
+	size_t (*hist_part_of)(const struct tracer *tracer, uint64_t site); /* its number */
 	/* Of which calls: what the guest decides, and what is left for the host. Both may be NULL,
 	 * and return NULL: of all. They are the tracer's. */
 	const struct gate *(*gate)(const struct tracer *tracer);
@@ -203,8 +229,13 @@ int tracer_parse_spec(const char *text, struct trace_spec *out, struct error *er
  * trace_specs_check_names(). No guest is needed. */
 int tracer_check_specs(const char *const *specs, size_t nr_specs, struct error *err);
 
-/* The tracer that a spec asks for. */
+/* Whether the image shows a spec to be wrong: `check_image` of its tracer. Other errors as
+ * tracer_parse_spec(). */
+int tracer_check_image(const char *spec, const struct kernel_image *image, struct error *err);
+
+/* The tracer that a spec asks for; the one whose events these are, also if they are summed up. */
 const struct tracer_ops *tracer_ops_of(const struct trace_spec *spec);
+const struct tracer_ops *tracer_source_of(const struct trace_spec *spec);
 
 /*
  * Create all tracers of the ordered lane, for `specs` on that lane, whose events go to `streams`;

@@ -80,6 +80,8 @@ static int check_targets(const struct checker *c)
 			continue;
 		if (insn.kind == INSN_JMP_REL && is_way_out(c, insn.target))
 			continue;
+		if (insn.kind == INSN_JCC_REL && c->code->other && insn.target == c->code->other)
+			continue;
 		if (to >= c->code->size || !c->starts[to])
 			return bad_code(c, &insn, "a jump leads into an instruction");
 	}

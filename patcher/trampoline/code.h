@@ -104,11 +104,33 @@ void count_emit(struct count_code *c);
 /* What is rarely needed, behind the code that calls take. */
 void count_emit_slow(struct count_code *c);
 
+/* --- an event of a histogram (hist.c) --------------------------------------------------------- */
+
+/* R10 is the CPU's distance, which stays. As emit_record() it changes R11 and the scratch register.
+ */
+struct direct_code;
+struct hist_code {
+	struct direct_code *d;
+	size_t number; /* of the record that it stands for */
+	const struct hist_spec *spec;
+	uint64_t data;                                /* gva, of CPU 0 */
+	struct asm_label again, found, done;          /* the search */
+	struct asm_label look, not_ready, next, drop; /* what is rarely needed */
+};
+
+/* -EINVAL: there can be no such histogram at this point. */
+int hist_check(const struct hist_spec *spec, const struct fetch_program *fetch,
+	       enum probe_point point, struct error *err);
+void hist_emit(struct hist_code *c);
+/* What is rarely needed, behind the code that calls take. */
+void hist_emit_slow(struct hist_code *c);
+
 /* --- direct records about one call (direct.c) ------------------------------------------------ */
 
 /*
  * They begin with the flags on the stack's top. They change R10 and R11; at entries RAX, at returns
- * RCX and RSI.
+ * RCX and RSI. Inside of a function, where each register may hold something, they change what they
+ * do at entries, and the guest's values of these lie above the flags (direct_saved_at()).
  */
 struct direct_code {
 	struct assembler *a;
@@ -125,14 +147,32 @@ struct direct_code {
 	struct slow_path *slow; /* of each record, out */
 	struct ring_code rings[DIRECT_MAX_RECORDS];
 	struct count_code counts[DIRECT_MAX_RECORDS];
+	struct hist_code hists[DIRECT_MAX_RECORDS];
 };
 
 /* -EINVAL or -ERANGE: there can be no such records. */
 int direct_check(const struct direct_spec *records, size_t n, enum probe_point point,
 		 const struct trampoline_kernel *kernel, struct error *err);
 void direct_emit(struct direct_code *d);
+/* Inside of a function: where the guest's value of a register is that direct_emit() changes, from
+ * RSP while nothing is pushed; 0: it does not change. */
+uint32_t direct_saved_at(const struct direct_code *d, enum asm_reg reg);
 /* Their slow paths, behind the code that calls take. */
 void direct_emit_slow(struct direct_code *d);
+
+/* --- a part of the stack (stack-code.c) ------------------------------------------------------- */
+
+/* Into a reserved record, as a struct direct_stack. Changes RAX, unless it is kept. */
+struct stack_code {
+	struct assembler *a;
+	const struct trampoline_kernel *kernel;
+	const struct ring_code *ring;
+	uint32_t caller_at; /* where the slice begins, from RSP: at the call's return address */
+	size_t to;          /* byte of the record */
+	uint32_t words;     /* 1..STACK_MAX_WORDS */
+	bool keep_rax;
+};
+void stack_emit(const struct stack_code *code);
 
 /* --- what a dynamic probe fetches (fetch-emit.c) ---------------------------------------------- */
 

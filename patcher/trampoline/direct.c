@@ -14,14 +14,24 @@ static int check_gate(const struct gate *gate, enum probe_point point, struct er
 	const uint32_t at_return = gate_call_sources | gate_source_bit(GATE_CALL_SITE);
 	int ret = gate_check(gate, err);
 
+	if (!ret && point == POINT_INSIDE && gate_sources(gate) & gate_source_bit(GATE_CALL_SITE))
+		return error_set(err, EINVAL, "a gate asks for what is known at an entry only");
 	if (!ret && point == POINT_RETURN && gate_sources(gate) & ~at_return)
 		return error_set(err, EINVAL, "a gate asks for what a return does not have");
 	return ret;
 }
 
+/* Inside of a function nothing says where its frame is. */
+static uint32_t possible_fields(enum probe_point point)
+{
+	if (point == POINT_INSIDE)
+		return DIRECT_PID | DIRECT_COMM | DIRECT_STACK;
+	return point == POINT_RETURN ? DIRECT_RETURN_FIELDS : DIRECT_ENTRY_FIELDS;
+}
+
 static int check_record(const struct direct_spec *spec, enum probe_point point, struct error *err)
 {
-	const uint32_t fields = point == POINT_RETURN ? DIRECT_RETURN_FIELDS : DIRECT_ENTRY_FIELDS;
+	const uint32_t fields = possible_fields(point);
 	int ret = ring_code_check(&spec->rings, err);
 
 	if (ret)
@@ -31,10 +41,12 @@ static int check_record(const struct direct_spec *spec, enum probe_point point, 
 				 spec->fields);
 	if (spec->id >= RING_COMMITTED)
 		return error_set(err, EINVAL, "a record's id is too large: %#x", spec->id);
-	if (spec->fields & DIRECT_STACK && spec->fetch)
-		return error_set(err, EINVAL, "a record has no stack behind what it fetches");
+	if (spec->count && point == POINT_INSIDE)
+		return error_set(err, EINVAL, "only calls and returns can be counted");
 	if (spec->count)
 		ret = count_check(spec->count, point, err);
+	else if (spec->hist)
+		ret = hist_check(spec->hist, spec->fetch, point, err);
 	else if (spec->fetch)
 		ret = fetch_check(spec->fetch, point, err);
 	return ret || !spec->gate ? ret : check_gate(spec->gate, point, err);
@@ -60,6 +72,23 @@ int direct_check(const struct direct_spec *records, size_t n, enum probe_point p
 static enum asm_reg scratch(const struct direct_code *d)
 {
 	return d->point == POINT_RETURN ? ASM_RCX : ASM_RAX;
+}
+
+/* In the order in which inside.c pushes them, below which the flags are. */
+uint32_t direct_saved_at(const struct direct_code *d, enum asm_reg reg)
+{
+	if (d->point != POINT_INSIDE)
+		return 0;
+	switch (reg) {
+	case ASM_R11:
+		return 8;
+	case ASM_R10:
+		return 16;
+	case ASM_RAX:
+		return 24;
+	default:
+		return 0;
+	}
 }
 
 static void emit_stack_word(const struct direct_code *d, const struct ring_code *ring,
@@ -98,10 +127,14 @@ static void emit_frame(const struct direct_code *d, const struct ring_code *ring
 }
 
 /* The parameter points to the task's kernel stack, which is there. */
-static void emit_syscall(const struct direct_code *d, const struct ring_code *ring, size_t to)
+static void emit_syscall(const struct direct_code *d, const struct ring_code *ring, size_t to,
+			 bool ia32)
 {
-	/* di, si, dx, r10, r8, r9 in struct pt_regs, arch/x86/include/asm/ptrace.h */
-	static const uint8_t from[DIRECT_SYSCALL_ARGS] = {112, 104, 96, 56, 72, 64};
+	/* di, si, dx, r10, r8, r9 in struct pt_regs, arch/x86/include/asm/ptrace.h; bx, cx, dx, si,
+	 * di, bp */
+	static const uint8_t places[][DIRECT_SYSCALL_ARGS] = {{112, 104, 96, 56, 72, 64},
+							      {40, 88, 96, 104, 112, 32}};
+	const uint8_t *from = places[ia32];
 
 	for (size_t i = 0; i < DIRECT_SYSCALL_ARGS; i++) {
 		asm_load(d->a, ASM_64, scratch(d), asm_at(ASM_RDI, from[i]));
@@ -110,63 +143,17 @@ static void emit_syscall(const struct direct_code *d, const struct ring_code *ri
 	}
 }
 
-static const enum asm_reg copy_regs[] = {ASM_RSI, ASM_RDI, ASM_RCX};
-enum { NR_COPY_REGS = sizeof(copy_regs) / sizeof(copy_regs[0]) };
-
-/* RCX = bytes from RSI up to where the stack may end: direct_stack_words(). RAX is the task's. */
-static void emit_stack_bytes(const struct direct_code *d)
+static void emit_stack(const struct direct_code *d, const struct ring_code *ring, size_t to)
 {
-	const int32_t stack_bytes = (int32_t)d->kernel->stack_bytes;
-	struct asm_label other = {0}, known = {0};
+	const struct stack_code code = {.a = d->a,
+					.kernel = d->kernel,
+					.ring = ring,
+					.caller_at = d->caller_at + d->pushed,
+					.to = to,
+					.words = DIRECT_STACK_WORDS,
+					.keep_rax = d->point == POINT_RETURN};
 
-	asm_move(d->a, ASM_RCX, ASM_RSI);
-	asm_sub(d->a, ASM_RCX, ASM_RAX);
-	asm_alu(d->a, ASM_64, ASM_CMP, ASM_RCX, stack_bytes);
-	asm_jump_if(d->a, ASM_AE, &other);
-	asm_negate(d->a, ASM_RCX);
-	asm_alu(d->a, ASM_32, ASM_ADD, ASM_RCX, stack_bytes);
-	asm_jump(d->a, &known);
-	asm_bind(d->a, &other);
-	asm_move(d->a, ASM_RCX, ASM_RSI);
-	asm_alu(d->a, ASM_32, ASM_AND, ASM_RCX, DIRECT_PAGE_BYTES - 1);
-	asm_negate(d->a, ASM_RCX);
-	asm_alu(d->a, ASM_32, ASM_ADD, ASM_RCX, DIRECT_PAGE_BYTES);
-	asm_bind(d->a, &known);
-}
-
-static void emit_stack_words(const struct direct_code *d, const struct ring_code *ring, size_t to)
-{
-	static const uint8_t rep_movsq[] = {0xf3, 0x48, 0xa5};
-	const int32_t most = DIRECT_STACK_WORDS * sizeof(uint64_t);
-	struct asm_label fits = {0};
-
-	asm_alu(d->a, ASM_32, ASM_CMP, ASM_RCX, most);
-	asm_jump_if(d->a, ASM_BE, &fits);
-	asm_constant32(d->a, ASM_RCX, (uint32_t)most);
-	asm_bind(d->a, &fits);
-	asm_shift_right(d->a, ASM_RCX, 3);
-	asm_lea(d->a, ASM_RDI, ring_record_at(ring, to));
-	asm_bytes(d->a, rep_movsq, sizeof(rep_movsq));
-}
-
-static void emit_stack(struct direct_code *d, const struct ring_code *ring, size_t to)
-{
-	for (int i = 0; i < NR_COPY_REGS; i++)
-		asm_push(d->a, copy_regs[i]);
-	d->pushed += NR_COPY_REGS * sizeof(uint64_t);
-	asm_lea(d->a, ASM_RSI, asm_at(ASM_RSP, d->caller_at + d->pushed));
-	asm_store(d->a, ASM_64, ring_record_at(ring, to + offsetof(struct direct_stack, sp)),
-		  ASM_RSI);
-	asm_store(d->a, ASM_64, ring_record_at(ring, to + offsetof(struct direct_stack, bp)),
-		  ASM_RBP);
-	code_load_task_word(d->a, ASM_64, ASM_RAX, d->kernel, d->kernel->task_stack);
-	asm_store(d->a, ASM_64, ring_record_at(ring, to + offsetof(struct direct_stack, task)),
-		  ASM_RAX);
-	emit_stack_bytes(d);
-	emit_stack_words(d, ring, to + offsetof(struct direct_stack, words));
-	for (int i = NR_COPY_REGS; i-- > 0;)
-		asm_pop(d->a, copy_regs[i]);
-	d->pushed -= NR_COPY_REGS * sizeof(uint64_t);
+	stack_emit(&code);
 }
 
 static void emit_fields(struct direct_code *d, const struct ring_code *ring, uint32_t fields)
@@ -185,7 +172,7 @@ static void emit_fields(struct direct_code *d, const struct ring_code *ring, uin
 	if (fields & DIRECT_RESULT)
 		asm_store(d->a, ASM_64, ring_record_at(ring, layout.result), ASM_RAX);
 	if (fields & DIRECT_SYSCALL)
-		emit_syscall(d, ring, layout.syscall);
+		emit_syscall(d, ring, layout.syscall, fields & DIRECT_SYSCALL_IA32);
 	if (fields & DIRECT_STACK)
 		emit_stack(d, ring, layout.stack);
 }
@@ -241,6 +228,16 @@ static void emit_count(struct direct_code *d, size_t i)
 	ring_emit_skip(&d->rings[i]);
 }
 
+static void emit_hist(struct direct_code *d, size_t i)
+{
+	d->hists[i] = (struct hist_code){.d = d,
+					 .number = i,
+					 .spec = d->records[i].hist,
+					 .data = d->records[i].rings.gva + RING_HEADER_BYTES};
+	hist_emit(&d->hists[i]);
+	ring_emit_skip(&d->rings[i]);
+}
+
 static void emit_event(struct direct_code *d, size_t i)
 {
 	const struct gate_code gate = {d->a, d->kernel, scratch(d), d->caller_at};
@@ -252,6 +249,8 @@ static void emit_event(struct direct_code *d, size_t i)
 		gate_emit(&gate, spec->gate, &refused);
 	if (spec->count)
 		emit_count(d, i);
+	else if (spec->hist)
+		emit_hist(d, i);
 	else
 		emit_record(d, spec, &d->rings[i]);
 	asm_bind(d->a, &refused);
@@ -275,6 +274,10 @@ void direct_emit_slow(struct direct_code *d)
 	for (size_t i = 0; i < d->n; i++) {
 		if (d->records[i].count) {
 			count_emit_slow(&d->counts[i]);
+			continue;
+		}
+		if (d->records[i].hist) {
+			hist_emit_slow(&d->hists[i]);
 			continue;
 		}
 		ring_emit_full(&d->rings[i]);

@@ -43,7 +43,7 @@ static bool is_preserved(enum fetch_register reg)
 
 static bool has_register(enum fetch_register reg, enum probe_point point)
 {
-	if (is_preserved(reg))
+	if (is_preserved(reg) || point == POINT_INSIDE)
 		return reg <= FETCH_R15;
 	if (point == POINT_RETURN)
 		return reg == FETCH_AX;
@@ -141,6 +141,7 @@ static uint32_t saved_at(const struct reader *r, enum asm_reg reg)
 
 static void emit_base(const struct reader *r, const struct fetch_op *op)
 {
+	const uint32_t outer = direct_saved_at(r->d, (enum asm_reg)op->reg);
 	uint32_t at;
 
 	if (op->kind == FETCH_CONSTANT) {
@@ -153,7 +154,10 @@ static void emit_base(const struct reader *r, const struct fetch_op *op)
 		return;
 	}
 	at = saved_at(r, (enum asm_reg)op->reg);
-	if (at)
+	if (outer)
+		asm_load(r->a, ASM_64, ASM_RSI,
+			 asm_at(ASM_RSP, outer + r->frame + r->program->bytes));
+	else if (at)
 		asm_load(r->a, ASM_64, ASM_RSI, asm_at(ASM_RSP, at));
 	else
 		asm_move(r->a, ASM_RSI, (enum asm_reg)op->reg);
@@ -314,6 +318,7 @@ static void emit_value(const struct direct_code *d, const struct ring_code *ring
 {
 	const struct fetch_op *op = &arg->ops[0];
 	enum asm_reg reg = (enum asm_reg)op->reg;
+	const uint32_t saved = direct_saved_at(d, reg);
 
 	if (op->kind == FETCH_CONSTANT) {
 		reg = scratch(d);
@@ -321,6 +326,9 @@ static void emit_value(const struct direct_code *d, const struct ring_code *ring
 	} else if (op->reg == FETCH_SP) {
 		reg = scratch(d);
 		asm_lea(d->a, reg, asm_at(ASM_RSP, stack_pointer_at(d)));
+	} else if (saved) {
+		reg = scratch(d);
+		asm_load(d->a, ASM_64, reg, asm_at(ASM_RSP, saved + d->pushed));
 	}
 	if (arg->bit_width) {
 		if (reg != scratch(d))

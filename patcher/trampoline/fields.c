@@ -8,7 +8,6 @@ enum {
 	PAGE_SHIFT = 12,
 	PAGE_BYTES = 1 << PAGE_SHIFT,
 	LAST_WORD = PAGE_BYTES - 8,
-	STRUCT_PAGE_SHIFT = 6,
 	RETURN_ADDRESS = RECORD_KEY_BIAS,
 	CGROUP_STEPS = sizeof(((struct trampoline_kernel *)0)->cgroup_path) / sizeof(uint32_t)
 };
@@ -74,7 +73,8 @@ int trampoline_check_kernel(const struct trampoline_spec *spec, struct error *er
 {
 	const struct trampoline_kernel *k = spec->kernel;
 	uint32_t largest = k->task_pid | k->task_comm | k->task_tgid | k->page_compound_head |
-			   k->page_slab_cache | k->slab.offset | k->page_flags | k->page_order;
+			   k->page_slab_cache | k->slab.offset | k->page_flags | k->page_order |
+			   k->task_stack | k->stack_bytes;
 
 	for (unsigned int i = 0; i < CGROUP_STEPS; i++)
 		largest |= k->cgroup_path[i];
@@ -192,7 +192,7 @@ static void emit_page(struct trampoline_code *c, struct asm_label *none)
 	asm_shift_right(&c->a, ASM_RCX, PAGE_SHIFT);
 	asm_alu(&c->a, ASM_64, ASM_CMP, ASM_RCX, (int32_t)k->pages);
 	asm_jump_if(&c->a, ASM_AE, none);
-	asm_shift_left(&c->a, ASM_RCX, STRUCT_PAGE_SHIFT);
+	asm_multiply_long(&c->a, ASM_RCX, (int32_t)k->page_size);
 	asm_constant64(&c->a, ASM_RSI, k->vmemmap);
 	asm_add(&c->a, ASM_RCX, ASM_RSI);
 }
@@ -270,6 +270,19 @@ static void emit_stack(struct trampoline_code *c)
 			trampoline_pop(c, trampoline_argument(arguments[i]));
 }
 
+static void emit_chain(struct trampoline_code *c)
+{
+	const struct stack_code code = {.a = &c->a,
+					.kernel = c->spec->kernel,
+					.ring = &c->ring,
+					.caller_at = c->pushed + RETURN_ADDRESS,
+					.to = c->out->layout.offset[FIELD_CHAIN],
+					.words = c->spec->capture.chain_words,
+					.keep_rax = c->spec->capture.point == POINT_RETURN};
+
+	stack_emit(&code);
+}
+
 void trampoline_emit_fields(struct trampoline_code *c)
 {
 	if (wanted(c->spec, FIELD_KEY))
@@ -291,4 +304,6 @@ void trampoline_emit_fields(struct trampoline_code *c)
 		emit_cgroup(c);
 	if (wanted(c->spec, FIELD_STACK))
 		emit_stack(c);
+	if (wanted(c->spec, FIELD_CHAIN))
+		emit_chain(c);
 }

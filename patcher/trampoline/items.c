@@ -2,7 +2,7 @@
 /* The loop of a trampoline whose call is about many objects. */
 #include "patcher/trampoline/code.h"
 
-enum { WORD_SHIFT = 3, ORDER_MASK = 63, ALL_OR_NONE_SHIFT = 32 };
+enum { WORD_SHIFT = 3, ALL_OR_NONE_SHIFT = 32 };
 
 _Static_assert(SAVED_ALL_OR_NONE >> ALL_OR_NONE_SHIFT == 1, "it is found by shifting");
 
@@ -261,20 +261,23 @@ static void emit_load_item(struct trampoline_code *c)
 	}
 }
 
-/* A struct page has 64 bytes and is aligned to them. */
-static void emit_page_order(struct trampoline_code *c)
+/* page_item() */
+static void emit_page_order(struct trampoline_code *c, enum asm_reg item)
 {
 	const struct trampoline_kernel *k = c->spec->kernel;
-	struct asm_label single = {0};
+	struct asm_label single = {0}, end = {0};
 
-	asm_alu(&c->a, ASM_64, ASM_AND, ASM_RAX, ~ORDER_MASK);
-	asm_load(&c->a, ASM_32, page, asm_at(ASM_RAX, k->page_flags));
+	asm_load(&c->a, ASM_32, page, asm_at(item, k->page_flags));
 	asm_test_bits(&c->a, page, UINT32_C(1) << k->page_head_bit);
 	asm_jump_if(&c->a, ASM_E, &single);
-	asm_load(&c->a, ASM_32, page, asm_at(ASM_RAX, k->page_order));
-	asm_alu(&c->a, ASM_32, ASM_AND, page, ORDER_MASK);
-	asm_add(&c->a, ASM_RAX, page);
+	asm_load(&c->a, ASM_32, page, asm_at(item, k->page_order));
+	asm_alu(&c->a, ASM_32, ASM_AND, page, PAGE_ITEM_ORDER_MASK);
+	asm_shift_left(&c->a, item, PAGE_ITEM_ORDER_BITS);
+	asm_add(&c->a, item, page);
+	asm_jump(&c->a, &end);
 	asm_bind(&c->a, &single);
+	asm_shift_left(&c->a, item, PAGE_ITEM_ORDER_BITS);
+	asm_bind(&c->a, &end);
 }
 
 void trampoline_items_copy(struct trampoline_code *c)
@@ -288,7 +291,7 @@ void trampoline_items_copy(struct trampoline_code *c)
 	asm_bind(&c->a, &more);
 	emit_load_item(c);
 	if (items_of(c)->page_orders)
-		emit_page_order(c);
+		emit_page_order(c, trampoline_scratch(c));
 	asm_store(&c->a, ASM_64, ring_record_at(&c->ring, c->out->layout.items),
 		  trampoline_scratch(c));
 	asm_alu(&c->a, ASM_32, ASM_ADD, ASM_R11, 8);

@@ -11,7 +11,6 @@ enum {
 	JMP_SIZE = 5,
 	CODE_ALIGN = 16,
 	INT3 = 0xcc,
-	STRUCT_PAGE_SIZE = 64, /* what trampolines compute with */
 };
 
 struct maker {
@@ -22,8 +21,10 @@ struct maker {
 
 static void index_fields(struct trampoline_place *place)
 {
-	place->fields = place->capture.fields & ~CAPTURE(FIELD_STACK);
-	for (uint32_t left = place->fields; left; left &= left - 1) {
+	uint32_t left = place->capture.fields & ~CAPTURE(FIELD_STACK);
+
+	place->fields = left & ~CAPTURE(FIELD_CHAIN);
+	for (; left; left &= left - 1) {
 		int field = __builtin_ctz(left);
 		size_t bytes = place->layout.offset[field] - sizeof(struct ring_record);
 
@@ -156,12 +157,10 @@ static int find_pages(const struct patch_plan *plan, struct trampoline_kernel *o
 
 	if (ret || !lookup)
 		return ret;
-	if (page.page_size != STRUCT_PAGE_SIZE)
-		return error_set(err, ENOTSUP, "struct page has %u bytes, not %d", page.page_size,
-				 STRUCT_PAGE_SIZE);
 	out->page_offset = page.page_offset;
 	out->vmemmap = page.vmemmap;
 	out->pages = page.pages < INT32_MAX ? page.pages : INT32_MAX;
+	out->page_size = page.page_size;
 	out->page_compound_head = page.compound_head;
 	out->page_lowest_mask = (int32_t)page.lowest_mask;
 	out->page_slab_cache = page.slab_cache;
@@ -266,6 +265,10 @@ struct probe_hit *trampoline_read(struct trampoline_place *place, const struct r
 		place->hit.comm[1] = __atomic_load_n(&taken->fields[place->index[FIELD_COMM] + 1],
 						     __ATOMIC_RELAXED);
 	place->hit.key += RECORD_KEY_BIAS;
+	if (place->layout.offset[FIELD_CHAIN])
+		place->hit.chain = (struct probe_chain){
+			.at = taken->fields + place->index[FIELD_CHAIN],
+			.words = place->capture.chain_words};
 	if (place->has_words)
 		read_words(place, taken);
 	return &place->hit;

@@ -7,9 +7,12 @@
 #include "formats/base/error.h"
 #include "formats/base/u64-map.h"
 #include "patcher/plan/patch-plan.h"
+#include "patcher/probe/hist-program.h"
 #include "patcher/probe/probe.h"
 #include "patcher/ring/call-counts.h"
+#include "patcher/ring/hist.h"
 #include "patcher/ring/ring.h"
+#include "patcher/text/displace.h"
 #include "patcher/text/insn.h"
 #include "patcher/text/traps.h"
 
@@ -52,7 +55,8 @@ struct trampoline_kernel {
 	uint32_t cgroup_path[4];
 	uint64_t page_offset, vmemmap; /* gvas: of physical address 0, and of its struct page */
 	uint64_t pages;                /* up to the end of the direct map, of 4096 bytes */
-	uint32_t page_compound_head;   /* offsets in struct page, whose size must be 64 */
+	uint32_t page_size;            /* bytes of a struct page */
+	uint32_t page_compound_head;   /* offsets in it */
 	int32_t page_lowest_mask;      /* sign-extended; struct slab_page_facts */
 	uint32_t page_slab_cache;
 	struct slab_test slab;
@@ -86,6 +90,12 @@ struct count_spec {
 	uint32_t offset; /* of the function's counts; where code belongs to one function only */
 };
 
+/* An event is summed up, instead of a record of it written (patcher/ring/hist.h). */
+struct hist_spec {
+	const struct hist_program *program;
+	struct hist_layout layout;
+};
+
 /*
  * A direct record (layout.h) that code at a function's entry, or at a return slot, writes for one
  * of several tracers, each into rings of its own choice.
@@ -101,6 +111,7 @@ struct direct_spec {
 	const struct gate *gate;
 	/* NULL: a record. Else the rings are where the counts are, and there are no fields. */
 	const struct count_spec *count;
+	const struct hist_spec *hist; /* likewise a histogram, also of what is fetched */
 	/* What a dynamic probe fetches, behind the fields; NULL: nothing. */
 	const struct fetch_program *fetch;
 };
@@ -275,6 +286,28 @@ struct shared_code {
  *   -EILSEQ  the generated code is wrong
  */
 int shared_generate(const struct shared_spec *spec, struct decoder *decoder,
+		    struct shared_code *out, struct error *err);
+
+/* --- code of an instruction in the middle of a function (inside.c) -----------------------------
+ */
+
+/*
+ * Code that the instruction becomes a jump to. It writes direct records, executes the instruction,
+ * and goes on behind it. All registers and flags are what they were: also to what is fetched. A
+ * call returns to where it would have, so that nothing on the stack leads into this code.
+ * Interrupts are off but for the first four instructions and from the last POPF on.
+ */
+struct inside_spec {
+	uint64_t gva; /* where it will run */
+	const struct direct_spec *records;
+	size_t nr_records; /* 1..DIRECT_MAX_RECORDS; with pid and comm only */
+	const struct trampoline_kernel *kernel;
+	const struct displaced_insn *insn;
+	bool unprivileged; /* for tests in user mode: leaves interrupts on */
+};
+
+/* Errors as shared_generate(). */
+int inside_generate(const struct inside_spec *spec, struct decoder *decoder,
 		    struct shared_code *out, struct error *err);
 
 #endif

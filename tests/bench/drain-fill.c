@@ -222,17 +222,15 @@ void drain_mix_fill_kmem(struct drain_mix *m, uint32_t bytes, struct drain_mix_c
 
 /* --- the direct lane ------------------------------------------------------------------------- */
 
-static const struct direct_slot *live_slot(const struct direct_lane *lane, uint32_t *id)
+/* The first slot whose records are of this point; DIRECT_MAX: none. */
+static uint32_t live_slot(const struct direct_lane *lane, enum probe_point point)
 {
-	for (*id = 0; *id < DIRECT_MAX; ++*id)
-		if (lane->slots[*id].state == DIRECT_LIVE)
-			return &lane->slots[*id];
-	abort();
-}
+	uint32_t id = 0;
 
-static uint32_t function_ip(unsigned int function)
-{
-	return (uint32_t)fake_gva(0x1000 + (uint64_t)function * 0x150);
+	while (id < DIRECT_MAX &&
+	       (lane->slots[id].state != DIRECT_LIVE || lane->slots[id].want.point != point))
+		id++;
+	return id;
 }
 
 static uint32_t next_function(struct drain_mix *m, struct mix_vcpu *v)
@@ -244,9 +242,9 @@ static uint32_t next_function(struct drain_mix *m, struct mix_vcpu *v)
 	return v->path->functions[v->step++];
 }
 
-/* What is behind the header, in the order of the layout. */
+/* What is behind the header. */
 static void set_fields(uint8_t *bytes, const struct direct_slot *slot, uint32_t parent,
-		       uint32_t task)
+		       uint32_t task, uint64_t frame)
 {
 	if (slot->want.fields & DIRECT_PARENT)
 		memcpy(bytes + slot->layout.parent, &parent, sizeof(parent));
@@ -254,30 +252,60 @@ static void set_fields(uint8_t *bytes, const struct direct_slot *slot, uint32_t 
 		memcpy(bytes + slot->layout.pid, &task, sizeof(task));
 	if (slot->want.fields & DIRECT_COMM)
 		snprintf((char *)bytes + slot->layout.comm, DIRECT_COMM_SIZE, "task%u", task);
+	if (slot->want.fields & DIRECT_FRAME)
+		memcpy(bytes + slot->layout.frame, &frame, sizeof(frame));
+	if (slot->want.fields & DIRECT_RESULT)
+		memset(bytes + slot->layout.result, 0, sizeof(uint64_t));
 }
 
-static void put_call(struct drain_mix *m, unsigned int vcpu, const struct direct_slot *slot,
-		     uint32_t id)
+static void put_direct(struct drain_mix *m, unsigned int vcpu, uint32_t id, uint32_t ip,
+		       uint32_t parent)
 {
+	const struct direct_slot *slot = &m->x->direct.slots[id];
 	const struct ring *ring = &m->x->direct.rings[slot->group * m->x->nr_vcpus + vcpu];
 	struct ring_writer writer = ring_writer(ring->header, ring->config.data_bytes);
-	struct mix_vcpu *v = &m->vcpus[vcpu];
-	uint32_t parent = v->step ? v->path->functions[v->step - 1] : 0;
 	struct direct_record *record =
 		(void *)ring_writer_reserve_unchecked(&writer, slot->layout.size);
 
 	record->tsc = next_stamp(m);
-	record->ip = function_ip(next_function(m, v)) + 5;
-	set_fields((uint8_t *)record, slot, function_ip(parent) + 0x34, 1000 + vcpu);
+	record->ip = ip;
+	set_fields((uint8_t *)record, slot, parent, 1000 + vcpu,
+		   0xffffc90000003f00 + vcpu * 0x4000 - m->vcpus[vcpu].depth * 0x40);
 	__atomic_store_n(&record->commit, ring_commit(id), __ATOMIC_RELEASE);
 }
 
-void drain_mix_fill_functions(struct drain_mix *m, uint32_t bytes, struct drain_mix_counts *counts)
+static void put_call(struct drain_mix *m, unsigned int vcpu, uint32_t id)
+{
+	struct mix_vcpu *v = &m->vcpus[vcpu];
+	uint32_t parent = v->step ? v->path->functions[v->step - 1] : 0;
+
+	put_direct(m, vcpu, id, m->ips[next_function(m, v)] + 5, m->ips[parent] + 0x34);
+}
+
+/* Half of the calls call another function before they return. */
+static void put_call_or_return(struct drain_mix *m, unsigned int vcpu, uint32_t entry, uint32_t ret)
+{
+	struct mix_vcpu *v = &m->vcpus[vcpu];
+
+	if (v->depth && (v->depth == DEPTH_MAX || mix_draw(m) >> 63)) {
+		v->depth--;
+		put_direct(m, vcpu, ret, 0, 0);
+	} else {
+		put_call(m, vcpu, entry);
+		v->depth++;
+	}
+}
+
+bool drain_mix_is_direct(const struct drain_mix *m)
+{
+	return live_slot(&m->x->direct, POINT_ENTRY) < DIRECT_MAX;
+}
+
+void drain_mix_fill_direct(struct drain_mix *m, uint32_t bytes, struct drain_mix_counts *counts)
 {
 	const struct direct_lane *lane = &m->x->direct;
-	uint32_t id;
-	const struct direct_slot *slot = live_slot(lane, &id);
-	unsigned int first = slot->group * m->x->nr_vcpus;
+	const uint32_t entry = live_slot(lane, POINT_ENTRY), ret = live_slot(lane, POINT_RETURN);
+	const unsigned int first = lane->slots[entry].group * m->x->nr_vcpus;
 
 	begin_fill(m);
 	for (;;) {
@@ -285,7 +313,10 @@ void drain_mix_fill_functions(struct drain_mix *m, uint32_t bytes, struct drain_
 
 		if (!has_room(&lane->rings[first + vcpu], bytes))
 			break;
-		put_call(m, vcpu, slot, id);
+		if (ret < DIRECT_MAX)
+			put_call_or_return(m, vcpu, entry, ret);
+		else
+			put_call(m, vcpu, entry);
 		counts->records++;
 		counts->events++;
 	}

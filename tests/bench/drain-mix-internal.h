@@ -23,6 +23,7 @@ enum {
 	FUNCTIONS = 37000,
 	PATHS = 600,
 	PATH_MAX = 48,
+	DEPTH_MAX = 16, /* of calls of calls */
 	TEXT_BYTES = 16 << 20,
 	STEP_BITS = 10, /* of the most ns between two records, of all vCPUs together */
 	SLACK_NS = 1000000,
@@ -62,7 +63,7 @@ struct mix_vcpu {
 	struct mix_object live[LIVE_MAX];
 	unsigned int nr_live;
 	const struct mix_path *path;
-	unsigned int step;
+	unsigned int step, depth;
 };
 
 struct mix_path {
@@ -78,6 +79,7 @@ struct drain_mix {
 	struct mix_site sites[SITES];
 	struct mix_cache caches[CACHES];
 	struct mix_path paths[PATHS];
+	uint32_t ips[FUNCTIONS]; /* their lower halves */
 	uint16_t slab_lots[LOTS], page_lots[LOTS], path_lots[LOTS];
 	uint32_t entry[MIXES], ret[MIXES]; /* places; UINT32_MAX: not traced */
 	bool has_slab, has_pages;

@@ -84,6 +84,17 @@ static void make_path(struct drain_mix *m, struct mix_path *path)
 	}
 }
 
+/* Functions behind each other, at multiples of 16 bytes: mostly of less than 256, some longer. */
+static void make_functions(struct drain_mix *m)
+{
+	uint64_t offset = 0x1000;
+
+	for (unsigned int i = 0; i < FUNCTIONS; i++) {
+		m->ips[i] = (uint32_t)fake_gva(offset);
+		offset += 16 * (1 + mix_draw_below(m, mix_draw_below(m, 4) ? 16 : 96));
+	}
+}
+
 /* A slot of 5 bytes in place of one: the jump to the return thunk. */
 static void make_page_return(struct fake_session *fs)
 {
@@ -106,7 +117,9 @@ struct drain_mix *drain_mix_create(struct fake_session *fs)
 	make_lots(m->slab_lots, 0, SLAB_SITES);
 	make_lots(m->page_lots, SLAB_SITES, PAGE_SITES);
 	make_lots(m->path_lots, 0, PATHS);
+	make_functions(m);
 	make_page_return(fs);
+	fake_session_list_return_sites(fs);
 	fake_session_keep_text(fs);
 	return m;
 }

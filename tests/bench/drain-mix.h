@@ -16,6 +16,7 @@
  *             a few on another vCPU. Some frees are of NULL.
  *   function  calls of 37,000 functions. They come in paths: calls that follow each other, as in
  *             a system call; some are far more frequent than others.
+ *   graph     the same calls with their returns, at most 16 of them open.
  *
  * Not made up: nested calls, bulk calls, callers of wrappers of the page allocator (no ORC data is
  * read), and a symbol table of a real size.
@@ -36,13 +37,15 @@ void drain_mix_destroy(struct drain_mix *mix);
 /* After the start: where to write records. False: the session has no rings. */
 bool drain_mix_begin(struct drain_mix *mix, unsigned int vcpus);
 
+/* Whether the session records on the direct lane: functions or a graph. */
+bool drain_mix_is_direct(const struct drain_mix *mix);
+
 /*
  * Write records into the rings of the first vCPUs, until one of them has no room behind `bytes`,
  * and move the guest's clock behind them. While the thread that drains does not run. Open calls
  * return in a later fill. Adds to the counts.
  */
 void drain_mix_fill_kmem(struct drain_mix *mix, uint32_t bytes, struct drain_mix_counts *counts);
-void drain_mix_fill_functions(struct drain_mix *mix, uint32_t bytes,
-			      struct drain_mix_counts *counts);
+void drain_mix_fill_direct(struct drain_mix *mix, uint32_t bytes, struct drain_mix_counts *counts);
 
 #endif

@@ -43,11 +43,6 @@ static int fail(const char *spec, const char *what)
 	return EXIT_FAILURE;
 }
 
-static bool is_direct(const char *spec)
-{
-	return strstr(spec, "function") == spec;
-}
-
 /* --- a session ------------------------------------------------------------------------------- */
 
 static int start(struct fake_session *fs, const char *spec, struct error *err)
@@ -97,15 +92,15 @@ static uint64_t others_ns(void)
 	return clock_ns_of(CLOCK_PROCESS_CPUTIME_ID) - clock_ns_of(CLOCK_THREAD_CPUTIME_ID);
 }
 
-static bool run_round(struct ring_engine *x, struct drain_mix *mix, const char *spec,
-		      const struct options *o, struct costs *costs)
+static bool run_round(struct ring_engine *x, struct drain_mix *mix, const struct options *o,
+		      struct costs *costs)
 {
 	const uint64_t before = costs->counts.events;
 	uint64_t ns;
 	double each;
 
-	if (is_direct(spec))
-		drain_mix_fill_functions(mix, o->bytes, &costs->counts);
+	if (drain_mix_is_direct(mix))
+		drain_mix_fill_direct(mix, o->bytes, &costs->counts);
 	else
 		drain_mix_fill_kmem(mix, o->bytes, &costs->counts);
 	ns = drain(x, costs->counts.records);
@@ -157,7 +152,7 @@ static const char *find_loss(const struct fake_session *fs, const struct costs *
 	return NULL;
 }
 
-static const char *measure_rounds(struct fake_session *fs, struct drain_mix *mix, const char *spec,
+static const char *measure_rounds(struct fake_session *fs, struct drain_mix *mix,
 				  const struct options *o, struct costs *costs)
 {
 	struct ring_engine *x = ring_engine_of(fs->session->ring_engine);
@@ -168,7 +163,7 @@ static const char *measure_rounds(struct fake_session *fs, struct drain_mix *mix
 	ring_engine_stop_thread(x);
 	begin = others_ns();
 	for (unsigned int i = 0; i < o->rounds; i++)
-		if (!run_round(x, mix, spec, o, costs))
+		if (!run_round(x, mix, o, costs))
 			return "not all records were drained";
 	/* the writer's thread is behind */
 	clock_wait_ms(SETTLE_MS);
@@ -194,7 +189,7 @@ static int measure(const char *spec, const struct options *o)
 
 	fake_session_create(&fs);
 	mix = drain_mix_create(&fs);
-	why = start(&fs, spec, &err) ? err.text : measure_rounds(&fs, mix, spec, o, &costs);
+	why = start(&fs, spec, &err) ? err.text : measure_rounds(&fs, mix, o, &costs);
 	if (!why)
 		print(spec, o, &costs);
 	fake_session_destroy(&fs);

@@ -55,6 +55,11 @@ for (@specs) {
 	refuses("trace spec with $name", 2, qr/trace spec, character $column: .*$text.*\n  [^\n]+\n {@{[$column + 1]}}\^\n/, @run, '--trace',
 		$spec, '-o', "$work/t");
 }
+refuses('a filter on a field that is none', 2, qr/kmalloc has no field 'byte_req'; did you mean 'bytes_req'\?\n  kmem if byte_req > 1\n {10}\^\n/, @run,
+	'--trace', 'kmem if byte_req > 1', '-o', "$work/t");
+refuses('a function that is none in a trace spec', 1, qr/instance 'f': trace spec, character 18: .*'vfs_raed': did you mean 'vfs_read'\?/, @run,
+	'--trace', 'f=function:vfs_*,vfs_raed', '-o', "$work/t");
+refuses('a word that is none in a trace spec', 1, qr/'pdi': did you mean 'pid'\?/, @run, '--trace', 'function:vfs_*,pdi', '-o', "$work/t");
 refuses('two instances with one name', 2, qr/two instances are named 'kmem': .* NAME=kmem:cache/, @run, '--trace', 'kmem', '--trace',
 	'kmem:cache', '-o', "$work/t");
 ok(!-e "$work/t", 'no trace directory was made for any of these');
@@ -63,12 +68,15 @@ for my $verb (qw(report leaks timeline replay check convert)) {
 	refuses("$verb without a trace", 2, qr/name one trace directory/, $verb);
 	refuses("$verb of two traces", 2, qr/name one trace directory/, $verb, 'a', 'b');
 	refuses("$verb with an unknown option", 2, qr/unknown option --frob/, $verb, '--frob', 'a');
+	refuses("$verb of a name that is empty", 2, qr/an argument is empty/, $verb, '');
 	refuses("$verb with a misspelt option", 2, qr{unknown option --hlep: did you mean --help\?}, $verb, '--hlep', 'a');
 	refuses("$verb with an unknown letter", 2, qr{unknown option -z; see}, $verb, '-z', 'a');
 	refuses("$verb with a value too many", 2, qr{--help takes no value}, $verb, '--help=x', 'a');
 }
 refuses('report --sort of nothing known', 2, qr/--sort takes hits, bytes, .* or live, not 'x'/, qw(report --sort x a));
-refuses('report --by of nothing known', 2, qr/--by takes callsite, cache, .* or pointer, not 'x'/, qw(report --by x a));
+refuses('report --by of nothing known', 2, qr/--by takes callsite, cache, .* or syscall, not 'x'/, qw(report --by x a));
+refuses('report --by of something near', 2, qr/not 'syscal'; did you mean 'syscall'\?/, qw(report --by syscal a));
+refuses('report --by of system calls and more', 2, qr/--by syscall stands alone/, qw(report --by), 'cache,syscall', 'a');
 refuses('report --top of no number', 2, qr/--top takes a number from 0 to \d+, not 'x'/, qw(report --top x a));
 refuses("$_->[0] --duration $_->[1]", 2, qr/--duration takes a time from 1ms to 1176h, .*, not '\Q$_->[1]\E'/, @$_[0, 2 .. $#$_],
 	'--duration', $_->[1])

@@ -17,9 +17,11 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/random.h>
+#include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/timerfd.h>
@@ -75,10 +77,32 @@ FALLIBLE(ssize_t, pwrite, (int fd, const void *from, size_t size, off_t offset),
 FALLIBLE(size_t, fwrite, (const void *from, size_t size, size_t n, FILE *file),
 	 (from, size, n, file), 0, ENOSPC)
 FALLIBLE(int, fflush, (FILE * file), (file), EOF, ENOSPC)
+FALLIBLE(FILE *, fmemopen, (void *text, size_t size, const char *mode), (text, size, mode), NULL,
+	 ENOMEM)
+FALLIBLE(int, unlink, (const char *path), (path), -1, EIO)
+FALLIBLE(int, linkat, (int from_fd, const char *from, int to_fd, const char *to, int flags),
+	 (from_fd, from, to_fd, to, flags), -1, ENOSPC)
+FALLIBLE(int, renameat2,
+	 (int from_fd, const char *from, int to_fd, const char *to, unsigned int flags),
+	 (from_fd, from, to_fd, to, flags), -1, ENOSPC)
+FALLIBLE(int, fchmod, (int fd, mode_t mode), (fd, mode), -1, EPERM)
+FALLIBLE(int, flock, (int fd, int operation), (fd, operation), -1, ENOLCK)
+FALLIBLE(int, fstatat, (int fd, const char *path, struct stat *out, int flags),
+	 (fd, path, out, flags), -1, EIO)
+FALLIBLE(ssize_t, getrandom, (void *out, size_t size, unsigned int flags), (out, size, flags), -1,
+	 ENOSYS)
 FALLIBLE(int, fdatasync, (int fd), (fd), -1, EIO)
 
 FALLIBLE(int, eventfd, (unsigned int count, int flags), (count, flags), -1, EMFILE)
 FALLIBLE(int, timerfd_create, (int clock, int flags), (clock, flags), -1, EMFILE)
+FALLIBLE(int, timerfd_settime,
+	 (int fd, int flags, const struct itimerspec *at, struct itimerspec *old),
+	 (fd, flags, at, old), -1, EINVAL)
+FALLIBLE(int, signalfd, (int fd, const sigset_t *set, int flags), (fd, set, flags), -1, EMFILE)
+FALLIBLE(int, epoll_wait, (int epoll, struct epoll_event *events, int n, int ms),
+	 (epoll, events, n, ms), -1, EINTR)
+FALLIBLE(int, accept4, (int fd, struct sockaddr *from, socklen_t *size, int flags),
+	 (fd, from, size, flags), -1, EMFILE)
 FALLIBLE(int, epoll_create1, (int flags), (flags), -1, EMFILE)
 FALLIBLE(int, epoll_ctl, (int epoll, int op, int fd, struct epoll_event *event),
 	 (epoll, op, fd, event), -1, ENOSPC)
@@ -114,6 +138,11 @@ FALLIBLE(int, json_array_append_new, (json_t * array, json_t *value), (array, va
 FALLIBLE(char *, json_dumps, (const json_t *value, size_t flags), (value, flags), NULL, ENOMEM)
 FALLIBLE(json_t *, json_loadb, (const char *text, size_t size, size_t flags, json_error_t *error),
 	 (text, size, flags, error), NULL, ENOMEM)
+
+FALLIBLE(json_t *, json_loads, (const char *text, size_t flags, json_error_t *error),
+	 (text, flags, error), NULL, ENOMEM)
+FALLIBLE(json_t *, json_deep_copy, (const json_t *value), (value), NULL, ENOMEM)
+FALLIBLE(json_t *, json_real, (double value), (value), NULL, ENOMEM)
 
 FALLIBLE(cs_err, cs_open, (cs_arch arch, cs_mode mode, csh *out), (arch, mode, out), CS_ERR_MEM,
 	 ENOMEM)
@@ -206,6 +235,16 @@ int fault_asprintf(char **out, const char *format, ...)
 	n = vasprintf(out, format, ap);
 	va_end(ap);
 	return n;
+}
+
+int fault_vasprintf(char **out, const char *format, va_list ap)
+	__attribute__((format(printf, 2, 0)));
+int fault_vasprintf(char **out, const char *format, va_list ap)
+{
+	if (!fault_is_due("vasprintf"))
+		return vasprintf(out, format, ap);
+	*out = NULL;
+	return -1;
 }
 
 /* The values that it would take over are lost then, as by the function itself. */

@@ -4,7 +4,7 @@
  * calls (faults.h) fails. It must not crash or hang, every failure must be reported in one line,
  * and afterwards the guest must be as before. Each time is a process of its own.
  *
- * FAULTS (24): every 24th call only; 1: each. `session WAY CALL` lets one call fail, for a
+ * FAULTS (42): every 42nd call only; 1: each. `session WAY CALL` lets one call fail, for a
  * debugger.
  */
 #include <errno.h>
@@ -14,6 +14,7 @@
 #include <unistd.h>
 #include "tests/fault/faults.h"
 #include "tests/fault/faulty-guest.h"
+#include "tests/lib/fake-module.h"
 #include "tests/lib/fake-session.h"
 #include "tests/lib/tap.h"
 
@@ -23,11 +24,16 @@ static const struct way {
 	const char *name;
 	struct trace_options options;
 	bool breaks; /* breakpoints instead of port writes */
+	bool live;   /* the direct lane: instances of its tracers come and go, a module, too */
 } ways[] = {
-	{"by traps", {0}, false},
-	{"by breakpoints", {.max_rate = 3}, true},
-	{"exitless, waiting", {.exitless = true, .ring_bytes = RING_BYTES}, false},
-	{"exitless, dropping", {.exitless = true, .drop = true, .ring_bytes = RING_BYTES}, true},
+	{"by traps", {0}, false, false},
+	{"by breakpoints", {.max_rate = 3}, true, false},
+	{"exitless, waiting", {.exitless = true, .ring_bytes = RING_BYTES}, false, false},
+	{"exitless, dropping",
+	 {.exitless = true, .drop = true, .ring_bytes = RING_BYTES},
+	 true,
+	 false},
+	{"exitless, live changes", {.exitless = true, .ring_bytes = RING_BYTES}, false, true},
 };
 
 enum { NR_WAYS = sizeof(ways) / sizeof(ways[0]) };
@@ -44,7 +50,7 @@ static void complain(const char *what)
 	_exit(1);
 }
 
-/* Whether the step succeeded; if not, it must say why. */
+/* Whether the step succeeded; if not, a call has failed, and it must say why. */
 static bool judge(int ret, const struct error *err)
 {
 	if (!ret)
@@ -55,6 +61,8 @@ static bool judge(int ret, const struct error *err)
 		complain("no error is reported");
 	if (strchr(err->text, '\n'))
 		complain("the error has more than one line");
+	if (!faults_failed())
+		complain(err->text);
 	return false;
 }
 
@@ -72,6 +80,8 @@ static void prepare(struct fake_session *fs, const struct way *way)
 	if (way->breaks)
 		fs->fg.guest.caps =
 			(fs->fg.guest.caps & ~(uint32_t)GUEST_CAP_PORT_TRAP) | GUEST_CAP_BREAK;
+	if (way->live)
+		fake_module_prepare(fs);
 	faulty_guest_init(&fs->fg);
 	memcpy(ram, fs->fg.base.ram, FAKE_RAM);
 }
@@ -135,8 +145,55 @@ static void finish(struct fake_session *fs)
 	      &err);
 }
 
+static void add(struct fake_session *fs, const char *spec)
+{
+	struct error err = {0};
+
+	step = spec;
+	judge(trace_session_add_instance(fs->session, spec, &err), &err);
+}
+
+static void take_away(struct fake_session *fs, const char *name)
+{
+	struct error err = {0};
+
+	step = name;
+	/* it may never have come */
+	judge(trace_session_remove_instance(fs->session, name, &err), &err);
+}
+
+/* Instances of each tracer on the direct lane, some of them with functions of a module. */
+static void change(struct fake_session *fs, const struct way *way)
+{
+	fake_module_load(fs);
+	work(fs, way);
+	add(fs, "g=graph:*:mod:brd,kmem_cache_alloc");
+	add(fs, "p=profile:kfree,__kmalloc");
+	add(fs, "d=probe:p:freed kmem_cache_free cache=%di");
+	take_away(fs, "g");
+	take_away(fs, "p");
+	fake_module_unload(fs);
+	work(fs, way);
+	add(fs, "h=function:kfree,hist:keys=ip");
+	add(fs, "kmem:cache");
+}
+
+static void run_live(struct fake_session *fs, const struct way *way)
+{
+	if (create(fs, way) && start(fs, "f=function:*:mod:brd,kfree")) {
+		change(fs, way);
+		stop(fs);
+	}
+	if (fs->session)
+		finish(fs);
+}
+
 static void run(struct fake_session *fs, const struct way *way)
 {
+	if (way->live) {
+		run_live(fs, way);
+		return;
+	}
 	if (!create(fs, way))
 		return;
 	if (start(fs, "kmem")) {
@@ -168,7 +225,7 @@ static void check_guest(struct fake_session *fs, const struct way *way)
 		complain("scratch memory is left");
 	if (!fake_session_text_same(fs))
 		complain("the guest's text has changed");
-	if (way->options.exitless && memcmp(ram, fs->fg.base.ram, FAKE_RAM))
+	if (way->options.exitless && !way->live && memcmp(ram, fs->fg.base.ram, FAKE_RAM))
 		complain("the guest's memory has changed");
 }
 
@@ -190,7 +247,7 @@ static unsigned long run_once(struct fake_session *fs, const struct way *way, un
 /* --- all of them ------------------------------------------------------------------------------ */
 
 static struct fake_session fs;
-static unsigned long every = 24, diagnoses;
+static unsigned long every = 42, diagnoses;
 
 static void diagnose(const struct way *way, unsigned long n, int status, const char *said)
 {

@@ -9,41 +9,50 @@
 #include "tests/lib/consume.h"
 
 /*
- * First byte: 0 for a metadata text; 1 for a stream as it is, little-endian; 2 and 3 for packets,
+ * First byte: 0 for a metadata text ('#' in the corpus, which says the same); 1 for a stream as it is, little-endian; 2 and 3 for packets,
  * in either byte order: for each a length byte, a byte that says which number in its header to put
  * wrong, one that says where the tables begin, and that many bytes of content, with the right
  * checksum, so that decoding gets past the header. 4 to 6: the same in format version 2. Bit 7: the
- * stream is one of the function tracer.
+ * stream is one of the function tracer; else bit 6: of kmem with all of the task and a stack.
  */
-enum { MAX_STREAM = 64 << 10, VERSION_2 = 4, NR_KINDS = 7, FUNCTIONS = 0x80 };
+enum { MAX_STREAM = 64 << 10, VERSION_2 = 4, NR_KINDS = 7, FUNCTIONS = 0x80, CHAINS = 0x40 };
+enum { NR_INSTANCES = 3 };
+
+static const char *const stream_names[NR_INSTANCES] = {"cpu0", "cpu0.calls", "cpu0.chains"};
 
 static char *metadata(bool big_endian)
 {
 	static char *texts[2];
 	static const struct sidecar none;
-	static const struct trace_instance abouts[2] = {
+	const struct trace_instance abouts[NR_INSTANCES] = {
 		{.name = "kmem",
 		 .spec = "kmem",
 		 .classes = kmem_classes,
 		 .nr_classes = KMEM_NR_CLASSES},
-		{.name = "calls", .spec = "function", .nr_classes = 1}};
-	struct trace_instance about = abouts[1];
-	struct ctf_instance_ids ids[2] = {{.about = &abouts[0], .suffix = ""},
-					  {.about = &about, .suffix = ".calls"}};
+		{.name = "calls",
+		 .spec = "function",
+		 .classes = function_class(FUNCTION_ALL),
+		 .nr_classes = 1},
+		{.name = "chains",
+		 .spec = "kmem:stack",
+		 .classes = kmem_classes_of(EVENT_TASK_ALL | EVENT_TASK_STACK),
+		 .nr_classes = KMEM_NR_CLASSES}};
+	struct ctf_instance_ids ids[NR_INSTANCES] = {{.about = &abouts[0], .suffix = ""},
+						     {.about = &abouts[1], .suffix = ".calls"},
+						     {.about = &abouts[2], .suffix = ".chains"}};
 	const struct ctf_metadata all = {.identity.big_endian = big_endian,
 					 .sidecar = &none,
 					 .instances = ids,
-					 .nr_instances = 2};
+					 .nr_instances = NR_INSTANCES};
 
 	if (texts[big_endian])
 		return texts[big_endian];
-	about.classes = function_class(FUNCTION_ALL);
-	for (unsigned int i = 0; i < 2; i++)
+	for (unsigned int i = 0; i < NR_INSTANCES; i++)
 		ids[i].plan = ctf_plan_create(ids[i].about->classes, ids[i].about->nr_classes);
 	texts[big_endian] = ctf_metadata_text(&all);
 	if (!texts[big_endian])
 		abort();
-	for (unsigned int i = 0; i < 2; i++)
+	for (unsigned int i = 0; i < NR_INSTANCES; i++)
 		free((void *)(uintptr_t)ids[i].plan);
 	return texts[big_endian];
 }
@@ -65,14 +74,63 @@ static char *metadata_v2(bool big_endian)
 	return texts[big_endian];
 }
 
-static void read_stream(const char *text, const char *name, const uint8_t *bytes, size_t size)
+static struct trace_reader *open_stream(const struct trace_memory_file files[2])
 {
-	const struct trace_memory_file files[] = {{"metadata", text, strlen(text)},
-						  {name, bytes, size}};
 	struct trace_reader *reader;
 
 	if (trace_reader_open_memory(files, 2, &reader, NULL))
 		abort();
+	return reader;
+}
+
+static bool are_same(const struct event *a, const struct event *b)
+{
+	return a->ns == b->ns && a->vcpu == b->vcpu && a->index == b->index &&
+	       a->offset == b->offset && !strcmp(a->class->name, b->class->name) &&
+	       !memcmp(a->bytes, b->bytes, a->class->size);
+}
+
+static void compare_ends(const struct trace_reader *a, const struct trace_reader *b)
+{
+	struct trace_stream_info x, y;
+
+	for (size_t i = 0; i < trace_reader_nr_streams(a); i++) {
+		trace_reader_stream_info(a, i, &x);
+		trace_reader_stream_info(b, i, &y);
+		if (x.records != y.records || x.offset != y.offset || x.fault != y.fault ||
+		    x.lost != y.lost || x.nr_damages != y.nr_damages ||
+		    x.damaged_bytes != y.damaged_bytes)
+			abort();
+	}
+}
+
+/* One event at a time and in runs, the same is read. */
+static void compare_runs(const struct trace_memory_file files[2])
+{
+	struct trace_reader *single = open_stream(files), *runs = open_stream(files);
+	struct event a, b;
+	int more;
+
+	trace_reader_read_ahead(runs, 0);
+	do {
+		more = trace_reader_next(single, &a, NULL);
+		if (trace_reader_next(runs, &b, NULL) != more || (more > 0 && !are_same(&a, &b)) ||
+		    trace_reader_cut(single) != trace_reader_cut(runs))
+			abort();
+	} while (more > 0);
+	compare_ends(single, runs);
+	trace_reader_close(single);
+	trace_reader_close(runs);
+}
+
+static void read_stream(const char *text, const char *name, const uint8_t *bytes, size_t size)
+{
+	const struct trace_memory_file files[] = {{"metadata", text, strlen(text)},
+						  {name, bytes, size}};
+	struct trace_reader *reader = open_stream(files);
+
+	compare_runs(files);
+	trace_reader_read_ahead(reader, 0);
 	consume_trace(reader);
 	trace_reader_close(reader);
 }
@@ -110,7 +168,7 @@ static void put_packet(uint8_t *out, const struct shape *shape, struct ctf_packe
 
 static void read_packets(const uint8_t *data, size_t size, const struct shape *shape)
 {
-	const char *name = shape->stream ? "cpu0.calls" : "cpu0";
+	const char *name = stream_names[shape->stream];
 	uint8_t *stream = malloc(MAX_STREAM);
 	struct ctf_packet packet = {.stream = shape->stream};
 	size_t used = 0;
@@ -149,7 +207,7 @@ static void read_metadata(const uint8_t *data, size_t size)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	unsigned int kind = size ? (data[0] & ~FUNCTIONS) % NR_KINDS : 0;
+	unsigned int kind = size ? (data[0] & ~(FUNCTIONS | CHAINS)) % NR_KINDS : 0;
 	struct shape shape = {.v2 = kind >= VERSION_2,
 			      .big_endian = kind == 3 || kind == 6,
 			      .header = CTF_PACKET_HEADER_SIZE};
@@ -159,12 +217,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (shape.v2)
 		shape.header = CTF_V2_PACKET_HEADER_SIZE;
 	else
-		shape.stream = data[0] & FUNCTIONS ? 1 : 0;
+		shape.stream = data[0] & FUNCTIONS ? 1 : data[0] & CHAINS ? 2 : 0;
 	if (kind == 0)
 		read_metadata(data + 1, size - 1);
 	else if (kind == 1)
-		read_stream(metadata(false), shape.stream ? "cpu0.calls" : "cpu0", data + 1,
-			    size - 1);
+		read_stream(metadata(false), stream_names[shape.stream], data + 1, size - 1);
 	else if (kind == VERSION_2)
 		read_stream(metadata_v2(false), "cpu0", data + 1, size - 1);
 	else

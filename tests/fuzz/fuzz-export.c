@@ -41,7 +41,7 @@ static void run(struct trace_reader *reader, uint8_t which)
 {
 	const struct exporter_ops *ops = exporters[which % EXPORTERS];
 	const struct export_options options = {
-		ops->takes_value ? which / EXPORTERS % (EXPORT_LIVE + 1) : EXPORT_COUNT, "host"};
+		ops->takes_value ? which / EXPORTERS % (EXPORT_TIME + 1) : EXPORT_COUNT, "host"};
 	char path[64];
 	uint64_t n;
 	struct error err;

@@ -49,12 +49,22 @@ static struct event event_of(const uint8_t *data, int64_t ns, struct graph_event
 			      .bytes = bytes};
 }
 
+static bool wants(void *arg, uint64_t ip)
+{
+	(void)arg;
+	return ip & 1;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	const struct graph_visitor visitor = {NULL, on_enter, on_leave};
-	const struct graph_text_options options = {.max_depth = size % 5};
+	const struct graph_visitor visitor = {.stack_bytes = 16 << 10,
+					      .wants = size % 2 ? wants : NULL,
+					      .enter = on_enter,
+					      .leave = on_leave};
+	const struct graph_text_options options = {
+		.max_depth = size % 5, .stack_bytes = 16 << 10, .only = size % 3 ? NULL : "0x?"};
 	struct graph_event bytes;
 	struct event_texts *texts;
 	struct graph_calls *calls;
@@ -76,7 +86,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	}
 	if (graph_calls_counts(calls).calls != seen.entered)
 		abort();
-	graph_text_end(text);
+	graph_text_end(text, NULL);
 	fclose(out);
 	free(printed);
 	graph_text_destroy(text);

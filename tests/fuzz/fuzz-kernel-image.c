@@ -45,7 +45,8 @@ static void use(const struct kernel_file *file, struct symbol_table *symbols)
 		abort();
 	gfp_names_read(image, &info);
 	alloc_points_of(image, &points, NULL);
-	image_syscalls_of(image, &calls, NULL);
+	image_syscalls_of(image, SYSCALL_64, &calls, NULL);
+	image_syscalls_of(image, SYSCALL_IA32, &calls, NULL);
 	kernel_image_destroy(image);
 }
 

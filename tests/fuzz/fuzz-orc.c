@@ -36,6 +36,24 @@ static void look_up(const struct orc_table *table, uint64_t link)
 		abort();
 }
 
+/* The same bytes as tables of a module, whose addresses ascend or are refused. */
+static void look_up_module(const struct fake_kernel *fake, const uint8_t *data, size_t size)
+{
+	const size_t n = size / (4 + 6);
+	struct orc_table table;
+
+	if (!orc_table_init_module(&fake->kernel.known.orc, data, FAKE_LINK_TEXT, data + 4 * n, n,
+				   &table))
+		return;
+	for (size_t at = 0; size - at >= 8; at += 8) {
+		uint64_t gva;
+
+		memcpy(&gva, data + at, sizeof(gva));
+		look_up(&table, gva);
+		look_up(&table, FAKE_LINK_TEXT + gva % FAKE_IMAGE_SIZE);
+	}
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct fake_kernel *fake;
@@ -47,6 +65,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	fake = &kernels[data[0] % NR_FLAVOURS];
 	memcpy(fake->image.init_bytes + FAKE_ORC_IPS, data + 1, IP_BYTES);
 	memcpy(fake->image.init_bytes + FAKE_ORC_ENTRIES, data + 1 + IP_BYTES, ENTRY_BYTES);
+	look_up_module(fake, data + 1, size - 1);
 	orc_table_init(&fake->image, &table);
 	if (!orc_table_is_usable(&table))
 		return 0;

@@ -5,7 +5,7 @@
 #include "tests/lib/consume.h"
 
 /*
- * First byte: 0 for a sidecar, else the number of vCPUs (up to 4) that the rest is split among,
+ * First byte: 0 for a sidecar ('#' in the corpus, which says the same), else the number of vCPUs (up to 4) that the rest is split among,
  * each with the first bytes of the whole as its cache ids too. What is read goes through the
  * analysis and the checks.
  */

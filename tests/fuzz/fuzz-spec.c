@@ -6,11 +6,27 @@
 
 static const char *const words[] = {"kmalloc", "cache", "pages", NULL};
 static const struct trace_grammar grammars[] = {
-	{"k", words, 0},
+	{"k", words, 0, NULL},
 	{"f", words,
-	 TRACE_TAKES_FUNCTIONS | TRACE_TAKES_PIDS | TRACE_TAKES_VCPUS | TRACE_TAKES_FILTER},
-	{"p", NULL, TRACE_TAKES_PROBE | TRACE_TAKES_FILTER},
+	 TRACE_TAKES_FUNCTIONS | TRACE_TAKES_PIDS | TRACE_TAKES_VCPUS | TRACE_TAKES_FILTER |
+		 TRACE_TAKES_HIST,
+	 NULL},
+	{"p", NULL, TRACE_TAKES_PROBE | TRACE_TAKES_FILTER | TRACE_TAKES_HIST, NULL},
 };
+
+static void check_hist(const struct hist_action *h)
+{
+	if (!h->nr_keys || h->nr_keys > HIST_COLUMNS || h->nr_values > HIST_COLUMNS ||
+	    h->size & (h->size - 1) || h->order.n > HIST_SORTS)
+		abort();
+	for (size_t i = 0; i < h->nr_keys; i++)
+		if (!h->keys[i].name[0] ||
+		    (h->keys[i].modifier == HIST_MOD_BUCKETS) != (h->keys[i].bucket > 0))
+			abort();
+	for (size_t i = 0; i < h->order.n; i++)
+		if (h->order.by[i].column > h->nr_keys + h->nr_values)
+			abort();
+}
 
 /* What a caller may rely on. */
 static void check(const struct trace_spec *spec, const char *text)
@@ -18,6 +34,8 @@ static void check(const struct trace_spec *spec, const char *text)
 	if (strcmp(spec->text, text) != 0 || !spec->name[0] || spec->tracer > 2 || !spec->vcpus ||
 	    spec->words > 7 || !spec->filter != !spec->filter_text)
 		abort();
+	if (spec->hist)
+		check_hist(spec->hist);
 	for (size_t i = 1; i < spec->nr_pids; i++)
 		if (spec->pids[i - 1] >= spec->pids[i])
 			abort();

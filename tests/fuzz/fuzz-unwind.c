@@ -25,12 +25,20 @@ static void check(const struct stack_slice *slice, const uint64_t *frames, size_
 			abort();
 }
 
+static bool find_other(void *arg, uint64_t gva, struct orc_entry *out)
+{
+	if (gva >= LINK && gva < LINK + TEXT_BYTES)
+		abort();
+	return orc_table_find(arg, gva, out);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	/* each number is a base */
 	static const uint8_t bases[16] = {0, 1, 2, 3, 4, 5, 6, 3, 0, 1, 2, 3, 4, 5, 6, 3};
 	struct orc_table table = {.ips_link = LINK, .bases = bases};
-	const struct orc_text text = {&table, LINK, LINK + TEXT_BYTES, 0};
+	struct orc_table of_module;
+	const struct orc_text text = {&table, LINK, LINK + TEXT_BYTES, 0, find_other, &of_module};
 	struct stack_slice slice = {.sp = STACK};
 	uint64_t frames[MAX_FRAMES], *words;
 	size_t n;
@@ -48,6 +56,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	table.ips = data;
 	table.entries = data + table.n * IP_BYTES;
+	/* the same bytes are a module's, too, behind the kernel's text */
+	if (!orc_table_init_module(&table, table.ips, LINK + TEXT_BYTES, table.entries, table.n,
+				   &of_module))
+		of_module.n = 0;
 	data += table.n * (IP_BYTES + ENTRY_BYTES);
 	size -= table.n * (IP_BYTES + ENTRY_BYTES);
 	memcpy(&slice.bp, data, sizeof(slice.bp));

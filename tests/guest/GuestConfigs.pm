@@ -16,6 +16,14 @@ sub kernels {
 	return @named ? @named : @default;
 }
 
+# Kernels with numbers of vCPUs: [kernel, vCPUs] of GUEST's names, or else of the default. A name without a slash means one
+# vCPU.
+sub guests {
+	my (@default) = @_;
+	my @named = split ' ', $ENV{GUEST} // '';
+	return map { my ($kernel, $cpus) = split m{/}; [$kernel, $cpus // 1] } @named ? @named : @default;
+}
+
 sub rows {
 	my ($file) = @_;
 	my @rows;

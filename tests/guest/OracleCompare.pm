@@ -223,6 +223,31 @@ sub take_adjusted {
 	return \@adjusted;
 }
 
+# A preemptible kernel may move a task to another CPU within the call: the guest's event is on one CPU then, and Sonde's
+# record, which is made when an allocation returns and a free begins, on another. Removes such pairs from the lists of
+# $result, and adds Sonde's items to its list moved.
+sub take_moved {
+	my ($result) = @_;
+	my (%sonde, @missing, %paired);
+	push @{$sonde{$_->[1][0]}}, $_ for @{$result->{extra}};
+	for my $entry (@{$result->{missing}}) {
+		my ($cpu, $item) = @$entry;
+		my $others = $sonde{$item->[0]} // [];
+		my ($i) = grep { $others->[$_][0] != $cpu && same_task($item, $others->[$_][1]) } 0 .. $#$others;
+		if (defined $i) {
+			my ($match) = splice @$others, $i, 1;
+			$paired{$match} = 1;
+			push @{$result->{moved}}, $match;
+		} else {
+			push @missing, $entry;
+		}
+	}
+	$result->{missing} = \@missing;
+	$result->{extra} = [grep { !$paired{$_} } @{$result->{extra}}];
+}
+
+sub same_task { return !defined $_[0][4] || !defined $_[1][4] || $_[0][4] == $_[1][4] }
+
 # Counts events that both sides have equally often, and whose pids both know, in $result->{tasks}; and lists those whose
 # pids differ.
 sub compare_tasks {
@@ -241,12 +266,12 @@ sub compare_tasks {
 	}
 }
 
-# Returns {cpus, events, tasks, missing, extra, edges, doubled, adjusted, disordered, others}; the lists are of [cpu, item],
-# the last two of texts. $pids: as of read_records().
+# Returns {cpus, events, tasks, missing, extra, moved, edges, doubled, adjusted, disordered, others, faults}; the lists
+# are of [cpu, item], the last three of texts. $pids: as of read_records().
 sub compare {
 	my ($oracle_path, $trace_dir, $with_pages, $pids) = @_;
 	my ($guest, $sonde) = (read_guest($oracle_path), read_records($trace_dir, $pids // {}));
-	my %result = (cpus => 0, events => 0, tasks => 0, others => [], missing => [], extra => [], edges => [], doubled => [], adjusted => [], disordered => [], faults => []);
+	my %result = (cpus => 0, events => 0, tasks => 0, others => [], missing => [], extra => [], moved => [], edges => [], doubled => [], adjusted => [], disordered => [], faults => []);
 	for my $cpu (sort { $a <=> $b } keys %$guest) {
 		my ($g, $g_beside) = window($guest->{$cpu});
 		my ($o, $o_beside) = window($sonde->{$cpu} // []);
@@ -265,8 +290,9 @@ sub compare {
 		push @{$result{missing}}, map { [$cpu, $_] } @$missing;
 		push @{$result{extra}}, map { [$cpu, $_] } @$extra;
 		push @{$result{disordered}}, map { "cpu $cpu $_" }
-			@{orders_differ($g, $o, [@edges, @$extra])} unless @$missing;
+			@{orders_differ($g, $o, [@edges, @$missing, @$extra])};
 	}
+	take_moved(\%result);
 	return \%result;
 }
 

@@ -4,7 +4,9 @@
 # Call chains that Sonde unwinds, against those of the guest's own unwinder, in one run: its kprobe events with the trigger
 # `stacktrace` are five bytes behind the beginning of the same functions, which 6.1 takes; other kernels refuse it. At least
 # 99 % of the chains of system calls are the same, and all others are marked as cut, and the same up to there: in
-# interrupts, whose own stack is all that a slice has, most are cut.
+# interrupts, whose own stack is all that a slice has, most are cut. Chains of dynamic probes at calls, at returns and in the
+# middle of functions are those of the calls. Those of the graph and syscalls tracers, of functions that call vfs_read(), are
+# the ends of its chains.
 use strict;
 use warnings;
 use FindBin;
@@ -16,19 +18,35 @@ use Test::More;
 use lib $FindBin::RealBin, "$FindBin::RealBin/../lib";
 use Files;
 use GuestConfigs;
+use KmemChains;
 use Testbed;
 use Tree;
 
-use constant { FRAMES => 64, LEAST => 0.99 };
+use constant { LEAST => 0.99, KMEM_EVENTS => 1000, MODULE_EVENTS => 50, PROBE_EVENTS => 100 };
+
+# The probes of chains-guest, and the functions whose calls they are in.
+my %PROBED = (
+	opens => 'do_sys_openat2',
+	calls => 'do_sys_openat2',
+	branches => 'do_sys_openat2',
+	loads => 'alloc_empty_file',
+	allocated => 'alloc_empty_file',
+);
+
+# What the guest has recorded, between lines with this mark.
+sub own_trace {
+	my ($log, $mark) = @_;
+	my ($packed) = $log =~ /^$mark-begin\n(.*?)^$mark-end/ms or return '';
+	gunzip(\decode_base64($packed), \my $text) or return '';
+	return $text;
+}
 
 # By function: [pid, frames] in order. In front of the function's caller the guest's chain has the handler of the kprobe, and
 # the function.
 sub own_chains {
 	my ($log, @functions) = @_;
-	my ($packed) = $log =~ /^sonde-begin\n(.*?)^sonde-end/ms or return {};
-	my ($any, %of, $text) = join '|', @functions;
-	gunzip(\decode_base64($packed), \$text) or return {};
-	for (split /^(?=.*<stack trace>$)/m, $text) {
+	my ($any, %of) = join '|', @functions;
+	for (split /^(?=.*<stack trace>$)/m, own_trace($log, 'sonde')) {
 		my ($pid) = /-(\d+)\s+\[\d+\].*<stack trace>/ or next;
 		my @frames = /^ => (\S+)$/mg;
 		shift @frames while @frames && $frames[0] !~ /^(?:$any)\+/;
@@ -85,14 +103,74 @@ sub compare {
 	return \%count;
 }
 
+# Allocations and frees, of tasks and in interrupts, and below functions of a module.
+sub compare_kmem {
+	my ($log, $trace, $has_module) = @_;
+	my @own = KmemChains::own_events(own_trace($log, 'sonde-kmem'));
+	my @found = KmemChains::compare(\@own, [KmemChains::seen_events("$build/sonde", $trace)]);
+	my %count = (same => 0, cut => 0, missing => 0);
+	my @wrong = grep { !defined $count{$_} || !++$count{$_} } map { $_->[1] } @found;
+	my @tasks = map { $_->[1] } grep { !KmemChains::in_interrupt($_->[0]) } @found;
+	my $same = grep { $_ eq 'same' } @tasks;
+	my @below = map { $_->[1] } grep { KmemChains::in_module($_->[0]) } @found;
+	my $whole = grep { $_ eq 'same' } @below;
+	cmp_ok($whole, '>', MODULE_EVENTS, "kmem: $whole chains through a module are the guest's own") if $has_module;
+	is($whole, scalar(@below), 'kmem: none of these is cut');
+	cmp_ok(scalar(@found), '>', KMEM_EVENTS, 'kmem: ' . @found . ' events by the guest');
+	is($wrong[0], undef, "kmem: $count{same} chains are the guest's own, $count{cut} are marked as cut");
+	cmp_ok($same, '>=', LEAST * @tasks, "kmem: $same of " . @tasks . ' chains outside of interrupts are the same');
+	cmp_ok($count{missing}, '<=', (1 - LEAST) * @found, "kmem: $count{missing} events are the guest's alone");
+}
+
+# Wherever in a call a probe is, those who called are the same.
+sub compare_probes {
+	my ($lines) = @_;
+	my (%last, %count, %wrong);
+	for my $event (map { JSON::PP::decode_json($_) } split /\n/, $lines) {
+		my $chain = text($event->{stack_symbol} // []) . ($event->{stack_cut} ? ' [cut]' : '');
+		$last{"$event->{pid} $event->{ip_symbol}"} = $chain if ($event->{instance} // '') eq 'around';
+		my ($name) = $event->{event} =~ /^kprobes:(.*)/ or next;
+		my $want = $last{"$event->{pid} $PROBED{$name}"} // 'no call';
+		$count{$name}++;
+		$wrong{$name} //= "$chain instead of $want" if $chain ne $want;
+	}
+	for my $name (sort keys %PROBED) {
+		cmp_ok($count{$name} // 0, '>', PROBE_EVENTS, "$name: " . ($count{$name} // 0) . ' events of the probe');
+		is($wrong{$name}, undef, "$name: their chains are those of the calls of $PROBED{$name}()");
+	}
+}
+
+# read() calls ksys_read(), which calls vfs_read().
+sub compare_callers {
+	my ($lines) = @_;
+	my (%last, %count, %wrong);
+	for my $event (map { JSON::PP::decode_json($_) } split /\n/, $lines) {
+		my @frames = @{$event->{stack_symbol} // next};
+		$last{$event->{event}}{$event->{pid}} = text(\@frames) if $event->{event} =~ /^(?:graph|syscalls):/;
+		next if ($event->{instance} // $event->{event}) ne 'function:function';
+		next if $event->{stack_cut} || ($frames[0] // '') !~ /^ksys_read\+/;
+		for my $tracer ('graph:entry', 'syscalls:sys_enter') {
+			my $chain = $last{$tracer}{$event->{pid}} // 'no call';
+			$count{$tracer}++;
+			$wrong{$tracer} //= "$chain instead of the end of " . text(\@frames) if $chain ne text([@frames[1 .. $#frames]]);
+		}
+	}
+	for my $tracer ('graph:entry', 'syscalls:sys_enter') {
+		cmp_ok($count{$tracer} // 0, '>', PROBE_EVENTS, "$tracer: " . ($count{$tracer} // 0) . ' calls around vfs_read()');
+		is($wrong{$tracer}, undef, "$tracer: their chains are the ends of those of vfs_read()");
+	}
+}
+
 sub test_guest {
 	my ($version) = @_;
 	my $out = "$build/guest/chains-$version";
 	my @functions = split ' ', slurp("$FindBin::RealBin/chains");
 	my ($same, $all) = (0, 0);
 	empty_folder($out);
-	build_initrd("$out/initrd", "$FindBin::RealBin/chains-inside=/bin/chains-inside", "$FindBin::RealBin/chains=/etc/chains");
-	on_kvm_host({timeout => 400}, "$FindBin::RealBin/chains-guest", $out, kernel_image($version), "$out/initrd", join(',', @functions));
+	my $module = unpack_brd($version, $out);
+	build_initrd("$out/initrd", "$FindBin::RealBin/chains-inside=/bin/chains-inside", "$FindBin::RealBin/chains=/etc/chains",
+		$module ? "$module=/lib/brd.ko" : ());
+	on_kvm_host({timeout => 800}, "$FindBin::RealBin/chains-guest", $out, kernel_image($version), "$out/initrd", join(',', @functions));
 	my $log = slurp("$out/log") =~ s/\r//gr;
 	my ($own, $seen) = (own_chains($log, @functions), seen_chains(slurp("$out/events")));
 	for my $function (@functions) {
@@ -104,6 +182,11 @@ sub test_guest {
 		$all += @$chains;
 	}
 	cmp_ok($same, '>=', LEAST * $all, "$same of $all chains of system calls are the same");
+	compare_kmem($log, "$out/trace", $module);
+	compare_probes(slurp("$out/probes"));
+	compare_callers(slurp("$out/probes"));
+	like(slurp("$out/live"), qr/^kmem:kmem_cache_alloc;entry_SYSCALL_64_after_hwframe;do_syscall_64;\S*;alloc_inode \d+$/m,
+		'live bytes have whole chains');
 	like(slurp("$out/folded"), qr/^function:function;entry_SYSCALL_64_after_hwframe;do_syscall_64;.*ksys_read;vfs_read \d+$/m,
 		'folded stacks have whole chains');
 	ok($log =~ /^status 0$/m, 'the recorder succeeds');

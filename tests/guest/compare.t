@@ -18,7 +18,7 @@ use constant { SITE => 0xffffffff81000000, GFP => 0xcc0, DIRECT_MAP => 0xffff888
 
 my $dir = tempdir(CLEANUP => 1);
 
-# One event: [kind, pointer or page frame, bytes, pid if there is one, flags if they are others].
+# One event: [kind, pointer or page frame, bytes, pid if there is one, flags if they are others, CPU if it is not 0].
 sub marker { return ['kmalloc', DIRECT_MAP + 0x100000, $_[0]] }
 
 sub work {
@@ -41,8 +41,8 @@ sub write_guest {
 	open my $out, '>', "$dir/guest" or die $!;
 	my $number = 0;
 	for (@events) {
-		my ($kind, $what, $bytes, $pid, $gfp) = @$_;
-		printf $out "0 %d %s %s%s\n", $number++, $kind, $kind =~ /^mm_/
+		my ($kind, $what, $bytes, $pid, $gfp, $cpu) = @$_;
+		printf $out "%d %d %s %s%s\n", $cpu // 0, $number++, $kind, $kind =~ /^mm_/
 			? sprintf('0x%x %d %s', $what, 0, $kind eq 'mm_page_alloc' ? sprintf('0x%x', $gfp // GFP) : '-')
 			: sprintf('0x%x 0x%x %d %d 0x%x', SITE, $what, $bytes, $bytes, $gfp // GFP), defined $pid ? " pid=$pid" : '';
 	}
@@ -51,7 +51,13 @@ sub write_guest {
 
 sub write_sonde {
 	my (@events) = @_;
-	open my $out, '>:raw', "$dir/cpu0" or die $!;
+	write_sonde_cpu(0, grep { !$_->[5] } @events);
+	write_sonde_cpu(1, grep { $_->[5] } @events);
+}
+
+sub write_sonde_cpu {
+	my ($cpu, @events) = @_;
+	open my $out, '>:raw', "$dir/cpu$cpu" or die $!;
 	for (@events) {
 		my ($kind, $what, $bytes) = @$_;
 		my $type = $kind =~ /^mm_/ ? OracleCompare::PAGES : $kind =~ /^k(malloc|free)$/ ? OracleCompare::KMALLOC : OracleCompare::CACHE;
@@ -68,7 +74,7 @@ sub found {
 	write_guest(@$guest);
 	write_sonde(@$trace);
 	my $result = OracleCompare::compare("$dir/guest", $dir, 1);
-	return {map { $_ => scalar @{$result->{$_}} } grep { @{$result->{$_}} } qw(missing extra edges disordered faults)};
+	return {map { $_ => scalar @{$result->{$_}} } grep { @{$result->{$_}} } qw(missing extra moved edges disordered faults)};
 }
 
 my @all = whole();
@@ -149,6 +155,21 @@ sub test_flags {
 	}
 }
 
+sub on_cpu { my ($event, $cpu, $pid) = @_; return [@{$event}[0 .. 2], $pid, undef, $cpu] }
+
+# Two CPUs, and a task that moves from one to the other between the guest's event and Sonde's record.
+sub test_moved {
+	my @other = map { on_cpu($_, 1) } marker(4812), free_of(7), marker(5212);
+	my @guest = (@all, @other);
+	is_deeply(found(\@guest, \@guest), {}, 'equal traces of two CPUs have no differences');
+	my @trace = (@all[0 .. $first + 1], @all[$first + 3 .. $#all], $other[0], on_cpu($all[$first + 2], 1), @other[1 .. $#other]);
+	is_deeply(found(\@guest, \@trace), {moved => 1}, 'an event that the trace has on another CPU has moved');
+	push @trace, splice(@trace, -1, 1, on_cpu($all[$first + 2], 1)), on_cpu(free_of(8), 1);
+	is_deeply(found(\@guest, \@trace), {moved => 1, extra => 1}, 'one that it has there twice has moved and is extra');
+	is_deeply(found(\@guest, [(grep { $_ != $all[$first + 2] } @all), @other]), {missing => 1},
+		'one that it has on no CPU is missing');
+}
+
 sub test_tasks {
 	my @guest = map { [@{$all[$_]}[0 .. 2], 100 + $_ % 7] } 0 .. $#all;
 	my %pids = (0 => [map { $_->[3] } @guest]);
@@ -174,6 +195,7 @@ test_disordered();
 test_edges();
 test_repeated_edges();
 test_flags();
+test_moved();
 test_tasks();
 test_no_window();
 done_testing();

@@ -16,7 +16,6 @@ use Files;
 use GuestConfigs;
 use GuestLog;
 use MarkedGuest;
-use Process;
 use Testbed;
 use Tree;
 
@@ -152,10 +151,8 @@ sub judge {
 
 sub make_initrd {
 	my ($version, $out) = @_;
-	my ($module) = glob "$build/kernels/$version/modules/kernel/drivers/block/brd.ko*" or return;
-	my $unpack = $module =~ /xz$/ ? 'xz -dc' : 'cat';
-	run_or_die("$unpack \Q$module\E >\Q$out\E/brd.ko");
-	build_initrd("$out/initrd", "$out/brd.ko=/lib/brd.ko",
+	my $module = unpack_brd($version, $out) or return;
+	build_initrd("$out/initrd", "$module=/lib/brd.ko",
 		"$FindBin::RealBin/survive-inside=/bin/survive-inside");
 	return 1;
 }

@@ -103,6 +103,8 @@ run_or_die("$build/sonde", 'report', '--html', "$out/report.html", "$out/work/tr
 run_or_die("$build/sonde", 'diff', '--html', "$out/diff.html", '--time-a', ',5', '--time-b', '5,', "$out/work/trace");
 make_leak("$out/work/leak");
 run_or_die("$build/sonde", 'report', '--html', "$out/leak.html", "$out/work/leak");
+run_or_die("$build/tests/html/make-calls", "$out/work/calls");
+run_or_die("$build/sonde", 'report', '--html', "$out/calls.html", "$out/work/calls");
 $browser = Browser->new(dir => "$out/work");
 
 subtest 'a report with 100,000 call sites opens at once' => sub {
@@ -213,6 +215,26 @@ subtest 'growth' => sub {
 	is(shown(), 'view-growth', 'there is what stays live');
 	like(first_row(), qr/^0x2000\s+leak\s/, 'the leak comes first');
 	$browser->screenshot("$out/growth.png");
+};
+
+subtest 'calls and system calls' => sub {
+	$browser->open_file("$out/calls.html");
+	like(text_of('.words'), qr/see Calls, System calls and Events/, 'the summary says where they are');
+	$browser->press('2');
+	is(shown(), 'view-calls', 'there are calls');
+	like(first_row(), qr/^outer\s+graph\s+4\.0 us\s+1\.0 us\s+1\.0 us\s+5\s+1$/, 'of the function with most time first');
+	$browser->screenshot("$out/calls.png");
+	$browser->press('3');
+	is(shown(), 'view-syscalls', 'there are system calls');
+	like(first_row(), qr/^read\s+syscalls\s+4\.0 us\s+1\.0 us\s+1\.0 us\s+5\s+2\s+1$/, 'with durations, calls, errors, and those without return');
+	is_deeply([column(0)], [qw(read write)], 'by their names');
+	$browser->screenshot("$out/syscalls.png");
+	click_header('Errors');
+	is((column(6))[0], '2', 'errors sort');
+	$browser->press('/', split //, 'errors>0');
+	is(text_of('#view-syscalls [role=status]'), '1 of 2 rows', 'and filter');
+	$browser->press('escape', 'down', '4');
+	is(shown(), 'view-events', 'and there are the counts of events');
 };
 
 subtest 'differences' => sub {

@@ -9,7 +9,7 @@ use Exporter qw(import);
 use Process;
 use Tree;
 
-our @EXPORT = qw(on_kvm_host build_initrd build_module fetch_kernel);
+our @EXPORT = qw(on_kvm_host on_vmx_host build_initrd build_module unpack_brd fetch_kernel);
 
 # Runs a command on the KVM host, where the build folder is writable. Returns the exit status. Limits:
 # timeout in seconds, mem in MiB; icount => undef for kvm-host --icount, which skips idle time. The host has one CPU;
@@ -22,10 +22,37 @@ sub on_kvm_host {
 	return exit_status($?);
 }
 
+# Runs a Perl script of the tests on the Intel machine that Bochs emulates, which has @$files besides, and leaves what the script
+# has written to the empty folder $out there. Returns the exit status. Limits as for on_kvm_host().
+sub on_vmx_host {
+	my ($limits, $files, $out, $script, @arguments) = @_;
+	system("$tree/tests/testbed/kvm-host", '--vmx', '--out', $out, map({ ("--$_", $limits->{$_}) } sort keys %$limits),
+		map({ ('--file', $_) } @$files, script_files($script)), '--', $script, @arguments);
+	return exit_status($?);
+}
+
+# A Perl script with its modules, their libraries, and Perl itself.
+sub script_files {
+	my ($script) = @_;
+	local $ENV{PERL5OPT} = "-I$tree/tests/lib -MListModules";
+	chomp(my @modules = `\Q$^X\E -c \Q$script\E 2>/dev/null`);
+	@modules or die "$script: no modules\n";
+	return ($script, $^X, @modules);
+}
+
 # @files: FILE=TARGET, as for build-initrd.
 sub build_initrd {
 	my ($to, @files) = @_;
 	run_or_die("$tree/tests/testbed/build-initrd", $to, @files);
+}
+
+# The module brd of a kernel's package, as FOLDER/brd.ko. Returns that, or nothing if the package has none.
+sub unpack_brd {
+	my ($version, $folder) = @_;
+	my ($module) = glob "$build/kernels/$version/modules/kernel/drivers/block/brd.ko*" or return;
+	my $unpack = $module =~ /xz$/ ? 'xz -dc' : 'cat';
+	run_or_die("$unpack \Q$module\E >\Q$folder\E/brd.ko");
+	return "$folder/brd.ko";
 }
 
 # A module for the kernel in $folder, which came with modules.

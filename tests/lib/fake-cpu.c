@@ -121,14 +121,19 @@ void fake_cpu_leave(struct fake_cpu *cpu)
 	munmap(cpu, PAGE);
 }
 
+static uint64_t random_state = 88172645463325252;
+
+void fake_random_seed(uint64_t seed)
+{
+	random_state = 88172645463325252 + seed;
+}
+
 uint64_t fake_random(void)
 {
-	static uint64_t state = 88172645463325252;
-
-	state ^= state << 13;
-	state ^= state >> 7;
-	state ^= state << 17;
-	return state;
+	random_state ^= random_state << 13;
+	random_state ^= random_state >> 7;
+	random_state ^= random_state << 17;
+	return random_state;
 }
 
 void fake_cpu_randomise(struct fake_cpu *cpu)

@@ -71,6 +71,8 @@ bool fake_flags_preserved(const struct fake_regs *before, const struct fake_regs
  */
 bool fake_cpu_preserved(const struct fake_cpu *cpu, uint32_t may_change);
 uint64_t fake_random(void);
+/* Begin another sequence. */
+void fake_random_seed(uint64_t seed);
 /* Where the called function returns to. */
 extern const uint8_t fake_cpu_return_address[];
 /* The offsets of fake_cpu for a trampoline; the rest is 0. */

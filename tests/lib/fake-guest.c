@@ -33,22 +33,23 @@ static int regions(struct guest *guest, const struct guest_region **out, size_t 
 	return 0;
 }
 
+static bool touches(uint64_t gpa, size_t size, uint64_t byte)
+{
+	return byte && byte >= gpa && byte < gpa + size;
+}
+
 static int phys_read(struct guest *guest, uint64_t gpa, void *to, size_t size, struct error *err)
 {
 	const uint8_t *from = fake_of(guest)->base.ram + gpa;
 	uint8_t *bytes = to;
 
-	(void)err;
 	fake_of(guest)->reads++;
+	if (touches(gpa, size, fake_of(guest)->missing_gpa))
+		return error_set_at(err, EFAULT, gpa, "fake read failure");
 	/* as of a guest that runs: other threads may write it (ThreadSanitizer) */
 	for (size_t i = 0; i < size; i++)
 		bytes[i] = __atomic_load_n(&from[i], __ATOMIC_RELAXED);
 	return 0;
-}
-
-static bool touches(uint64_t gpa, size_t size, uint64_t byte)
-{
-	return byte && byte >= gpa && byte < gpa + size;
 }
 
 static int phys_write(struct guest *guest, uint64_t gpa, const void *from, size_t size,
@@ -155,6 +156,8 @@ static int set_break(struct guest *guest, uint64_t gva, uint64_t gpa, bool on, s
 {
 	if (fake_text(fake_of(guest), gva - fake_gva(0)) != fake_of(guest)->base.ram + gpa)
 		return error_set_at(err, EINVAL, gva, "the gva does not lie at that gpa");
+	if (!on && gva == fake_of(guest)->failing_break)
+		return error_set_at(err, EIO, gva, "fake breakpoint failure");
 	return fake_breaks_set(&fake_of(guest)->breaks, gva, on, err);
 }
 

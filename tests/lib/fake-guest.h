@@ -52,6 +52,8 @@ struct fake_guest {
 	bool mute;                      /* the vCPUs' control registers cannot be read */
 	uint64_t ignored_gpa;           /* no write changes this byte; 0 = none */
 	uint64_t failing_gpa;           /* a write that touches this byte fails; 0 = none */
+	uint64_t missing_gpa;           /* a read that touches it fails with -EFAULT; likewise */
+	uint64_t failing_break;         /* gva of a breakpoint that is not removed; likewise */
 	_Atomic uint64_t reads, writes; /* of guest memory, ever */
 	_Atomic uint64_t clock;
 	_Atomic uint64_t last_tsc;

@@ -7,7 +7,7 @@
 
 enum { RAX = 0, RSP = 4, R10 = 10, R11 = 11, STACK_WORDS = 3, ROOM = 256 };
 enum {
-	PAGE_SIZE = 64,
+	PAGE_SIZE = 56, /* not a power of two, as in some kernels */
 	LRU = 8,
 	ORDER_AT = PAGE_SIZE + 9,
 	HEAD_BIT = 16,
@@ -63,7 +63,7 @@ struct fake_items *fake_items_create(enum fake_items_how how, bool page_orders,
 	f->page_orders = page_orders;
 	f->block = calloc(FAKE_ITEMS_MAX + 4, sizeof(uint64_t));
 	f->expected = calloc(FAKE_ITEMS_MAX, sizeof(uint64_t));
-	f->pages = aligned_alloc(PAGE_SIZE, (size_t)FAKE_ITEMS_MAX * ITEM_SIZE);
+	f->pages = calloc(FAKE_ITEMS_MAX, ITEM_SIZE);
 	f->rings = fake_rings_create(1);
 	f->cpu = fake_cpu_enter(0);
 	f->kernel = kernel_figures();
@@ -81,7 +81,6 @@ struct fake_items *fake_items_create(enum fake_items_how how, bool page_orders,
 	if (!f->block || !f->expected || !f->pages ||
 	    !fake_function_create(&f->spec, &f->rings, FAKE_RET, &f->function))
 		abort();
-	memset(f->pages, 0, (size_t)FAKE_ITEMS_MAX * ITEM_SIZE);
 	return f;
 }
 
@@ -105,11 +104,11 @@ static uint64_t *link_of(const struct fake_items *f, uint64_t i)
 static uint64_t make_page(struct fake_items *f, uint64_t i)
 {
 	uint8_t *page = f->pages + i * ITEM_SIZE;
-	uint64_t flags = fake_random(), order = flags & 63;
+	uint64_t flags = fake_random(), order = flags & 63, address = (uint64_t)(uintptr_t)page;
 
 	memcpy(page, &flags, sizeof(flags));
 	page[ORDER_AT] = (uint8_t)(order | 0x40);
-	return (uint64_t)(uintptr_t)page + (f->page_orders && flags >> HEAD_BIT & 1 ? order : 0);
+	return f->page_orders ? page_item(address, flags >> HEAD_BIT & 1 ? (unsigned int)order : 0) : address;
 }
 
 static uint64_t *first_word(struct fake_items *f)

@@ -21,7 +21,8 @@ enum {
 	P4D, /* all kernel addresses here share the last entry above it */
 };
 
-/* The structures that do not differ between flavours. The one behind task_struct is all three
+/* The structures that do not differ between flavours; a member without a size is the one behind its
+ * own. The one behind task_struct is all three
  * members of it that are structures. */
 #define COMMON_STRUCTS                                                                         \
 	{"kmem_cache",                                                                         \
@@ -29,13 +30,21 @@ enum {
 	 {{"size", 8, 4, 0, 0},                                                                \
 	  {"object_size", 12, 4, 0, 0},                                                        \
 	  {"name", 16, 8, 0, 0},                                                               \
+	  {"oo", 32, 4, 0, 0},                                                                 \
 	  {"flags", FAKE_CACHE_FLAGS, 4, 0, 0}}},                                              \
 		{"module",                                                                     \
 		 256,                                                                          \
 		 {{"list", 8, 8, 0, 0},                                                        \
 		  {"name", 24, 1, 0, 0},                                                       \
 		  {"mem", 128, 8, 0, 0},                                                       \
-		  {"kallsyms", 200, 8, 0, 0}}},                                                \
+		  {"kallsyms", 200, 8, 0, 0},                                                  \
+		  {"sect_attrs", 208, 8, 0, 0},                                                \
+		  {"arch", FAKE_MODULE_ARCH, 0, 0, 0}}},                                       \
+		{"mod_arch_specific",                                                          \
+		 24,                                                                           \
+		 {{"num_orcs", 0, 4, 0, 0},                                                    \
+		  {"orc_unwind_ip", 8, 8, 0, 0},                                               \
+		  {"orc_unwind", 16, 8, 0, 0}}},                                               \
 		{"task_struct",                                                                \
 		 256,                                                                          \
 		 {{"tasks", FAKE_TASK_TASKS, 8, 0, 0},                                         \
@@ -57,12 +66,20 @@ enum {
 		{"rt_rq", 2048, {{"active", 0, 0, 0, 0}}},                                     \
 		{"rt_prio_array", 2048, {{"queue", 16, 8, 0, 0}}},                             \
 		{"signal_struct", 64, {{"thread_head", FAKE_THREAD_HEAD, 8, 0, 0}}},           \
-		{"kprobe", 64, {{"addr", FAKE_KPROBE_ADDR, 8, 0, 0}}},                         \
+		{"kprobe",                                                                     \
+		 64,                                                                           \
+		 {{"hlist", 0, 16, 0, 0},                                                      \
+		  {"addr", FAKE_KPROBE_ADDR, 8, 0, 0},                                         \
+		  {"flags", FAKE_KPROBE_FLAGS, 4, 0, 0}}},                                     \
 		{"ftrace_page",                                                                \
 		 32,                                                                           \
 		 {{"next", 0, 8, 0, 0}, {"records", 8, 8, 0, 0}, {"index", 16, 4, 0, 0}}},     \
 		{"dyn_ftrace", 16, {{"ip", 0, 8, 0, 0}, {"flags", 8, 8, 0, 0}}},               \
 		{"module_memory", 16, {{"base", 0, 8, 0, 0}, {"size", 8, 4, 0, 0}}},           \
+		{"module_sect_attrs", 64, {{"grp", 0, 0, 0, 0}}},                              \
+		{"attribute_group", 40, {{"bin_attrs", 32, 8, 0, 0}}},                         \
+		{"bin_attribute", 72, {{"attr", 0, 0, 0, 0}, {"private", 24, 8, 0, 0}}},       \
+		{"attribute", 16, {{"name", 0, 8, 0, 0}}},                                     \
 	{                                                                                      \
 		"mod_kallsyms", 32,                                                            \
 		{                                                                              \
@@ -80,17 +97,21 @@ static const struct fake_struct structs_5_10[] = {
 		      {"page_type", 48, 4, 0, 0}}},
 	{"pagevec", 128, {{"nr", 0, 1, 0, 0}, {"pages", 8, 8, 0, 0}}},
 	{"orc_entry", 6, {{"type", 4, 4, 8, 2}}},
+	{"module_sect_attr", 80, {{"battr", 0, 0, 0, 0}, {"address", 72, 8, 0, 0}}},
 	COMMON_STRUCTS,
 	{NULL, 0, {{NULL, 0, 0, 0, 0}}},
 };
 
-static const struct fake_struct structs_small_pages[] = {
-	{"page", 56, {{"flags", 0, 8, 0, 0}, {"lru", 8, 8, 0, 0}, {"compound_head", 8, 8, 0, 0},
-		      {"slab_cache", 24, 8, 0, 0}, {"page_type", 48, 4, 0, 0}}},
-	{"orc_entry", 6, {{"type", 4, 4, 8, 2}}},
-	COMMON_STRUCTS,
-	{NULL, 0, {{NULL, 0, 0, 0, 0}}},
-};
+#define OTHER_PAGES(size)                                                                        \
+	{"page", size, {{"flags", 0, 8, 0, 0}, {"lru", 8, 8, 0, 0},                              \
+			{"compound_head", 8, 8, 0, 0}, {"compound_order", 17, 1, 0, 0},          \
+			{"slab_cache", 24, 8, 0, 0}, {"page_type", 48, 4, 0, 0}}},               \
+	{"orc_entry", 6, {{"type", 4, 4, 8, 2}}},                                                \
+	COMMON_STRUCTS,                                                                          \
+	{NULL, 0, {{NULL, 0, 0, 0, 0}}}
+
+static const struct fake_struct structs_small_pages[] = {OTHER_PAGES(56)};
+static const struct fake_struct structs_odd_pages[] = {OTHER_PAGES(60)};
 
 #define STRUCTS_6_12(head)                                                                       \
 	{"page", 64, {{"flags", 0, 8, 0, 0}, {"lru", 8, 8, 0, 0}, {head, 8, 8, 0, 0},            \
@@ -168,11 +189,11 @@ static const char *const prototypes[] = {
 static int make_btf(enum fake_flavour flavour, struct btf_types **out)
 {
 	static const struct fake_struct *const structs[] = {
-		structs_5_10, structs_6_12, structs_6_12, structs_7_0,
-		structs_7_1,  structs_next, structs_bare, structs_small_pages};
-	static const struct fake_enumerator *const enums[] = {
-		enums_5_10, enums_6_11, enums_6_12, enums_7_0,
-		enums_7_0,  enums_7_0,  enums_7_0,  enums_5_10};
+		structs_5_10, structs_6_12, structs_6_12,        structs_7_0,      structs_7_1,
+		structs_next, structs_bare, structs_small_pages, structs_odd_pages};
+	static const struct fake_enumerator *const enums[] = {enums_5_10, enums_6_11, enums_6_12,
+							      enums_7_0,  enums_7_0,  enums_7_0,
+							      enums_7_0,  enums_5_10, enums_5_10};
 	uint8_t bytes[8192];
 	size_t size = fake_btf_functions(structs[flavour], enums[flavour], prototypes, bytes,
 					 sizeof(bytes));

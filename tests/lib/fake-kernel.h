@@ -41,6 +41,7 @@ enum {
 	FAKE_ORC_IPS = 0x20000,
 	FAKE_ORC_ENTRIES = 0x21000,
 	FAKE_NR_ORC = 4,
+	FAKE_MODULE_ARCH = 216, /* struct module: u32 num_orcs, and the gvas of both tables */
 
 	/* a struct slab_sheaf of FAKE_7_0, and the flag that goes with it */
 	FAKE_SHEAF_CACHE = 0,
@@ -64,7 +65,8 @@ enum {
 	FAKE_THREAD_HEAD = 16,
 	FAKE_RQ_FAIR = 8, /* in a struct rq: cfs_tasks, rt.active.queue */
 	FAKE_RQ_RT = 40,
-	FAKE_KPROBE_ADDR = 40, /* in a struct kprobe */
+	FAKE_KPROBE_ADDR = 40, /* in a struct kprobe, which begins with its list */
+	FAKE_KPROBE_FLAGS = 48,
 };
 
 /* Whose struct page and related structs the BTF describes. */
@@ -77,6 +79,7 @@ enum fake_flavour {
 	FAKE_NEXT,        /* the same, with neither */
 	FAKE_BARE,        /* no struct page, no struct kmem_cache that is known */
 	FAKE_SMALL_PAGES, /* as FAKE_5_10, with a struct page of 56 bytes */
+	FAKE_ODD_PAGES,   /* of 60 bytes, which no kernel can have */
 };
 
 struct fake_kernel {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "tests/lib/fake-session.h"
+#include "tests/lib/fake-reserved.h"
 #include "tests/lib/fake-tasks.h"
 #include "tests/lib/tap.h"
 
@@ -55,6 +56,7 @@ static const struct fake_symbol symbols[] = {
 	{"slab_state", FAKE_SLAB_STATE},
 	{"ftrace_pages_start", FAKE_FTRACE_PAGES},
 	{"alternatives_patched", FAKE_ALTERNATIVES_PATCHED},
+	{"kprobe_table", FAKE_KPROBE_TABLE},
 	{NULL, 0},
 };
 
@@ -270,6 +272,24 @@ void fake_session_list_return_sites(struct fake_session *fs)
 	}
 }
 
+void fake_session_list_reserved(struct fake_session *fs)
+{
+	const uint64_t to[FAKE_NR_RESERVED] = {FAKE_LABEL, FAKE_UPDATE, FAKE_UPDATE, FAKE_UPDATE,
+					       FAKE_UPDATE};
+
+	fake_reserved_add(&fs->fg, to);
+}
+
+void fake_session_put_kprobe(struct fake_session *fs, uint64_t offset, uint32_t flags)
+{
+	struct fake_kernel *base = &fs->fg.base;
+	const uint64_t list = FAKE_PHYS_TEXT + FAKE_KPROBE_TABLE + 8 * 63;
+
+	fake_put64(base, FAKE_KPROBE_GPA + FAKE_KPROBE_ADDR, offset ? fake_gva(offset) : 0);
+	fake_put32(base, FAKE_KPROBE_GPA + FAKE_KPROBE_FLAGS, offset ? flags : 0);
+	fake_put64(base, list, offset ? fake_direct(FAKE_KPROBE_GPA) : 0);
+}
+
 void fake_session_create(struct fake_session *fs)
 {
 	struct trace_info info = {0};
@@ -300,11 +320,16 @@ void fake_session_destroy(struct fake_session *fs)
 	fake_guest_destroy(&fs->fg);
 }
 
+void fake_session_start(struct fake_session *fs)
+{
+	if (trace_session_start(fs->session, NULL, NULL))
+		abort();
+}
+
 void fake_session_begin(struct fake_session *fs)
 {
 	fake_session_create(fs);
-	if (trace_session_start(fs->session, NULL, NULL))
-		abort();
+	fake_session_start(fs);
 }
 
 void fake_session_end(struct fake_session *fs)

@@ -70,6 +70,7 @@ enum {
 	FAKE_ALLOC_PAGES = 0x2000,
 	FAKE_FREE_PAGE = 0x2100,
 	FAKE_TEXT_END = 0x2200,
+	FAKE_LABEL = FAKE_ALLOC_PAGES + 5,
 	FAKE_NR_PROBES = 12,
 	FAKE_NR_EXITS = 7, /* of those that allocate */
 	FAKE_MAX_SLOTS = 16,
@@ -89,12 +90,14 @@ enum {
 	FAKE_PER_CPU_GPA = FAKE_HEAP_GPA + 0x100000, /* a page of each vCPU */
 	FAKE_FTRACE_LOCK = 0x30018,                  /* its owner */
 	FAKE_CPU_ONLINE_MASK = 0x30020,              /* u64, all vCPUs */
+	FAKE_KPROBE_TABLE = 0x30800,                 /* empty; fake_session_put_kprobe() */
 
 	FAKE_TASK_GPA = FAKE_HEAP_GPA + 0x190000, /* "task" of each vCPU, pid 100 on */
 
 	FAKE_CACHE_GPA = FAKE_HEAP_GPA,
 	FAKE_OBJECT_GPA = FAKE_HEAP_GPA + 0x1000,
 	FAKE_ARRAY_GPA = FAKE_HEAP_GPA + 0x2000,         /* free for tests */
+	FAKE_KPROBE_GPA = FAKE_HEAP_GPA + 0x1a0000,      /* a struct kprobe */
 	FAKE_FTRACE_LIST_GPA = FAKE_HEAP_GPA + 0x180000, /* the struct ftrace_page of all sites */
 	FAKE_SITES_GPA = FAKE_FTRACE_LIST_GPA + 0x1000,  /* its records, of 16 bytes */
 	FAKE_NR_SITES = FAKE_NR_PROBES + 2,
@@ -103,6 +106,8 @@ enum {
 
 	FAKE_MAX_EVENTS = 64,
 };
+
+enum { FAKE_KPROBE_DISABLED = 1 << 1, FAKE_KPROBE_FTRACE = 1 << 3 };
 
 /* Those with a probe, by their image offsets. */
 extern const uint64_t fake_functions[FAKE_NR_PROBES];
@@ -124,7 +129,14 @@ void fake_session_destroy(struct fake_session *fs);
 /* Give the image a list of return slots: all jumps to its return thunk. */
 void fake_session_list_return_sites(struct fake_session *fs);
 
-/* Create one that traces. */
+/* Give the image the kernel's lists of text that has to stay (struct
+ * reserved_text): with a jump label at FAKE_LABEL. */
+void fake_session_list_reserved(struct fake_session *fs);
+/* The guest's only registered kprobe, at this image offset; 0: there is none. */
+void fake_session_put_kprobe(struct fake_session *fs, uint64_t offset, uint32_t flags);
+
+/* Trace all; and create one that does. */
+void fake_session_start(struct fake_session *fs);
 void fake_session_begin(struct fake_session *fs);
 /* Check that nothing has failed and that a stop restores the text; destroy it. */
 void fake_session_end(struct fake_session *fs);

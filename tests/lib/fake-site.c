@@ -34,13 +34,14 @@ uint32_t *const fake_site_pid = &task.pid;
 /* A system call's registers: struct pt_regs, and the places of its arguments there. */
 static uint64_t registers[21];
 static const unsigned int syscall_places[DIRECT_SYSCALL_ARGS] = {14, 13, 12, 7, 9, 8};
+static const unsigned int ia32_places[DIRECT_SYSCALL_ARGS] = {5, 11, 12, 13, 14, 4};
 
-const char *const fake_site_kinds[FAKE_SITE_KINDS] = {"shared", "private", "shared return",
-						      "private return"};
+const char *const fake_site_kinds[FAKE_SITE_KINDS + 1] = {"shared", "private", "shared return",
+							  "private return", "inside"};
 
 bool fake_site_is_shared(const struct fake_site *s)
 {
-	return s->kind == FAKE_SHARED || s->kind == FAKE_SHARED_RETURN;
+	return s->kind == FAKE_SHARED || s->kind == FAKE_SHARED_RETURN || s->kind == FAKE_INSIDE;
 }
 
 bool fake_site_is_return(const struct fake_site *s)
@@ -50,6 +51,8 @@ bool fake_site_is_return(const struct fake_site *s)
 
 uint32_t fake_site_fields(const struct fake_site *s)
 {
+	if (s->kind == FAKE_INSIDE)
+		return DIRECT_PID | DIRECT_COMM | DIRECT_STACK;
 	return fake_site_is_return(s) ? DIRECT_RETURN_FIELDS : DIRECT_ENTRY_FIELDS;
 }
 
@@ -96,26 +99,52 @@ void fake_site_add(struct fake_site *s, unsigned int group, uint32_t fields,
 	s->nr_records++;
 }
 
+static int generate_site(struct fake_site *s, uint64_t gva, struct decoder *decoder,
+			 struct error *err)
+{
+	const struct shared_spec spec = {.gva = gva,
+					 .records = s->records,
+					 .nr_records = s->nr_records,
+					 .kernel = &s->kernel,
+					 .unprivileged = true,
+					 .point = fake_site_is_return(s) ? POINT_RETURN
+									 : POINT_ENTRY};
+
+	return shared_generate(&spec, decoder, &s->shared, err);
+}
+
+static int generate_inside(struct fake_site *s, uint64_t gva, struct decoder *decoder,
+			   struct error *err)
+{
+	const struct displaced_insn nop = {.gva = (uint64_t)(uintptr_t)s->function.code,
+					   .size = 5,
+					   .kind = INSN_OTHER,
+					   .bytes = {0x0f, 0x1f, 0x44, 0x00, 0x00}};
+	const struct inside_spec spec = {.gva = gva,
+					 .records = s->records,
+					 .nr_records = s->nr_records,
+					 .kernel = &s->kernel,
+					 .insn = &nop,
+					 .unprivileged = true};
+
+	return inside_generate(&spec, decoder, &s->shared, err);
+}
+
 static bool generate_shared(struct fake_site *s)
 {
-	const bool returns = fake_site_is_return(s);
-	struct shared_spec spec = {.gva = fake_function_begin(&s->function, returns ? 0xe9 : 0xe8),
-				   .records = s->records,
-				   .nr_records = s->nr_records,
-				   .kernel = &s->kernel,
-				   .unprivileged = true,
-				   .point = returns ? POINT_RETURN : POINT_ENTRY};
+	const bool jumps = fake_site_is_return(s) || s->kind == FAKE_INSIDE;
+	const uint64_t gva = fake_function_begin(&s->function, jumps ? 0xe9 : 0xe8);
 	struct decoder *decoder;
 	struct error err = {0};
 
 	if (decoder_create(&decoder, &err))
 		abort();
-	if (shared_generate(&spec, decoder, &s->shared, &err))
+	if ((s->kind == FAKE_INSIDE ? generate_inside : generate_site)(s, gva, decoder, &err))
 		tap_diag("%s", err.text);
 	decoder_destroy(decoder);
-	s->code_gva = spec.gva;
+	s->code_gva = gva;
 	s->slow = s->shared.slow;
-	memcpy((void *)(uintptr_t)spec.gva, s->shared.bytes, s->shared.size);
+	memcpy((void *)(uintptr_t)gva, s->shared.bytes, s->shared.size);
 	return !err.code;
 }
 
@@ -196,6 +225,8 @@ static uint32_t may_change(const struct fake_site *s)
 {
 	const uint32_t always = 1u << R10 | 1u << R11;
 
+	if (s->kind == FAKE_INSIDE)
+		return 0;
 	if (!fake_site_is_return(s))
 		return always | 1u << RAX;
 	return always | 1u << RCX | 1u << RSI |
@@ -205,6 +236,7 @@ static uint32_t may_change(const struct fake_site *s)
 bool fake_site_preserved(const struct fake_site *s)
 {
 	return fake_cpu_preserved(s->cpu, may_change(s)) &&
+	       (s->kind != FAKE_INSIDE || s->cpu->in.flags == s->cpu->out.flags) &&
 	       s->cpu->in.reg[RSP] == s->cpu->out.reg[RSP] &&
 	       !memcmp(s->cpu->stack + FAKE_STACK - ROOM, s->stack + FAKE_STACK - ROOM, ROOM);
 }
@@ -250,10 +282,10 @@ static bool word_is(const uint8_t *at, uint32_t expected, const char *what)
 	return word == expected;
 }
 
-static bool syscall_is(const uint8_t *at)
+static bool syscall_is(const uint8_t *at, const unsigned int *places)
 {
 	for (size_t i = 0; i < DIRECT_SYSCALL_ARGS; i++)
-		if (!long_is(at + i * sizeof(uint64_t), registers[syscall_places[i]],
+		if (!long_is(at + i * sizeof(uint64_t), registers[places[i]],
 			     "an argument of a system call"))
 			return false;
 	return true;
@@ -263,19 +295,20 @@ static bool syscall_is(const uint8_t *at)
 static bool stack_is(const struct fake_site *s, const uint8_t *at, uint64_t sp)
 {
 	const uint32_t n = (uint32_t)((uintptr_t)s->cpu->stack + FAKE_STACK - sp) / 8;
+	const uint32_t most = DIRECT_STACK_WORDS;
 	struct direct_stack stack;
 
-	memcpy(&stack, at, sizeof(stack));
+	memcpy(&stack, at, DIRECT_STACK_BYTES);
 	if (!long_is((const uint8_t *)&stack.sp, sp, "sp") ||
 	    !long_is((const uint8_t *)&stack.bp, s->cpu->in.reg[RBP], "bp") ||
 	    !long_is((const uint8_t *)&stack.task, task.stack, "the task's stack") ||
-	    !word_is((const uint8_t *)&(uint32_t){direct_stack_words(&stack, FAKE_STACK)}, n,
+	    !word_is((const uint8_t *)&(uint32_t){direct_stack_words(&stack, FAKE_STACK, most)}, n,
 		     "the number of words") ||
 	    !long_is((const uint8_t *)stack.words, (uintptr_t)fake_cpu_return_address,
 		     "the caller") ||
 	    memcmp(stack.words + 1, s->stack + FAKE_STACK - (n - 1) * 8, (n - 1) * 8))
 		return false;
-	for (uint32_t i = n; i < DIRECT_STACK_WORDS; i++)
+	for (uint32_t i = n; i < most; i++)
 		if (stack.words[i])
 			return false;
 	return true;
@@ -303,7 +336,9 @@ bool fake_site_recorded(const struct fake_site *s, unsigned int i, uint64_t posi
 	       (!(fields & DIRECT_FRAME) ||
 		long_is(at + layout.frame, frame - DIRECT_FRAME_BIAS, "frame")) &&
 	       (!(fields & DIRECT_RESULT) || long_is(at + layout.result, in[RAX], "result")) &&
-	       (!(fields & DIRECT_SYSCALL) || syscall_is(at + layout.syscall)) &&
+	       (!(fields & DIRECT_SYSCALL) ||
+		syscall_is(at + layout.syscall,
+			   fields & DIRECT_SYSCALL_IA32 ? ia32_places : syscall_places)) &&
 	       (!(fields & DIRECT_STACK) || stack_is(s, at + layout.stack, frame));
 }
 

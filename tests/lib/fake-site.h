@@ -8,16 +8,18 @@
 /*
  * A function on a fake CPU, number 1 of 2, whose site or return slot writes direct records into
  * rings of several groups: by shared code, which a site calls and a slot jumps to, or by a private
- * trampoline that writes them behind its own record.
+ * trampoline that writes them behind its own record; or whose NOP, in the middle of it, does so by
+ * code of its own.
  */
 enum fake_site_kind {
 	FAKE_SHARED,
 	FAKE_PRIVATE,
 	FAKE_SHARED_RETURN,
 	FAKE_PRIVATE_RETURN,
-	FAKE_SITE_KINDS
+	FAKE_SITE_KINDS,
+	FAKE_INSIDE = FAKE_SITE_KINDS
 };
-extern const char *const fake_site_kinds[FAKE_SITE_KINDS];
+extern const char *const fake_site_kinds[FAKE_SITE_KINDS + 1];
 enum { FAKE_GROUPS = 4, FAKE_SITE_ID = 100, FAKE_OWN_ID = 77 };
 
 struct fake_group {

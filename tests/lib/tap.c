@@ -56,6 +56,7 @@ void tap_diag(const char *fmt, ...)
 void tap_skip(const char *name, const char *reason)
 {
 	printf("ok %u - %s # SKIP %s\n", ++tests_run, name, reason);
+	fflush(stdout);
 }
 
 int tap_skip_all(const char *reason)

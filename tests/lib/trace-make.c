@@ -33,6 +33,20 @@ void scratch_remove(const struct scratch *scratch)
 	nftw(scratch->path, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
 }
 
+void scratch_fill(const char *path)
+{
+	char name[256], page[4096] = "";
+	int fd;
+
+	snprintf(name, sizeof(name), "%s/.full", path);
+	fd = open(name, O_WRONLY | O_CREAT | O_APPEND, 0600);
+	if (fd < 0)
+		return;
+	while (write(fd, page, sizeof(page)) > 0)
+		;
+	close(fd);
+}
+
 void file_put(const char *dir, const char *name, const void *bytes, size_t size)
 {
 	char path[256];
@@ -92,6 +106,24 @@ struct kmem_record make_free(unsigned int type, uint64_t ptr, uint64_t call_site
 		.ptr = ptr,
 		.timestamp = timestamp,
 	};
+}
+
+static void reverse(uint8_t *field, size_t size)
+{
+	for (size_t i = 0; i < size / 2; i++) {
+		uint8_t byte = field[i];
+
+		field[i] = field[size - 1 - i];
+		field[size - 1 - i] = byte;
+	}
+}
+
+void kmemtrace_reverse(uint8_t record[KMEMTRACE_RECORD_SIZE])
+{
+	reverse(record + 2, 2);
+	reverse(record + 4, 4);
+	for (size_t at = 8; at < KMEMTRACE_RECORD_SIZE; at += 8)
+		reverse(record + at, 8);
 }
 
 void stream_put(const char *dir, unsigned int vcpu, const struct kmem_record *records, size_t n)

@@ -16,6 +16,8 @@ struct scratch {
 };
 struct scratch scratch_make(void);
 void scratch_remove(const struct scratch *scratch);
+/* Take what is left of the disk that `path` is on, in a hidden file there. */
+void scratch_fill(const char *path);
 
 /* Write, or read whole (NUL-terminated, to be freed; NULL if it cannot be opened), dir/name. */
 void file_put(const char *dir, const char *name, const void *bytes, size_t size);
@@ -25,6 +27,9 @@ struct kmem_record make_alloc(unsigned int type, uint64_t ptr, uint64_t call_sit
 			      uint64_t alloc, int64_t timestamp);
 struct kmem_record make_free(unsigned int type, uint64_t ptr, uint64_t call_site,
 			     int64_t timestamp);
+
+/* Turn an encoded record into what a machine of the other byte order writes. */
+void kmemtrace_reverse(uint8_t record[KMEMTRACE_RECORD_SIZE]);
 
 /* Encode n records into dir/cpu<vcpu>. */
 void stream_put(const char *dir, unsigned int vcpu, const struct kmem_record *records, size_t n);

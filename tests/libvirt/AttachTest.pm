@@ -106,8 +106,9 @@ sub report {
 sub sidecar { return slurp(trace_dir() . "/.sonde.json") }
 
 # Wait until the last attach command traces.
+# On a busy build machine a domain in the KVM host needs minutes.
 sub wait_tracing {
-	return wait_until(60, sub { sidecar() =~ /"started_realtime_ns": [1-9]/ });
+	return wait_until(300, sub { sidecar() =~ /"started_realtime_ns": [1-9]/ });
 }
 
 # Returns the PIDs of tracer and watchdog once it traces.

@@ -205,6 +205,7 @@ static int open_output(struct console *console, struct error *err)
 		open_standard_output(console);
 		return 0;
 	}
+	/* as a redirection of the shell: links such as /dev/stderr are for this */
 	console->fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOCTTY | O_CLOEXEC, 0600);
 	if (console->fd < 0)
 		return error_set(err, errno, "cannot open the console file %s: %s", path,

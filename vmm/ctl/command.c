@@ -135,6 +135,8 @@ static const struct {
 	{"trace set NAME=SPEC", "trace-set"},
 	{"profile [NAME]", "query-profile"},
 	{"profile clear [NAME]", "profile-clear"},
+	{"hist [NAME]", "query-hist"},
+	{"hist clear [NAME]", "hist-clear"},
 };
 enum { NR_SHORT_FORMS = sizeof(short_forms) / sizeof(short_forms[0]) };
 
@@ -193,15 +195,21 @@ static int parse_trace(char *const *words, size_t n, struct qmp_command *out, st
 	return key ? operand_args(key, words[1], &out->args, err) : 0;
 }
 
-static int parse_profile(char *const *words, size_t n, struct qmp_command *out, struct error *err)
+/* "profile" or "hist", which is words[0]; what follows. */
+static int parse_counts(char *const *words, size_t n, struct qmp_command *out, struct error *err)
 {
-	const bool clear = n && !strcmp(words[0], "clear");
+	const bool hist = !strcmp(words[0], "hist");
+	const bool clear = n > 1 && !strcmp(words[1], "clear");
 
-	out->verb = clear ? "profile-clear" : "query-profile";
-	words += clear;
-	n -= clear;
-	if (n > 1)
-		return error_set(err, EINVAL, "usage: profile [NAME] | profile clear [NAME]");
+	if (hist)
+		out->verb = clear ? "hist-clear" : "query-hist";
+	else
+		out->verb = clear ? "profile-clear" : "query-profile";
+	if (n > 2u + clear)
+		return error_set(err, EINVAL, "usage: %s [NAME] | %s clear [NAME]", words[0],
+				 words[0]);
+	words += 1 + clear;
+	n -= 1u + clear;
 	return n ? operand_args("name", words[0], &out->args, err) : 0;
 }
 
@@ -212,8 +220,8 @@ int qmp_command_parse(char *const *words, size_t n, struct qmp_command *out, str
 	*out = (struct qmp_command){0};
 	if (!strcmp(words[0], "trace"))
 		return parse_trace(words + 1, n - 1, out, err);
-	if (!strcmp(words[0], "profile"))
-		return parse_profile(words + 1, n - 1, out, err);
+	if (!strcmp(words[0], "profile") || !strcmp(words[0], "hist"))
+		return parse_counts(words, n, out, err);
 	out->verb = verb_of(words[0], false);
 	if (!out->verb)
 		out->verb = words[0];

@@ -240,6 +240,23 @@ static int explain_connect(const char *path, int code, struct error *err)
 	}
 }
 
+/* Another user's process could make the client believe anything, and be told what it may not. */
+static int check_owner(const struct qmp_connection *conn, struct error *err)
+{
+	struct ucred peer;
+	socklen_t size = sizeof(peer);
+
+	if (getsockopt(conn->fd, SOL_SOCKET, SO_PEERCRED, &peer, &size))
+		return error_set(err, errno, "cannot tell whose '%s' is: %s", conn->path,
+				 strerror(errno));
+	if (!peer.uid || peer.uid == geteuid())
+		return 0;
+	return error_set(
+		err, EPERM,
+		"a process of user %u listens on '%s': only one of yours or root's is trusted",
+		peer.uid, conn->path);
+}
+
 static int connect_socket(struct qmp_connection *conn, struct error *err)
 {
 	const struct timeval limit = {.tv_sec = conn->timeout_ms / 1000,
@@ -255,7 +272,7 @@ static int connect_socket(struct qmp_connection *conn, struct error *err)
 		return error_set(err, errno, "cannot create a socket: %s", strerror(errno));
 	setsockopt(conn->fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
 	if (!connect(conn->fd, (struct sockaddr *)&address, sizeof(address)))
-		return 0;
+		return check_owner(conn, err);
 	return errno == EAGAIN ? timed_out(conn, err) : explain_connect(conn->path, errno, err);
 }
 
@@ -293,4 +310,17 @@ void qmp_disconnect(struct qmp_connection *conn)
 		close(conn->fd);
 	qmp_framer_deinit(&conn->framer);
 	free(conn);
+}
+
+int qmp_query(const char *path, unsigned int timeout_ms, const char *verb, json_t **result,
+	      struct error *err)
+{
+	struct qmp_connection *conn;
+	int ret = qmp_connect(path, timeout_ms, &conn, err);
+
+	if (ret)
+		return ret;
+	ret = qmp_execute(conn, verb, NULL, result, err);
+	qmp_disconnect(conn);
+	return ret;
 }

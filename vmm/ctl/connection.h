@@ -11,7 +11,8 @@
  */
 struct qmp_connection;
 
-enum { QMP_REPLY_MAX = 64 << 20 /* bytes */ };
+/* In bytes: a histogram has as many rows as HIST_MAX_ROWS, of up to three symbols. */
+enum { QMP_REPLY_MAX = 128 << 20 };
 
 /*
  * Connect to the socket `path`, read the greeting and negotiate. `timeout_ms` bounds this and each
@@ -32,5 +33,9 @@ void qmp_disconnect(struct qmp_connection *conn);
  */
 int qmp_execute(struct qmp_connection *conn, const char *verb, json_t *args, json_t **result,
 		struct error *err);
+
+/* Connect, run one command without arguments, and disconnect. Errors as of these. */
+int qmp_query(const char *path, unsigned int timeout_ms, const char *verb, json_t **result,
+	      struct error *err);
 
 #endif

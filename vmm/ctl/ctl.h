@@ -47,8 +47,8 @@ void qmp_show_help(FILE *out, const json_t *commands);
 
 /* Print the reply to query-trace in one line, after trace-start or trace-stop. */
 void qmp_show_switch(FILE *out, const json_t *trace);
-/* Print how many sites trace-add, -remove or -set has switched, and how long that took; nothing if
- * the reply does not say so. */
-void qmp_show_switched_sites(FILE *out, const json_t *reply);
+/* Print what the reply to trace-add, -remove or -set says: notes on the functions; how many sites
+ * were switched, and how long that took. */
+void qmp_show_change(FILE *out, const json_t *reply);
 
 #endif

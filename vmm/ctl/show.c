@@ -6,6 +6,7 @@
 #include <string.h>
 #include "formats/base/text.h"
 #include "formats/event/counters.h"
+#include "formats/hist/hists.h"
 #include "formats/profile/profiles.h"
 
 enum { INDENT = 2, HELP_COLUMN = 24, NAME_COLUMN = 16 };
@@ -266,8 +267,22 @@ void qmp_show_switch(FILE *out, const json_t *trace)
 		show_off(out, trace);
 }
 
-void qmp_show_switched_sites(FILE *out, const json_t *reply)
+static void show_notes(FILE *out, const json_t *notes)
 {
+	const json_t *note;
+	size_t i;
+
+	json_array_foreach(notes, i, note)
+	{
+		fputs("note: ", out);
+		show_scalar(out, note);
+		fputc('\n', out);
+	}
+}
+
+void qmp_show_change(FILE *out, const json_t *reply)
+{
+	show_notes(out, json_object_get(reply, "notes"));
 	if (qmp_count_at(reply, "switched_sites"))
 		fprintf(out, "switched %s in %s\n",
 			text_number(qmp_count_at(reply, "switched_sites"), "site").s,
@@ -399,6 +414,19 @@ static void show_profile(FILE *out, const json_t *result)
 	profile_set_deinit(&set);
 }
 
+static void show_hist(FILE *out, const json_t *result)
+{
+	const struct hist_text_options options = {0};
+	struct hist_set set;
+
+	if (hist_set_parse(result, &set, NULL)) {
+		show_value(out, result, 0);
+		return;
+	}
+	hist_set_print(out, &set, &options);
+	hist_set_deinit(&set);
+}
+
 void qmp_show(FILE *out, const char *verb, const json_t *result)
 {
 	if (!strcmp(verb, "query-status"))
@@ -411,6 +439,8 @@ void qmp_show(FILE *out, const char *verb, const json_t *result)
 		show_instances(out, result);
 	else if (!strcmp(verb, "query-profile"))
 		show_profile(out, result);
+	else if (!strcmp(verb, "query-hist"))
+		show_hist(out, result);
 	else if (json_is_object(result) || json_is_array(result))
 		show_value(out, result, 0);
 	else

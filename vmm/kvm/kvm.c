@@ -22,8 +22,6 @@ static const struct kvm_capability capabilities[] = {
 	{"adjust_clock", "time stamps in guest time", KVM_CAP_ADJUST_CLOCK, 0, true, "2.6.33"},
 	{"immediate_exit", "stopping vCPUs", KVM_CAP_IMMEDIATE_EXIT, 0, true, "4.11"},
 	{"sync_regs", "registers of a trap", KVM_CAP_SYNC_REGS, KVM_SYNC_X86_REGS, true, "4.17"},
-	{"set_guest_debug2", "single steps", KVM_CAP_SET_GUEST_DEBUG2,
-	 KVM_GUESTDBG_SINGLESTEP | KVM_GUESTDBG_BLOCKIRQ, false, "5.16"},
 	{"tsc_deadline_timer", "cheaper guest timers", KVM_CAP_TSC_DEADLINE_TIMER, 0, false, "3.9"},
 	{"kvmclock_ctrl", "pauses without soft lockups", KVM_CAP_KVMCLOCK_CTRL, 0, false, "3.5"},
 };

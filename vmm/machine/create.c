@@ -89,17 +89,9 @@ static int build(struct vm *vm, const struct vm_config *config, struct error *er
 	return trace_clock_init(&group->clock, &group->kvm, vm->vcpus[0].fd, err);
 }
 
-static bool can_step(const struct vm *vm)
-{
-	const int needed = KVM_GUESTDBG_SINGLESTEP | KVM_GUESTDBG_BLOCKIRQ;
-
-	return (kvm_extension(&vm->group.kvm, KVM_CAP_SET_GUEST_DEBUG2) & needed) == needed;
-}
-
 static uint32_t capabilities(const struct vm *vm)
 {
-	return GUEST_CAP_PORT_TRAP | GUEST_CAP_WRITE | (can_step(vm) ? GUEST_CAP_STEP : 0) |
-	       (vm->scratch.gpa ? GUEST_CAP_SCRATCH : 0);
+	return GUEST_CAP_PORT_TRAP | GUEST_CAP_WRITE | (vm->scratch.gpa ? GUEST_CAP_SCRATCH : 0);
 }
 
 static struct vm *allocate(const struct vm_config *config)

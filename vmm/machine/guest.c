@@ -87,13 +87,6 @@ static bool is_stopped(struct guest *guest)
 	return stop_gate_requested(&vm_of(guest)->group.gate);
 }
 
-static int step(struct guest *guest, unsigned int index, struct guest_regs *regs, struct error *err)
-{
-	struct vcpu *vcpu = get_vcpu(guest, index, err);
-
-	return !vcpu ? -EINVAL : vcpu_step(vcpu, regs, err);
-}
-
 static bool is_handling(struct vm *vm)
 {
 	for (unsigned int i = 0; i < vm->group.nr_vcpus; i++) {
@@ -160,7 +153,6 @@ static const struct guest_control_ops control_ops = {
 	.get_regs = get_regs,
 	.set_regs = set_regs,
 	.get_sregs = get_sregs,
-	.step = step,
 };
 static const struct guest_trap_ops trap_ops = {.set_handler = set_trap_handler};
 static const struct guest_clock_ops clock_ops = {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* A vCPU's registers, its traps, and its single steps. */
+/* A vCPU's registers and its traps. */
 #include <errno.h>
 #include <stddef.h>
 #include <string.h>
@@ -9,8 +9,6 @@
 enum {
 	MSR_LSTAR_NUMBER = 0xc0000082,
 	MSR_KERNEL_GS_BASE_NUMBER = 0xc0000102,
-	/* Interruptions and I/O exits of one instruction, before a step counts as failed. */
-	MAX_STEP_ENTRIES = 1000,
 };
 
 _Static_assert(sizeof(struct guest_regs) == sizeof(struct kvm_regs), "same registers");
@@ -75,7 +73,7 @@ bool vcpu_take_trap(struct vcpu *vcpu)
 	bool handled;
 
 	if (atomic_load(&vcpu->in_trap))
-		return false; /* a trap that a handler steps over is not for the handler */
+		return false; /* a piece of a repeated OUT, which is being completed */
 	/* The flag first: then set_trap_handler() waits for this vCPU, or this vCPU sees the
 	 * change. */
 	atomic_store(&vcpu->in_trap, true);
@@ -99,73 +97,4 @@ bool vcpu_take_trap(struct vcpu *vcpu)
 	}
 	atomic_store(&vcpu->in_trap, false);
 	return handled;
-}
-
-static int set_stepping(struct vcpu *vcpu, bool on, struct error *err)
-{
-	struct kvm_guest_debug debug = {0};
-
-	if (on)
-		debug.control =
-			KVM_GUESTDBG_ENABLE | KVM_GUESTDBG_SINGLESTEP | KVM_GUESTDBG_BLOCKIRQ;
-	if (ioctl(vcpu->fd, KVM_SET_GUEST_DEBUG, &debug) < 0)
-		return error_set(err, errno, "KVM: cannot single-step vCPU %u: %s", vcpu->index,
-				 strerror(errno));
-	return 0;
-}
-
-static enum vcpu_exit run_one_instruction(struct vcpu *vcpu)
-{
-	enum vcpu_exit exit;
-	int tries = 0;
-
-	do {
-		/* A stop that is requested meanwhile waits for this one instruction. */
-		__atomic_store_n(&vcpu->run->immediate_exit, 0, __ATOMIC_SEQ_CST);
-		exit = vcpu_enter(vcpu);
-	} while ((exit == VCPU_EXIT_INTERRUPTED || exit == VCPU_EXIT_HANDLED) &&
-		 ++tries < MAX_STEP_ENTRIES);
-	return exit;
-}
-
-/* Not through the shared page: KVM reads RIP when stepping is switched on. */
-static int load_regs(struct vcpu *vcpu, const struct guest_regs *regs, struct error *err)
-{
-	if (ioctl(vcpu->fd, KVM_SET_REGS, regs) < 0)
-		return error_set(err, errno, "KVM: cannot set the registers of vCPU %u: %s",
-				 vcpu->index, strerror(errno));
-	vcpu->run->kvm_dirty_regs &= ~(uint64_t)KVM_SYNC_X86_REGS;
-	return 0;
-}
-
-static int step_from(struct vcpu *vcpu, const struct guest_regs *regs, struct error *err)
-{
-	enum vcpu_exit exit;
-	int ret = load_regs(vcpu, regs, err);
-
-	if (ret)
-		return ret;
-	ret = set_stepping(vcpu, true, err);
-	if (ret)
-		return ret;
-	exit = run_one_instruction(vcpu);
-	ret = set_stepping(vcpu, false, err);
-	if (ret)
-		return ret;
-	return exit == VCPU_EXIT_DEBUG
-		       ? 0
-		       : error_set_at(err, EIO, regs->rip, "a single step did not end");
-}
-
-int vcpu_step(struct vcpu *vcpu, struct guest_regs *regs, struct error *err)
-{
-	struct guest_trap *trap = vcpu->trap;
-	int ret;
-
-	vcpu_complete_io(vcpu);
-	vcpu->trap = NULL;
-	ret = step_from(vcpu, regs, err);
-	vcpu_get_regs(vcpu, regs);
-	vcpu->trap = trap;
-	return ret;
 }

@@ -134,8 +134,6 @@ static enum vcpu_exit handle_exit(struct vcpu *vcpu)
 		return handle_mmio(vcpu);
 	case KVM_EXIT_INTR:
 		return VCPU_EXIT_INTERRUPTED;
-	case KVM_EXIT_DEBUG:
-		return VCPU_EXIT_DEBUG;
 	case KVM_EXIT_SHUTDOWN:
 		vcpu->group->on.triple_fault(vcpu->group->owner);
 		return VCPU_EXIT_OVER;

@@ -85,7 +85,6 @@ void vcpu_join(struct vcpu *vcpu);
 /* How vcpu_enter() ended. */
 enum vcpu_exit {
 	VCPU_EXIT_HANDLED,
-	VCPU_EXIT_DEBUG, /* a single step is done */
 	VCPU_EXIT_INTERRUPTED,
 	VCPU_EXIT_OVER, /* this vCPU must not run again */
 };
@@ -97,9 +96,6 @@ void vcpu_complete_io(struct vcpu *vcpu);
 
 /* Own thread: an OUT to GUEST_TRAP_PORT. False if no handler takes it. */
 bool vcpu_take_trap(struct vcpu *vcpu);
-/* Own thread, in a trap handler: execute one instruction from *regs, see guest.h. -EIO if it does
- * not end. */
-int vcpu_step(struct vcpu *vcpu, struct guest_regs *regs, struct error *err);
 
 /* Registers of a stopped vCPU, or of the caller's own. */
 void vcpu_get_regs(const struct vcpu *vcpu, struct guest_regs *regs);

@@ -45,6 +45,10 @@ static void print_info(FILE *out, const json_t *trace)
 	fprintf(out, "sonde_tracing %d\n", json_is_true(json_object_get(trace, "enabled")));
 	print_head(out, "sonde_trace_info", "gauge", "Where the trace is written, and how.");
 	fputs("sonde_trace_info{", out);
+	if (json_object_get(trace, "domain")) {
+		print_label(out, "domain", json_object_get(trace, "domain"));
+		putc(',', out);
+	}
 	print_label(out, "trace_dir", json_object_get(trace, "trace_dir"));
 	putc(',', out);
 	print_label(out, "mode", json_object_get(trace, "mode"));
@@ -82,6 +86,37 @@ static void print_counter(FILE *out, const struct counter *counter, uint64_t val
 		fprintf(out, "%s %" PRIu64 "\n", name, value);
 }
 
+/* What is live, if the recorder follows that. */
+static void print_live(FILE *out, const json_t *live)
+{
+	static const struct {
+		const char *key, *name, *help;
+	} gauges[] = {
+		{"bytes", "sonde_live_bytes", "Bytes that are live, each counted once."},
+		{"objects", "sonde_live_objects", "Objects in slabs that are live."},
+		{"object_bytes", "sonde_live_object_bytes", "Their bytes."},
+		{"slabs", "sonde_live_slabs", "Slabs."},
+		{"slab_bytes", "sonde_live_slab_bytes", "Their bytes, with room."},
+	};
+	const uint64_t ns = count_at(live, "time_ns");
+
+	if (!json_is_object(live))
+		return;
+	print_head(out, "sonde_live_failed", "gauge",
+		   "Whether live memory is not counted any more.");
+	fprintf(out, "sonde_live_failed %d\n", json_object_get(live, "error") != NULL);
+	if (json_object_get(live, "error"))
+		return;
+	for (size_t i = 0; i < sizeof(gauges) / sizeof(gauges[0]); i++) {
+		print_head(out, gauges[i].name, "gauge", gauges[i].help);
+		fprintf(out, "%s %" PRIu64 "\n", gauges[i].name, count_at(live, gauges[i].key));
+	}
+	print_head(out, "sonde_live_time_seconds", "gauge",
+		   "Time of the trace clock that live memory is of.");
+	fprintf(out, "sonde_live_time_seconds %" PRIu64 ".%09" PRIu64 "\n", ns / 1000000000,
+		ns % 1000000000);
+}
+
 void metrics_print(FILE *out, const json_t *trace)
 {
 	struct trace_counters counters = {0};
@@ -95,4 +130,5 @@ void metrics_print(FILE *out, const json_t *trace)
 	fprintf(out, "sonde_events_lost_total %" PRIu64 "\n", counters_lost(&counters));
 	for (enum counter_id id = 0; id < COUNTER_COUNT; id++)
 		print_counter(out, &counter_table[id], counters.v[id]);
+	print_live(out, json_object_get(trace, "live"));
 }

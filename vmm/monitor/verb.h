@@ -58,7 +58,7 @@ struct monitor_trace_ops {
 	/*
 	 * Change the instances of tracers, while tracing is on or off: add or replace one by a
 	 * spec "[NAME=]TRACER[:...]", or remove one by its name. *reply may be set to a new object:
-	 * what that took. NULL: not possible.
+	 * what that took, and what the user is to be told of it. NULL: not possible.
 	 */
 	int (*change)(void *arg, enum monitor_change change, const char *text, json_t **reply,
 		      struct error *err);
@@ -68,6 +68,9 @@ struct monitor_trace_ops {
 	 * error. And count from 0 again. Both are NULL, or none is. */
 	json_t *(*profiles)(void *arg, const char *name, struct error *err);
 	int (*clear_profiles)(void *arg, const char *name, struct error *err);
+	/* Likewise the reply to query-hist. */
+	json_t *(*hists)(void *arg, const char *name, struct error *err);
+	int (*clear_hists)(void *arg, const char *name, struct error *err);
 	/*
 	 * For memsave: guest-physical address of a kernel virtual address. NULL: memsave walks the
 	 * page table of a vCPU, which under KPTI may be a user process's.

@@ -136,7 +136,7 @@ static int check_profiles(const struct monitor_call *call, struct error *err)
 	return error_set(err, ENOTSUP, "this guest's functions cannot be profiled");
 }
 
-static const char *profile_name(const struct monitor_call *call)
+static const char *instance_name(const struct monitor_call *call)
 {
 	return json_string_value(json_object_get(call->args, "name"));
 }
@@ -148,7 +148,7 @@ static int query_profile(struct monitor_call *call, struct error *err)
 
 	if (ret)
 		return ret;
-	call->result = target->trace->profiles(target->trace_arg, profile_name(call), err);
+	call->result = target->trace->profiles(target->trace_arg, instance_name(call), err);
 	return call->result ? 0 : -err->code;
 }
 
@@ -158,10 +158,45 @@ static int profile_clear(struct monitor_call *call, struct error *err)
 	int ret = check_profiles(call, err);
 
 	return ret ? ret
-		   : target->trace->clear_profiles(target->trace_arg, profile_name(call), err);
+		   : target->trace->clear_profiles(target->trace_arg, instance_name(call), err);
 }
 
-static const struct monitor_arg profile_args[] = {
+/* --- histograms ------------------------------------------------------------------------------ */
+
+static bool has_hists(const struct monitor_target *target)
+{
+	return target->trace && target->trace->hists;
+}
+
+static int check_hists(const struct monitor_call *call, struct error *err)
+{
+	int ret = check_configured(call, err);
+
+	if (ret || has_hists(call->target))
+		return ret;
+	return error_set(err, ENOTSUP, "of this guest's events there are no histograms");
+}
+
+static int query_hist(struct monitor_call *call, struct error *err)
+{
+	const struct monitor_target *target = call->target;
+	int ret = check_hists(call, err);
+
+	if (ret)
+		return ret;
+	call->result = target->trace->hists(target->trace_arg, instance_name(call), err);
+	return call->result ? 0 : -err->code;
+}
+
+static int hist_clear(struct monitor_call *call, struct error *err)
+{
+	const struct monitor_target *target = call->target;
+	int ret = check_hists(call, err);
+
+	return ret ? ret : target->trace->clear_hists(target->trace_arg, instance_name(call), err);
+}
+
+static const struct monitor_arg instance_args[] = {
 	{.name = "name", .type = MONITOR_ARG_STRING},
 	{0},
 };
@@ -220,13 +255,23 @@ const struct monitor_verb monitor_trace_verbs[] = {
 	 .run = query_instances},
 	{.name = "query-profile",
 	 .help = "show how often profiled functions were called, and for how long",
-	 .args = profile_args,
+	 .args = instance_args,
 	 .offered = has_profiles,
 	 .run = query_profile},
 	{.name = "profile-clear",
 	 .help = "profile from zero again",
-	 .args = profile_args,
+	 .args = instance_args,
 	 .offered = has_profiles,
 	 .run = profile_clear},
+	{.name = "query-hist",
+	 .help = "show the histograms of events",
+	 .args = instance_args,
+	 .offered = has_hists,
+	 .run = query_hist},
+	{.name = "hist-clear",
+	 .help = "begin histograms from zero again",
+	 .args = instance_args,
+	 .offered = has_hists,
+	 .run = hist_clear},
 	{0},
 };

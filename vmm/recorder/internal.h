@@ -8,11 +8,12 @@
 #include "formats/trace/writer.h"
 #include "patcher/session/session.h"
 #include "vmm/monitor/monitor.h"
+#include "vmm/recorder/live-memory.h"
 #include "vmm/recorder/metrics-file.h"
 #include "vmm/recorder/recorder.h"
 
 /* recorder.c: the trace; disk.c: while its disk hangs; watch.c: what ends it; monitor.c: clients;
- * report.c: output; profiles.c: what was counted. */
+ * report.c: output; profiles.c, hists.c: what was counted, document.c writes it. */
 struct recorder {
 	struct recorder_config config;
 	const struct recorder_options *options;
@@ -39,6 +40,7 @@ struct recorder {
 	const char *limit_reached; /* the option that ended the run; or NULL */
 	struct error failed;       /* the first failure; code 0: none */
 	bool has_profiles;         /* the trace has them; at its end */
+	bool has_hists;            /* likewise histograms */
 	struct trace_status last;  /* of the session, before it was destroyed */
 
 	/* What ends it. */
@@ -62,6 +64,7 @@ struct recorder {
 	struct monitor *monitor;
 	struct metrics_file *metrics; /* or NULL */
 	bool metrics_failed;          /* and the user was told */
+	struct live_memory *live;     /* or NULL */
 };
 
 /* With the lock held: start tracing `specs` (NULL: those of the last start). Errors as
@@ -91,6 +94,17 @@ int recorder_clear_profiles(const struct trace_session *session, const char *nam
 /* Into the folder of the trace, if there are any: *any. */
 int recorder_write_profiles(const struct trace_session *session, const char *dir, bool *any,
 			    struct error *err);
+
+struct hist_set;
+
+/* Likewise its histograms, in the order that each asks for. */
+int recorder_read_hists(struct trace_session *session, struct hist_set *out, struct error *err);
+int recorder_clear_hists(const struct trace_session *session, const char *name, struct error *err);
+int recorder_write_hists(struct trace_session *session, const char *dir, bool *any,
+			 struct error *err);
+
+/* A file of the trace. Consumes the document; NULL: no memory. -errno. */
+int recorder_write_document(const char *dir, const char *name, json_t *document, struct error *err);
 
 /* The reply to query-trace (a new object), or NULL if memory is out. */
 json_t *recorder_query(struct recorder *recorder);

@@ -153,6 +153,7 @@ int metrics_file_failure(struct metrics_file *f, struct error *err)
 static int open_dir(struct metrics_file *f, const char *path)
 {
 	const char *slash = strrchr(path, '/');
+	struct stat st;
 	char *dir = slash ? strndup(path, slash == path ? 1 : (size_t)(slash - path)) : strdup(".");
 
 	f->name = strdup(slash ? slash + 1 : path);
@@ -165,7 +166,7 @@ static int open_dir(struct metrics_file *f, const char *path)
 	free(dir);
 	if (f->dir_fd < 0)
 		return -errno;
-	if (!*f->name)
+	if (!*f->name || (!fstatat(f->dir_fd, f->name, &st, 0) && S_ISDIR(st.st_mode)))
 		return -EISDIR;
 	return faccessat(f->dir_fd, ".", W_OK | X_OK, AT_EACCESS) ? -errno : 0;
 }

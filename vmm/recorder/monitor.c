@@ -3,7 +3,9 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include "formats/hist/hists.h"
 #include "formats/profile/profiles.h"
+#include "formats/base/json.h"
 #include "vmm/monitor/metrics.h"
 #include "vmm/recorder/internal.h"
 
@@ -151,6 +153,8 @@ static json_t *query_locked(const struct recorder *r)
 		"refused", refusals_json(status.refused, status.nr_refused), "vcpus", vcpus);
 	if (!result)
 		return NULL;
+	if (r->config.domain)
+		json_object_set_new(result, "domain", json_from_text(r->config.domain));
 	json_object_set_new(result, "gaps", query_gaps(&status));
 	set_address(result, "virt_slide", status.virt_slide);
 	set_address(result, "phys_base", status.phys_text);
@@ -166,11 +170,13 @@ static json_t *query_locked(const struct recorder *r)
 
 json_t *recorder_query(struct recorder *r)
 {
-	json_t *result;
+	json_t *result, *live = r->live ? live_memory_json(r->live) : NULL;
 
 	pthread_mutex_lock(&r->lock);
 	result = query_locked(r);
 	pthread_mutex_unlock(&r->lock);
+	if (live)
+		json_object_set_new(result, "live", live);
 	return result;
 }
 
@@ -209,13 +215,36 @@ static int change_locked(struct recorder *r, enum monitor_change change, const c
 	return trace_session_replace_instance(r->session, text, err);
 }
 
-/* If the change has switched sites: how many, and for how long the guest was stopped for that. */
-static json_t *switch_json(const struct trace_switch *before, const struct trace_switch *now)
+/* What the user is told of the functions of the newest instance. NULL: nothing. */
+static json_t *notes_json(const struct recorder *r, enum monitor_change change)
 {
-	if (now->times == before->times)
+	const struct trace_instance_status *newest;
+	struct trace_status status;
+	json_t *notes;
+
+	if (change == MONITOR_REMOVE)
 		return NULL;
-	return json_pack("{s:I, s:I}", "switched_sites", (json_int_t)now->sites, "switch_ns",
-			 (json_int_t)now->ns);
+	trace_session_status(r->session, &status);
+	newest = &status.instances[status.nr_specs - 1];
+	notes = newest->nr_notes ? json_array() : NULL;
+	for (size_t i = 0; i < newest->nr_notes; i++)
+		json_array_append_new(notes, json_string(newest->notes[i]));
+	return notes;
+}
+
+/* If the change has switched sites: how many, and for how long the guest was stopped for that. */
+static json_t *change_json(const struct trace_switch *before, const struct trace_switch *now,
+			   json_t *notes)
+{
+	json_t *reply = json_object();
+
+	if (now->times != before->times) {
+		set_count(reply, "switched_sites", now->sites);
+		set_count(reply, "switch_ns", now->ns);
+	}
+	if (notes)
+		json_object_set_new(reply, "notes", notes);
+	return reply;
 }
 
 static int monitor_change(void *arg, enum monitor_change change, const char *text, json_t **reply,
@@ -223,15 +252,17 @@ static int monitor_change(void *arg, enum monitor_change change, const char *tex
 {
 	struct recorder *r = arg;
 	struct trace_switch before, now;
+	json_t *notes;
 	int ret;
 
 	pthread_mutex_lock(&r->lock);
 	before = trace_session_switch(r->session);
 	ret = change_locked(r, change, text, err);
 	now = trace_session_switch(r->session);
+	notes = ret ? NULL : notes_json(r, change);
 	pthread_mutex_unlock(&r->lock);
 	if (!ret)
-		*reply = switch_json(&before, &now);
+		*reply = change_json(&before, &now, notes);
 	if (ret == -EAGAIN)
 		error_prefix(err, "not yet, try again: ");
 	return ret;
@@ -304,6 +335,37 @@ static int monitor_clear_profiles(void *arg, const char *name, struct error *err
 	return ret;
 }
 
+static json_t *monitor_hists(void *arg, const char *name, struct error *err)
+{
+	struct recorder *r = arg;
+	struct hist_set set;
+	json_t *document;
+	int ret;
+
+	pthread_mutex_lock(&r->lock);
+	ret = recorder_read_hists(r->session, &set, err);
+	pthread_mutex_unlock(&r->lock);
+	if (ret)
+		return NULL;
+	ret = name ? hist_set_keep(&set, name, err) : 0;
+	document = ret ? NULL : hist_set_json(&set);
+	if (!ret && !document)
+		error_set(err, ENOMEM, "out of memory for the answer");
+	hist_set_deinit(&set);
+	return document;
+}
+
+static int monitor_clear_hists(void *arg, const char *name, struct error *err)
+{
+	struct recorder *r = arg;
+	int ret;
+
+	pthread_mutex_lock(&r->lock);
+	ret = recorder_clear_hists(r->session, name, err);
+	pthread_mutex_unlock(&r->lock);
+	return ret;
+}
+
 static int monitor_snapshot(void *arg, struct error *err)
 {
 	return recorder_snapshot(arg, err);
@@ -317,6 +379,8 @@ static const struct monitor_trace_ops trace_ops = {.start = monitor_start,
 						   .instances = monitor_instances,
 						   .profiles = monitor_profiles,
 						   .clear_profiles = monitor_clear_profiles,
+						   .hists = monitor_hists,
+						   .clear_hists = monitor_clear_hists,
 						   .translate = monitor_translate};
 
 int recorder_listen(struct recorder *r, struct error *err)

@@ -165,6 +165,14 @@ const struct cli_option recorder_option_table[] = {
 	 .help = "every 5 s, write counts there for Prometheus",
 	 .store = cli_store_text,
 	 FIELD(metrics)},
+	{.name = "live-metrics",
+	 .value = "SIZE",
+	 .help = "metrics of live memory, too; at most SIZE of memory for that",
+	 .store = cli_store_size,
+	 FIELD(live_bytes),
+	 .min = MIB,
+	 .max = UINT64_C(1) << 40,
+	 .unit = MIB},
 	{.name = "verbose",
 	 .letter = 'v',
 	 .help = "print which kernel runs, and how the guest is reached",
@@ -181,6 +189,11 @@ void recorder_options_init(struct recorder_options *options)
 
 int recorder_options_check(const struct recorder_options *options, const char *verb)
 {
+	if (options->live_bytes && !options->metrics && !options->monitor)
+		return cli_usage(verb, "--live-metrics needs --metrics FILE or --monitor SOCKET");
+	if (options->live_bytes && options->keep_bytes)
+		return cli_usage(verb, "--live-metrics follows the trace, of which a flight "
+				       "recorder writes none meanwhile");
 	if (options->subbufs * options->subbuf_bytes > MAX_RING_BYTES)
 		return cli_usage(verb, "--subbufs times --subbuf-size is more than %d MiB",
 				 MAX_RING_BYTES / MIB);

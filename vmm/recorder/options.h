@@ -28,6 +28,7 @@ struct recorder_options {
 	uint64_t keep_bytes;            /* of each vCPU, as a flight recorder; 0: write all */
 	const char *monitor;            /* path of the socket, or NULL */
 	const char *metrics;            /* path of a file, or NULL */
+	uint64_t live_bytes;            /* that a heap of live memory may take; 0: none is kept */
 	bool verbose;
 };
 

@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* What the session's profiles have counted, as documents. */
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
-#include "formats/base/fs.h"
 #include "formats/base/text.h"
 #include "formats/profile/profiles.h"
 #include "vmm/recorder/internal.h"
@@ -103,27 +100,6 @@ int recorder_clear_profiles(const struct trace_session *session, const char *nam
 	return 0;
 }
 
-static int write_document(const char *dir, const struct profile_set *set, struct error *err)
-{
-	json_t *document = profile_set_json(set);
-	char *text = document ? json_dumps(document, JSON_INDENT(1)) : NULL;
-	const int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	int ret = -ENOMEM;
-
-	if (fd < 0)
-		ret = -errno;
-	else if (text)
-		ret = file_replace(fd, PROFILE_FILE, PROFILE_FILE ".tmp", text, strlen(text),
-				   FILE_VOLATILE);
-	if (fd >= 0)
-		close(fd);
-	free(text);
-	json_decref(document);
-	return ret ? error_set(err, -ret, "cannot write %s/%s: %s", dir, PROFILE_FILE,
-			       strerror(-ret))
-		   : 0;
-}
-
 int recorder_write_profiles(const struct trace_session *session, const char *dir, bool *any,
 			    struct error *err)
 {
@@ -134,7 +110,8 @@ int recorder_write_profiles(const struct trace_session *session, const char *dir
 	if (ret)
 		return ret;
 	*any = set.n;
-	ret = set.n ? write_document(dir, &set, err) : 0;
+	if (set.n)
+		ret = recorder_write_document(dir, PROFILE_FILE, profile_set_json(&set), err);
 	profile_set_deinit(&set);
 	return ret;
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 #include "formats/base/clock.h"
 #include "formats/cli/cli.h"
+#include "patcher/tracers/tracer.h"
 #include "vmm/loop/event-loop.h"
 #include "vmm/recorder/internal.h"
 
@@ -27,10 +28,22 @@ static int load_image(const char *path, struct kernel_image **out, struct error 
 	return ret;
 }
 
+/* The image that is not there yet; and what it shows to be wrong, before anything is made. */
+static int prepare_image(struct recorder *r, struct error *err)
+{
+	int ret = 0;
+
+	if (!r->image && r->config.kernel)
+		ret = load_image(r->config.kernel, &r->image, err);
+	for (size_t i = 0; !ret && r->config.boots && i < r->options->nr_specs; i++)
+		ret = tracer_check_image(r->options->specs[i], r->image, err);
+	return ret;
+}
+
 int recorder_create(const struct recorder_config *config, struct recorder **out, struct error *err)
 {
 	struct recorder *r = calloc(1, sizeof(*r));
-	int ret = 0;
+	int ret;
 
 	if (!r) {
 		kernel_image_destroy(config->image);
@@ -43,12 +56,13 @@ int recorder_create(const struct recorder_config *config, struct recorder **out,
 	r->signal_fd = -1;
 	r->patience_ms = DISK_PATIENCE_MS;
 	pthread_mutex_init(&r->lock, NULL);
-	if (r->dir)
+	ret = prepare_image(r, err);
+	if (!ret && r->dir)
 		ret = trace_writer_prepare(r->dir, err);
 	if (!ret && r->dir && r->options->metrics)
 		ret = metrics_file_create(r->options->metrics, &r->metrics, err);
-	if (!ret && !r->image && config->kernel)
-		ret = load_image(config->kernel, &r->image, err);
+	if (!ret && r->dir && r->options->live_bytes)
+		ret = live_memory_create(r->dir, r->options->live_bytes, &r->live, err);
 	if (ret)
 		recorder_destroy(r);
 	else
@@ -65,6 +79,7 @@ void recorder_destroy(struct recorder *r)
 		trace_writer_set_source(r->writer, NULL, NULL, NULL);
 	trace_session_destroy(r->session);
 	trace_writer_destroy(r->writer);
+	live_memory_destroy(r->live);
 	metrics_file_destroy(r->metrics);
 	kernel_image_destroy(r->image);
 	pthread_mutex_destroy(&r->lock);
@@ -294,8 +309,8 @@ static void find_start(struct recorder *r)
 		r->started_ns = now - since;
 }
 
-/* Of those that tracing was on for. The first is what the run ends with, unless something else failed before, which may be the
- * reason; the others are said here. */
+/* Of those that tracing was on for. The first is what the run ends with, unless something else
+ * failed before, which may be the reason; the others are said here. */
 static void fail_unbegun(struct recorder *r)
 {
 	const bool failed = r->failed.code;
@@ -330,6 +345,8 @@ static void finish(struct recorder *r)
 	trace_writer_flush(r->writer, NULL);
 	fill_info(r, &info);
 	trace_session_modules_changed(r->session);
+	if (recorder_write_hists(r->session, r->dir, &r->has_hists, &err))
+		recorder_fail(r, &err);
 	if (trace_writer_finish(r->writer, &info, trace_session_symbolize, r->session, &err))
 		recorder_fail(r, &err);
 	if (trace_writer_error(r->writer))

@@ -31,20 +31,24 @@ struct recorder_config {
 	unsigned int nr_vcpus;
 	const char *clock;  /* of the time stamps, for the sidecar */
 	const char *memory; /* how guest memory is read, for the sidecar */
+	const char *domain; /* the guest's name, for monitor and metrics; NULL: it has none */
 	bool progress;      /* show the counts on the terminal, which the guest does not use */
 	bool no_trace;      /* write nothing, even if options->output is set */
 	/* The guest waits for this process: job control must not stop it. SIGTSTP (Ctrl-Z) ends the
 	 * run, SIGTTIN and SIGTTOU are ignored. */
 	bool never_stopped;
+	/* The guest boots this kernel, and has no modules yet: functions that specs name must be
+	 * the kernel's, unless they name a module. */
+	bool boots;
 	/* Async-signal-safe: called before a second signal kills the process. May be NULL. */
 	void (*before_death)(void);
 };
 
 /*
  * Prepare the trace directory and analyse the kernel. Without options->output the recorder traces
- * nothing, but handles signals, limits and the monitor. `options` and `loop` must outlive the
- * recorder. Errors are one line for the user: those of trace_writer_prepare(), kernel_file_open()
- * and kernel_image_load(), -ENOMEM.
+ * nothing, but handles signals, limits and the monitor. `options`, `loop` and `domain` must outlive
+ * the recorder. Errors are one line for the user: those of trace_writer_prepare(),
+ * kernel_file_open(), kernel_image_load() and, if the guest boots, tracer_check_image(), -ENOMEM.
  */
 int recorder_create(const struct recorder_config *config, struct recorder **out, struct error *err);
 /* NULL-safe. After recorder_end(). */

@@ -149,6 +149,26 @@ static void print_conditions(const char *decider, const char *conditions)
 		fprintf(stderr, "; the %s decides %s", decider, conditions);
 }
 
+static void print_notes(struct recorder *r, const struct trace_instance_status *instance)
+{
+	for (size_t i = 0; i < instance->nr_notes; i++) {
+		recorder_clear_progress(r);
+		fprintf(stderr, "sonde %s: %s: %s\n", r->config.verb, instance->name,
+			instance->notes[i]);
+	}
+}
+
+/* Others are traced, so that the run goes on. */
+static void print_failed(struct recorder *r, const struct trace_instance_status *instance)
+{
+	struct error err;
+
+	error_set(&err, ENOENT, "%s: %s", instance->name, instance->waiting);
+	recorder_clear_progress(r);
+	cli_error(r->config.verb, &err);
+	recorder_fail(r, &err);
+}
+
 /* The names of refused functions are for those who ask for details. */
 static void print_instance(struct recorder *r, const struct trace_instance_status *instance)
 {
@@ -190,10 +210,16 @@ void recorder_print_instances(struct recorder *r)
 	for (unsigned int i = 0; i < status.nr_specs; i++) {
 		const struct trace_instance_status *instance = &status.instances[i];
 
-		if (instance->active && !was_printed(r, instance->id))
+		if (!instance->active && !instance->failed)
+			continue;
+		printed[i] = instance->id;
+		if (was_printed(r, instance->id))
+			continue;
+		if (instance->failed)
+			print_failed(r, instance);
+		else
 			print_instance(r, instance);
-		if (instance->active)
-			printed[i] = instance->id;
+		print_notes(r, instance);
 	}
 	memcpy(r->printed, printed, sizeof(printed));
 }
@@ -306,7 +332,9 @@ static const char *next_verb(const struct recorder *r)
 {
 	const struct trace_writer_counts sum = recorder_sum(r);
 
-	return !sum.events && r->has_profiles ? "profile" : "report";
+	if (sum.events)
+		return "report";
+	return r->has_profiles ? "profile" : r->has_hists ? "hist" : "report";
 }
 
 void recorder_print_next(const struct recorder *r)

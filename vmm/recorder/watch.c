@@ -251,6 +251,8 @@ static void on_tick(void *arg)
 
 	tick_session(r);
 	recorder_look_at_disk(r);
+	if (r->live)
+		live_memory_poll(r->live);
 	tick_metrics(r);
 	r->limit_reached = find_limit(r);
 	if (r->limit_reached)

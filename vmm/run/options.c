@@ -148,7 +148,7 @@ static int check_traced(const struct recorder_options *o)
 	} options[] = {
 		{"--trace", o->nr_specs},     {"--until-events", o->until_events},
 		{"--max-size", o->max_bytes}, {"--flight-recorder", o->keep_bytes},
-		{"--metrics", o->metrics},
+		{"--metrics", o->metrics},    {"--live-metrics", o->live_bytes},
 	};
 
 	for (size_t i = 0; i < sizeof(options) / sizeof(options[0]) && !o->output; i++)

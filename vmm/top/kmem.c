@@ -1,21 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "vmm/top/kmem.h"
-
+/* Allocations of a trace while it is recorded, by call site and by cache. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include "formats/analysis/analysis.h"
-#include "formats/analysis/replay.h"
 #include "formats/base/clock.h"
 #include "formats/groups/groups.h"
+#include "vmm/top/part.h"
 
 enum { NR_GROUPS = 2 };
 
-/* An analysis of the trace that is only shown here. */
-struct top_kmem {
-	struct analysis analysis;
-	struct replay_view view;
-	struct replay replay;
+struct kmem {
+	struct top_part part;
 	struct groups *groups[NR_GROUPS];
 };
 
@@ -23,14 +18,16 @@ static const enum dimension dimensions[NR_GROUPS] = {BY_CALLSITE, BY_CACHE};
 static const enum top_view views[NR_GROUPS] = {TOP_SITES, TOP_CACHES};
 
 /* The heap is there from the first change on. */
-static int make_groups(struct top_kmem *k)
+static int make_groups(struct kmem *k)
 {
+	const struct replay *replay = k->part.analysis.replay;
+
 	for (int i = 0; i < NR_GROUPS; i++) {
 		const struct grouping by = {.by = {dimensions[i]}, .n = 1};
 
 		if (!k->groups[i])
-			k->groups[i] = groups_create(&by, k->replay.heap,
-						     trace_reader_sidecar(k->replay.reader));
+			k->groups[i] = groups_create(&by, replay->heap,
+						     trace_reader_sidecar(replay->reader));
 		if (!k->groups[i])
 			return -ENOMEM;
 	}
@@ -39,7 +36,7 @@ static int make_groups(struct top_kmem *k)
 
 static int take_change(struct analysis *analysis, const struct heap_change *change)
 {
-	struct top_kmem *k = (struct top_kmem *)analysis;
+	struct kmem *k = (struct kmem *)analysis;
 	int ret = make_groups(k);
 
 	for (int i = 0; !ret && change->object && i < NR_GROUPS; i++)
@@ -47,38 +44,12 @@ static int take_change(struct analysis *analysis, const struct heap_change *chan
 	return ret;
 }
 
-static const struct analysis_ops ops = {.about = "what sonde top shows", .change = take_change};
-
-int top_kmem_open(const char *dir, struct top_kmem **out, struct error *err)
+static void destroy(struct analysis *analysis)
 {
-	struct top_kmem *k = calloc(1, sizeof(*k));
-	int ret;
+	struct kmem *k = (struct kmem *)analysis;
 
-	if (!k)
-		return error_set(err, ENOMEM, "out of memory");
-	k->view = REPLAY_ALL;
-	k->view.follow = true;
-	k->analysis = (struct analysis){.ops = &ops, .replay = &k->replay};
-	ret = replay_open(&k->replay, dir, &k->view, err);
-	if (!ret)
-		ret = replay_select(&k->replay, err);
-	if (!ret && !k->replay.instance)
-		ret = error_set(err, ENOENT,
-				"no allocations are traced: sonde ctl SOCKET trace add kmem");
-	if (ret)
-		top_kmem_close(k);
-	else
-		*out = k;
-	return ret;
-}
-
-void top_kmem_close(struct top_kmem *k)
-{
-	if (!k)
-		return;
 	for (int i = 0; i < NR_GROUPS; i++)
 		groups_destroy(k->groups[i]);
-	replay_close(&k->replay);
 	free(k);
 }
 
@@ -98,8 +69,8 @@ static size_t list(const struct groups *groups, struct top_sample *out)
 					      .flow = g->allocated,
 					      .live = g->live_bytes,
 					      .count = g->live_objects};
-		snprintf(sample->name, sizeof(sample->name), "%.*s%s", TOP_NAME_SIZE - 3,
-			 groups_text(groups, g).s, g->is_wrapper ? " *" : "");
+		snprintf(sample->name, sizeof(sample->name), "%.*s", TOP_NAME_SIZE - 1,
+			 groups_text(groups, g).s);
 		n++;
 	}
 	return n;
@@ -118,13 +89,32 @@ static int put_table(struct top_table *table, const struct groups *groups, struc
 	return ret;
 }
 
-int top_kmem_sample(struct top_kmem *k, struct top_model *model, struct error *err)
+static int put(struct top_part *part, struct top_model *model, struct error *err)
 {
-	struct analysis *analyses[] = {&k->analysis};
-	int ret = replay_follow(&k->replay, analyses, 1, err);
+	struct kmem *k = (struct kmem *)part;
+	int ret = 0;
 
-	ret = ret < 0 ? ret : 0;
-	for (int i = 0; !ret && i < NR_GROUPS; i++)
-		ret = put_table(&model->tables[views[i]], k->groups[i], err);
+	for (int i = 0; !ret && i < NR_GROUPS; i++) {
+		struct top_table *table = &model->tables[views[i]];
+
+		if (part->analysis.replay->instance)
+			ret = put_table(table, k->groups[i], err);
+		else
+			top_table_miss(table, "no allocations are traced: sonde ctl SOCKET trace "
+					      "add kmem");
+	}
 	return ret;
+}
+
+static const struct analysis_ops ops = {.change = take_change, .destroy = destroy};
+
+int top_kmem_create(const struct replay *replay, struct top_part **out, struct error *err)
+{
+	struct kmem *k = calloc(1, sizeof(*k));
+
+	if (!k)
+		return error_set(err, ENOMEM, "out of memory");
+	k->part = (struct top_part){.analysis = {.ops = &ops, .replay = replay}, .put = put};
+	*out = &k->part;
+	return 0;
 }

@@ -9,20 +9,39 @@
 #include "formats/base/text.h"
 #include "formats/groups/measure.h"
 
-const char *const top_view_titles[TOP_VIEWS] = {"call sites", "caches", "functions"};
+const char *const top_view_titles[TOP_VIEWS] = {"call sites", "caches", "functions", "syscalls",
+						"call chains"};
+
+#define ALLOCATIONS                                                \
+	{                                                          \
+		"ALLOCS/S", "BYTES/S", "LIVE", "OBJECTS", "ALLOCS" \
+	}
+#define CALLS                                               \
+	{                                                   \
+		"CALLS/S", "TIME/S", "MEAN", "MAX", "CALLS" \
+	}
 
 const char *const top_column_titles[TOP_VIEWS][TOP_COLUMNS] = {
-	{"ALLOCS/S", "BYTES/S", "LIVE", "OBJECTS", "ALLOCS"},
-	{"ALLOCS/S", "BYTES/S", "LIVE", "OBJECTS", "ALLOCS"},
-	{"CALLS/S", "TIME/S", "MEAN", "MAX", "CALLS"},
+	[TOP_SITES] = ALLOCATIONS, [TOP_CACHES] = ALLOCATIONS, [TOP_FUNCTIONS] = CALLS,
+	[TOP_SYSCALLS] = CALLS,    [TOP_STACKS] = ALLOCATIONS,
 };
 
-static const char *const json_keys[TOP_VIEWS] = {"callsites", "caches", "functions"};
+static const char *const json_keys[TOP_VIEWS] = {"callsites", "caches", "functions", "syscalls",
+						 "stacks"};
+
+#define JSON_ALLOCATIONS                                                                        \
+	{                                                                                       \
+		"allocs_per_second", "bytes_per_second", "live_bytes", "live_objects", "allocs" \
+	}
+#define JSON_CALLS                                                                     \
+	{                                                                              \
+		"calls_per_second", "time_per_second_ns", "mean_ns", "max_ns", "calls" \
+	}
 
 static const char *const json_columns[TOP_VIEWS][TOP_COLUMNS] = {
-	{"allocs_per_second", "bytes_per_second", "live_bytes", "live_objects", "allocs"},
-	{"allocs_per_second", "bytes_per_second", "live_bytes", "live_objects", "allocs"},
-	{"calls_per_second", "time_per_second_ns", "mean_ns", "max_ns", "calls"},
+	[TOP_SITES] = JSON_ALLOCATIONS,  [TOP_CACHES] = JSON_ALLOCATIONS,
+	[TOP_FUNCTIONS] = JSON_CALLS,    [TOP_SYSCALLS] = JSON_CALLS,
+	[TOP_STACKS] = JSON_ALLOCATIONS,
 };
 
 /* --- samples --------------------------------------------------------------------------------- */
@@ -101,7 +120,45 @@ void top_model_deinit(struct top_model *model)
 		free(model->tables[i].v);
 		free(model->tables[i].before);
 	}
+	free(model->chains);
 	*model = (struct top_model){0};
+}
+
+/* --- call chains ----------------------------------------------------------------------------- */
+
+void top_model_drill(struct top_model *model, const struct top_sample *site)
+{
+	struct top_table *table = &model->tables[TOP_STACKS];
+
+	free(table->v);
+	free(table->before);
+	*table = (struct top_table){0};
+	model->site = site->key;
+	snprintf(model->site_name, sizeof(model->site_name), "%s", site->name);
+}
+
+int top_model_put_chains(struct top_model *model, const struct top_sample *samples, size_t n,
+			 char *texts, uint64_t now_ns, struct error *err)
+{
+	struct top_table *table = &model->tables[TOP_STACKS];
+	int ret = top_table_put(table, samples, n, now_ns, err);
+
+	if (ret)
+		table->n = 0;
+	free(model->chains);
+	model->chains = texts;
+	return ret;
+}
+
+const char *top_chain_line(const char **rest, size_t *length)
+{
+	const char *line = *rest;
+
+	if (!line || !*line)
+		return NULL;
+	*length = strcspn(line, "\n");
+	*rest = line + *length + (line[*length] == '\n');
+	return line;
 }
 
 /* --- order ----------------------------------------------------------------------------------- */
@@ -116,7 +173,13 @@ static int compare(const void *a, const void *b, void *arg)
 		return x->values[column] > y->values[column] ? -1 : 1;
 	if (x->now.total != y->now.total)
 		return x->now.total > y->now.total ? -1 : 1;
-	return strcmp(x->now.name, y->now.name);
+	return x->now.chain && y->now.chain ? strcmp(x->now.chain, y->now.chain)
+					    : strcmp(x->now.name, y->now.name);
+}
+
+static bool has_text(const struct top_sample *sample, const char *text)
+{
+	return strstr(sample->chain ? sample->chain : sample->name, text);
 }
 
 const struct top_row **top_table_sort(const struct top_table *table, enum top_column column,
@@ -128,7 +191,7 @@ const struct top_row **top_table_sort(const struct top_table *table, enum top_co
 	if (!rows)
 		return NULL;
 	for (size_t i = 0; i < table->n; i++)
-		if (!filter || !*filter || strstr(table->v[i].now.name, filter))
+		if (!filter || !*filter || has_text(&table->v[i].now, filter))
 			rows[(*n)++] = &table->v[i];
 	qsort_r(rows, *n, sizeof(struct top_row *), compare, &column);
 	return rows;
@@ -154,9 +217,26 @@ static bool is_known(const struct top_row *row, enum top_column column, bool has
 	return true;
 }
 
+/* "frames", and whether the chain goes on: "cut". */
+static json_t *chain_json(const char *chain)
+{
+	json_t *frames = json_array();
+	bool is_cut = false;
+	const char *line;
+	size_t length;
+
+	while ((line = top_chain_line(&chain, &length))) {
+		is_cut = !strncmp(line, TOP_CUT "\n", length + 1);
+		if (!is_cut)
+			json_array_append_new(frames, json_stringn(line, length));
+	}
+	return json_pack("{s:o, s:b}", "frames", frames, "cut", is_cut);
+}
+
 static json_t *row_json(enum top_view view, const struct top_row *row, bool has_rates)
 {
-	json_t *object = json_pack("{s:o}", "name", json_from_text(row->now.name));
+	json_t *object = row->now.chain ? chain_json(row->now.chain)
+					: json_pack("{s:o}", "name", json_from_text(row->now.name));
 	const uint64_t counts[TOP_COLUMNS] = {[TOP_LIVE] = row->now.live,
 					      [TOP_COUNT] = row->now.count,
 					      [TOP_TOTAL] = row->now.total};
@@ -186,9 +266,12 @@ static json_t *table_json(enum top_view view, const struct top_table *table)
 
 json_t *top_model_json(const struct top_model *model)
 {
+	const enum top_view end = model->site ? TOP_VIEWS : TOP_TABS;
 	json_t *root = json_object();
 
-	for (enum top_view view = 0; root && view < TOP_VIEWS; view++) {
+	if (model->site)
+		json_object_set_new(root, "site", json_from_text(model->site_name));
+	for (enum top_view view = 0; root && view < end; view++) {
 		const struct top_table *table = &model->tables[view];
 
 		json_object_set_new(root, json_keys[view],
@@ -207,7 +290,8 @@ void top_value_text(enum top_view view, enum top_column column, const struct top
 {
 	const double largest = 1e18, value = row->values[column];
 	const uint64_t count = (uint64_t)(value < largest ? value + 0.5 : largest);
-	const bool is_time = view == TOP_FUNCTIONS && column != TOP_RATE && column != TOP_TOTAL;
+	const bool is_calls = view == TOP_FUNCTIONS || view == TOP_SYSCALLS;
+	const bool is_time = is_calls && column != TOP_RATE && column != TOP_TOTAL;
 
 	if (!is_known(row, column, has_rates))
 		snprintf(out, size, "-");

@@ -13,16 +13,27 @@
  * What `sonde top` shows: tables of rows whose counts grow, and what of them grew per second
  * between the last two samples.
  */
-enum top_view { TOP_SITES, TOP_CACHES, TOP_FUNCTIONS, TOP_VIEWS };
+enum top_view {
+	TOP_SITES,
+	TOP_CACHES,
+	TOP_FUNCTIONS,
+	TOP_SYSCALLS,
+	TOP_TABS,              /* how many can be chosen */
+	TOP_STACKS = TOP_TABS, /* call chains of one of the call sites */
+	TOP_VIEWS
+};
 
 enum top_column {
 	TOP_RATE,  /* allocations or calls per second */
 	TOP_FLOW,  /* bytes per second, or ns of time per second */
-	TOP_LIVE,  /* bytes; of functions the mean time in ns */
-	TOP_COUNT, /* live objects; of functions the longest time in ns */
+	TOP_LIVE,  /* bytes; of calls the mean time in ns */
+	TOP_COUNT, /* live objects; of calls the longest time in ns */
 	TOP_TOTAL, /* allocations, or calls, in all */
 	TOP_COLUMNS
 };
+
+/* The last line of a chain that goes on. */
+#define TOP_CUT "[cut]"
 
 /* Of live and count of a sample: not known. */
 #define TOP_UNKNOWN UINT64_MAX
@@ -33,8 +44,10 @@ enum { TOP_NAME_SIZE = 160, TOP_MAX_ROWS = 1 << 17 };
 struct top_sample {
 	uint64_t key; /* the same for the same row, and of no other of its view */
 	char name[TOP_NAME_SIZE];
-	uint64_t total;       /* allocations, or calls */
-	uint64_t flow;        /* bytes allocated, or ns of calls that have returned */
+	const char
+		*chain; /* instead of a name: its frames, innermost first, a line each; or NULL */
+	uint64_t total; /* allocations, or calls */
+	uint64_t flow;  /* bytes allocated, or ns of calls that have returned */
 	uint64_t live, count; /* as of enum top_column */
 };
 
@@ -55,7 +68,10 @@ struct top_table {
 
 struct top_model {
 	struct top_table tables[TOP_VIEWS];
-	uint64_t now_ns; /* monotonic, of the last sample */
+	bool profiled; /* the functions are those of profiles */
+	uint64_t site; /* key of the call site whose chains are wanted; 0: none */
+	char site_name[TOP_NAME_SIZE];
+	char *chains; /* the texts of these chains */
 };
 
 /* Titles of a view, and of its columns; keys of its JSON. */
@@ -70,9 +86,18 @@ int top_table_put(struct top_table *table, const struct top_sample *samples, siz
 void top_table_miss(struct top_table *table, const char *why);
 void top_model_deinit(struct top_model *model);
 
+/* From now on the chains of this row of TOP_SITES are wanted. There are none yet. */
+void top_model_drill(struct top_model *model, const struct top_sample *site);
+/* As top_table_put(), of TOP_STACKS. The samples' chains are in `texts`, which becomes the
+ * model's, also on failure. */
+int top_model_put_chains(struct top_model *model, const struct top_sample *samples, size_t n,
+			 char *texts, uint64_t now_ns, struct error *err);
+/* The next line of a chain, and its length; NULL: there is none. Start with the chain itself. */
+const char *top_chain_line(const char **rest, size_t *length);
+
 /*
- * Rows whose name contains `filter` (NULL or "": all), the largest first; of equal ones by total,
- * then by name. An array of *n to be freed. NULL: no memory.
+ * Rows whose name or chain contains `filter` (NULL or "": all), the largest first; of equal ones by
+ * total, then by name. An array of *n to be freed. NULL: no memory.
  */
 const struct top_row **top_table_sort(const struct top_table *table, enum top_column column,
 				      const char *filter, size_t *n);

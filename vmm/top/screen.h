@@ -17,6 +17,9 @@ struct top_state {
 	bool typing; /* the filter */
 	bool help, quit;
 	size_t first;     /* row that is shown first */
+	size_t cursor;    /* row that Enter takes */
+	size_t site;      /* where the cursor was in the call sites when Enter was pressed */
+	bool no_cursor;   /* none is shown */
 	char notice[160]; /* what went wrong at the last sample, or "" */
 };
 
@@ -32,13 +35,15 @@ enum top_key {
 	TOP_KEY_ESCAPE,
 };
 
-/* A key: a character, or of enum top_key. `lines` is the height of the screen. */
-void top_press(struct top_state *state, int key, unsigned int lines);
+/* A key: a character, or of enum top_key. `lines` is the height of the screen. True: the chains of
+ * another call site are wanted, of the model's. */
+bool top_press(struct top_state *state, struct top_model *model, int key, unsigned int lines);
 
 struct top_screen {
 	unsigned int lines, columns;
 	char text[TOP_MAX_LINES][TOP_MAX_COLUMNS + 1]; /* printable ASCII, NUL-terminated */
 	unsigned int heading;                          /* the line with the titles */
+	unsigned int cursor;                           /* the line with the cursor; 0: none */
 };
 
 /* Draw into lines x columns, which are cut to what a screen can have. -ENOMEM. */

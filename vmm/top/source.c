@@ -8,14 +8,14 @@
 #include "formats/base/text.h"
 #include "formats/profile/profiles.h"
 #include "vmm/ctl/connection.h"
-#include "vmm/top/kmem.h"
+#include "vmm/top/trace.h"
 
 enum { TIMEOUT_MS = 30 * 1000 };
 
 struct top_source {
 	struct qmp_connection *conn;
-	char *dir; /* of the trace; NULL: not known */
-	struct top_kmem *kmem;
+	char *dir;               /* of the trace; NULL: not known */
+	struct top_trace *trace; /* NULL: it cannot be read */
 };
 
 /* --- opening --------------------------------------------------------------------------------- */
@@ -59,7 +59,7 @@ void top_source_close(struct top_source *s)
 {
 	if (!s)
 		return;
-	top_kmem_close(s->kmem);
+	top_trace_close(s->trace);
 	qmp_disconnect(s->conn);
 	free(s->dir);
 	free(s);
@@ -84,6 +84,15 @@ static struct top_sample sample_of(const struct profile_counts *counts, size_t i
 	return sample;
 }
 
+static bool is_profiling(const struct profile_set *set)
+{
+	bool is = false;
+
+	for (size_t i = 0; i < set->n; i++)
+		is |= !set->v[i].ended;
+	return is;
+}
+
 static int list_functions(const struct profile_set *set, struct top_sample **out, size_t *n,
 			  struct error *err)
 {
@@ -103,30 +112,36 @@ static int list_functions(const struct profile_set *set, struct top_sample **out
 	return 0;
 }
 
-static int put_functions(struct top_table *table, const struct profile_set *set, struct error *err)
+static int put_functions(struct top_model *model, const struct profile_set *set, struct error *err)
 {
+	struct top_table *table = &model->tables[TOP_FUNCTIONS];
 	struct top_sample *samples;
 	size_t n;
-	int ret = list_functions(set, &samples, &n, err);
+	int ret;
 
+	model->profiled = is_profiling(set);
+	if (!model->profiled) {
+		top_table_miss(table, "no function is profiled: sonde ctl SOCKET trace add "
+				      "'profile:FUNCTIONS' or 'graph:FUNCTIONS'");
+		return 0;
+	}
+	ret = list_functions(set, &samples, &n, err);
 	if (ret)
 		return ret;
 	ret = top_table_put(table, samples, n, clock_monotonic_ns(), err);
 	free(samples);
-	if (!set->n)
-		top_table_miss(table, "no function is profiled: sonde ctl SOCKET trace add "
-				      "'profile:FUNCTIONS'");
 	return ret;
 }
 
-static int sample_functions(struct top_source *s, struct top_table *table, struct error *err)
+static int sample_functions(struct top_source *s, struct top_model *model, struct error *err)
 {
 	struct profile_set set;
 	json_t *reply;
 	int ret = qmp_execute(s->conn, "query-profile", NULL, &reply, err);
 
 	if (ret == -EREMOTEIO) {
-		top_table_miss(table, err->text);
+		model->profiled = false;
+		top_table_miss(&model->tables[TOP_FUNCTIONS], err->text);
 		return 0;
 	}
 	if (ret)
@@ -135,37 +150,49 @@ static int sample_functions(struct top_source *s, struct top_table *table, struc
 	json_decref(reply);
 	if (ret)
 		return ret;
-	ret = put_functions(table, &set, err);
+	ret = put_functions(model, &set, err);
 	profile_set_deinit(&set);
 	return ret;
 }
 
-/* --- allocations ----------------------------------------------------------------------------- */
+/* --- the trace ------------------------------------------------------------------------------- */
 
-static void miss_allocations(struct top_model *model, const char *why)
+static void miss_trace(struct top_model *model, const char *why)
 {
-	top_table_miss(&model->tables[TOP_SITES], why);
-	top_table_miss(&model->tables[TOP_CACHES], why);
+	for (enum top_view view = 0; view < TOP_VIEWS; view++)
+		if (view != TOP_FUNCTIONS)
+			top_table_miss(&model->tables[view], why);
 }
 
-/* Streams that come later are not followed: until there are allocations the trace is opened anew.
- */
-static void sample_allocations(struct top_source *s, struct top_model *model)
+static void sample_trace(struct top_source *s, struct top_model *model)
 {
 	struct error err = {0};
-	int ret = s->kmem ? 0 : top_kmem_open(s->dir, &s->kmem, &err);
+	int ret = s->trace ? 0 : top_trace_open(s->dir, &s->trace, &err);
 
 	if (!ret)
-		ret = top_kmem_sample(s->kmem, model, &err);
+		ret = top_trace_sample(s->trace, model, &err);
 	if (!ret)
 		return;
-	miss_allocations(model, err.text);
-	top_kmem_close(s->kmem);
-	s->kmem = NULL;
+	miss_trace(model, err.text);
+	top_trace_close(s->trace);
+	s->trace = NULL;
 }
 
 int top_source_sample(struct top_source *s, struct top_model *model, struct error *err)
 {
-	sample_allocations(s, model);
-	return sample_functions(s, &model->tables[TOP_FUNCTIONS], err);
+	int ret = sample_functions(s, model, err);
+
+	sample_trace(s, model);
+	return ret;
+}
+
+void top_source_put_chains(struct top_source *s, struct top_model *model)
+{
+	struct top_table *table = &model->tables[TOP_STACKS];
+	struct error err = {0};
+
+	if (!s->trace)
+		top_table_miss(table, model->tables[TOP_SITES].missing);
+	else if (top_trace_put_chains(s->trace, model, &err))
+		top_table_miss(table, err.text);
 }

@@ -5,8 +5,8 @@
 #include "vmm/top/model.h"
 
 /*
- * Where samples come from: functions from the monitor (query-profile), allocations from the trace
- * that is being recorded, whose heap is kept.
+ * Where samples come from: profiled functions from the monitor (query-profile), all else from the
+ * trace that is being recorded, whose heap is kept.
  */
 struct top_source;
 
@@ -22,5 +22,8 @@ void top_source_close(struct top_source *source);
  * table, with the reason. -errno: the monitor is gone; the tables have what the trace says.
  */
 int top_source_sample(struct top_source *source, struct top_model *model, struct error *err);
+
+/* The chains of another call site are wanted: fill their table with what was read so far. */
+void top_source_put_chains(struct top_source *source, struct top_model *model);
 
 #endif

@@ -41,7 +41,8 @@ void top_terminal_show(const struct top_screen *screen)
 {
 	erase();
 	for (unsigned int i = 0; i < screen->lines; i++) {
-		const bool marked = i == screen->heading || i + 1 == screen->lines;
+		const bool marked = i == screen->heading || i + 1 == screen->lines ||
+				    (i && i == screen->cursor);
 
 		if (marked)
 			attron(A_REVERSE);

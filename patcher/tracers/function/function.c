@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "formats/event/function.h"
+#include "patcher/probe/chain.h"
 #include "patcher/tracers/functions.h"
 
 /* In the order of the bits of enum function_fields; all but the last are those of enum
@@ -86,10 +87,16 @@ static uint32_t fields_of_rest(const struct event_predicate *predicate,
 	return fields;
 }
 
+static const struct event_names no_names;
+
 /* All classes of the tracer's events have the same bytes: the one with all fields serves all. */
+static int function_check(const struct trace_spec *spec, struct error *err)
+{
+	return trace_spec_check_filter(spec, function_class(FUNCTION_ALL), &no_names, err);
+}
+
 static int add_filter(struct function_tracer *t, struct error *err)
 {
-	static const struct event_names no_names;
 	int ret;
 
 	if (!t->spec->filter)
@@ -143,19 +150,6 @@ static void function_conditions(const struct tracer *tracer, const struct trace_
 	join(out, size, text);
 }
 
-/* Stacks are unwound by the image alone. */
-static int check_stacks(const struct kernel *kernel, struct error *err)
-{
-	struct orc_table table;
-
-	orc_table_init(kernel->image, &table);
-	if (orc_table_is_usable(&table))
-		return 0;
-	return error_set(err, ENOTSUP,
-			 "stacks cannot be recorded: the kernel has no ORC tables that its BTF "
-			 "describes (CONFIG_UNWINDER_ORC)");
-}
-
 static int function_create(const struct tracer_context *context,
 			   const struct trace_spec *const *specs, size_t nr_specs,
 			   struct tracer **out, struct error *err)
@@ -171,7 +165,7 @@ static int function_create(const struct tracer_context *context,
 	t->fields = specs[0]->words;
 	ret = functions_init(&t->functions, context->kernel, specs[0], err);
 	if (!ret && t->fields & FUNCTION_STACK)
-		ret = check_stacks(context->kernel, err);
+		ret = chain_check(context->kernel, err);
 	if (!ret)
 		ret = make_gate(t, err);
 	if (ret)
@@ -184,9 +178,9 @@ static int function_create(const struct tracer_context *context,
 /* --- what is recorded ------------------------------------------------------------------------ */
 
 static int function_select(const struct tracer *tracer, const struct site_table *sites, bool again,
-			   bool *wanted, struct error *err)
+			   bool *wanted, struct function_notes *notes, struct error *err)
 {
-	return functions_select(&function_of(tracer)->functions, sites, again, wanted, err);
+	return functions_select(&function_of(tracer)->functions, sites, again, wanted, notes, err);
 }
 
 static uint32_t function_fields(const struct tracer *tracer)
@@ -218,7 +212,10 @@ const struct tracer_ops tracer_function = {
 	.lane = LANE_DIRECT,
 	.classes = function_classes,
 	.words = words,
-	.takes = TRACE_TAKES_FUNCTIONS | TRACE_TAKES_PIDS | TRACE_TAKES_VCPUS | TRACE_TAKES_FILTER,
+	.takes = TRACE_TAKES_FUNCTIONS | TRACE_TAKES_PIDS | TRACE_TAKES_VCPUS | TRACE_TAKES_FILTER |
+		 TRACE_TAKES_HIST,
+	.check = function_check,
+	.check_image = functions_check_image,
 	.create = function_create,
 	.destroy = function_destroy,
 	.select = function_select,

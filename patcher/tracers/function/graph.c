@@ -4,12 +4,20 @@
 #include <errno.h>
 #include <stdlib.h>
 #include "formats/event/graph.h"
+#include "patcher/probe/chain.h"
 #include "patcher/tracers/functions.h"
 
 /* In the order of the bits of enum graph_fields, and what is no field. */
-static const char *const words[] = {"comm", "ret", "tails", NULL};
-enum { WORD_TAILS = 1 << 2 };
-_Static_assert(GRAPH_COMM == 1 && GRAPH_RESULT == 2 && (int)GRAPH_ALL < WORD_TAILS,
+static const char *const words[] = {"comm", "ret", "stack", "tails", NULL};
+enum { WORD_TAILS = 1 << 3 };
+
+/* Which calls are within others is known when returns are paired with entries: by readers. */
+static const struct trace_read_option readers[] = {
+	{"only", "sonde events --graph --only FUNCTION, sonde report --only FUNCTION"},
+	{"depth", "sonde events --graph --depth N"},
+	{NULL, NULL},
+};
+_Static_assert(GRAPH_COMM == 1 && GRAPH_RESULT == 2 && GRAPH_STACK == 4 && WORD_TAILS == 8,
 	       "the bits of words[]");
 _Static_assert((int)GRAPH_ENTRY == TRACER_ENTRY && (int)GRAPH_EXIT == TRACER_EXIT &&
 		       (int)GRAPH_CALL == TRACER_CALL && (int)GRAPH_TAIL == TRACER_TAIL,
@@ -49,6 +57,8 @@ static int graph_create(const struct tracer_context *context, const struct trace
 	t->tracer.ops = &tracer_graph;
 	t->spec = specs[0];
 	ret = functions_init(&t->functions, context->kernel, specs[0], err);
+	if (!ret && specs[0]->words & GRAPH_STACK)
+		ret = chain_check(context->kernel, err);
 	if (!ret)
 		ret = functions_add_pids(&t->gate, specs[0], err);
 	if (ret)
@@ -59,15 +69,18 @@ static int graph_create(const struct tracer_context *context, const struct trace
 }
 
 static int graph_select(const struct tracer *tracer, const struct site_table *sites, bool again,
-			bool *wanted, struct error *err)
+			bool *wanted, struct function_notes *notes, struct error *err)
 {
-	return functions_select(&graph_of(tracer)->functions, sites, again, wanted, err);
+	return functions_select(&graph_of(tracer)->functions, sites, again, wanted, notes, err);
 }
 
 static uint32_t graph_fields(const struct tracer *tracer)
 {
+	const uint32_t wanted = graph_of(tracer)->spec->words;
+
 	return DIRECT_FRAME | DIRECT_PID | DIRECT_PARENT |
-	       (graph_of(tracer)->spec->words & GRAPH_COMM ? DIRECT_COMM : 0u);
+	       (wanted & GRAPH_COMM ? DIRECT_COMM : 0u) |
+	       (wanted & GRAPH_STACK ? DIRECT_STACK : 0u);
 }
 
 static uint32_t graph_return_fields(const struct tracer *tracer)
@@ -107,6 +120,8 @@ const struct tracer_ops tracer_graph = {
 	.classes = graph_tracer_classes,
 	.words = words,
 	.takes = TRACE_TAKES_FUNCTIONS | TRACE_TAKES_PIDS,
+	.readers = readers,
+	.check_image = functions_check_image,
 	.create = graph_create,
 	.destroy = graph_destroy,
 	.select = graph_select,

@@ -57,9 +57,9 @@ static int create(const struct tracer_context *context, const struct trace_spec 
 }
 
 static int select_sites(const struct tracer *tracer, const struct site_table *sites, bool again,
-			bool *wanted, struct error *err)
+			bool *wanted, struct function_notes *notes, struct error *err)
 {
-	return functions_select(&tracer_of(tracer)->functions, sites, again, wanted, err);
+	return functions_select(&tracer_of(tracer)->functions, sites, again, wanted, notes, err);
 }
 
 static uint32_t no_fields(const struct tracer *tracer)
@@ -107,6 +107,7 @@ const struct tracer_ops tracer_profile = {
 	.classes = no_classes,
 	.words = words,
 	.takes = TRACE_TAKES_FUNCTIONS | TRACE_TAKES_PIDS,
+	.check_image = functions_check_image,
 	.create = create,
 	.destroy = destroy,
 	.select = select_sites,

@@ -253,8 +253,14 @@ bool kmem_alloc_return(const struct kmem_tracer *t, const struct alloc_entry *en
 		       const struct probe_hit *hit, const struct open_call *call)
 {
 	struct alloc_call a = {t, entry, call, kmem_moment_of(hit), begin_record(entry, call)};
+	struct probe_record record;
+	struct probe_cpu cpu;
 
 	a.at.task = task_of(t, call);
+	if (a.at.task) {
+		record = probe_record_of(hit, &cpu);
+		kmem_note_chain(t, &call->probe->ret, &record);
+	}
 	return entry->action == ALLOC_ACTION_ALLOC ? record_pages(&a, hit->result)
 						   : record_bulk(&a, hit);
 }
@@ -281,6 +287,8 @@ bool kmem_alloc_take_return(struct tracer *tracer, const struct probe *probe,
 		return recorded;
 	at = kmem_moment_of_record(record);
 	at.task = task_of(t, call);
+	if (at.task)
+		kmem_note_chain(t, &probe->ret, record);
 	out = begin_record(entry, call);
 	out.ptr = result;
 	out.bytes_req = argument(entry, call, ALLOC_ROLE_SIZE, 0);

@@ -75,6 +75,8 @@ static void text(void *arg, const struct event_field *field, uint64_t value, cha
 
 	if (field->type == EVENT_CODE)
 		symbol_text(f, value, out, size);
+	else if (field->type == EVENT_FLAGS)
+		gfp_flags_text(f->info.gfp_names, f->info.nr_gfp_names, value, out, size);
 	else if (field->type != EVENT_DICTIONARY ||
 		 !trace_writer_cache_name(f->writer, (uint16_t)value, out, size))
 		snprintf(out, size, "0x%" PRIx64, value);
@@ -90,23 +92,6 @@ static int flag(void *arg, const struct event_field *field, const char *name, ui
 
 /* --- filters --------------------------------------------------------------------------------- */
 
-/* Flags have no text here: several names may stand for the same bits. */
-static int check_terms(const struct event_predicate *p, unsigned int node, struct error *err)
-{
-	const struct event_node n = event_predicate_node(p, node);
-	int ret;
-
-	if (n.kind == FILTER_TERM) {
-		if (n.by_text && n.field && n.field->type == EVENT_FLAGS)
-			return error_set(err, EINVAL,
-					 "filter: compare %s with a number, or test flags with &",
-					 n.field->name);
-		return 0;
-	}
-	ret = check_terms(p, n.left, err);
-	return ret || n.kind == FILTER_NOT ? ret : check_terms(p, n.right, err);
-}
-
 /* Of classes that lack a field of the filter no record is wanted; one class has to have all. The
  * class that has every field is for records that this tracer does not make. */
 static int bind(struct kmem_filter *f, struct error *err)
@@ -118,9 +103,6 @@ static int bind(struct kmem_filter *f, struct error *err)
 		int ret = event_filter_bind(f->filter, &f->classes[i], &f->names, &f->predicates[i],
 					    &why);
 
-		if (!ret)
-			ret = check_terms(f->predicates[i], event_predicate_root(f->predicates[i]),
-					  &why);
 		if (ret && ret != -ENOENT) {
 			*err = why;
 			return ret;
@@ -135,11 +117,25 @@ static int bind(struct kmem_filter *f, struct error *err)
 	return -first.code;
 }
 
+/* Takes `f`, whose classes and names are filled in. */
+static int finish(struct kmem_filter *f, const char *filter, struct kmem_filter **out,
+		  struct error *err)
+{
+	int ret = event_filter_parse(filter, &f->filter, err);
+
+	if (!ret)
+		ret = bind(f, err);
+	if (ret)
+		kmem_filter_destroy(f);
+	else
+		*out = f;
+	return ret;
+}
+
 int kmem_filter_create(const struct tracer_context *context, const char *filter,
 		       uint32_t task_fields, struct kmem_filter **out, struct error *err)
 {
 	struct kmem_filter *f = calloc(1, sizeof(*f));
-	int ret;
 
 	if (!f)
 		return error_set(err, ENOMEM, "out of memory");
@@ -148,13 +144,34 @@ int kmem_filter_create(const struct tracer_context *context, const char *filter,
 	f->classes = kmem_classes_of(task_fields);
 	f->names = (struct event_names){.arg = f, .text = text, .flag = flag};
 	gfp_names_read(context->kernel->image, &f->info);
-	ret = event_filter_parse(filter, &f->filter, err);
-	if (!ret)
-		ret = bind(f, err);
-	if (ret)
-		kmem_filter_destroy(f);
-	else
-		*out = f;
+	return finish(f, filter, out, err);
+}
+
+/* Which flags there are is known with the kernel. */
+static int any_flag(void *arg, const struct event_field *field, const char *name, uint64_t *value)
+{
+	(void)arg;
+	(void)field;
+	(void)name;
+	*value = 0;
+	return 0;
+}
+
+int kmem_filter_check(const struct trace_spec *spec, struct error *err)
+{
+	struct kmem_filter *f = spec->filter ? calloc(1, sizeof(*f)) : NULL, *made = NULL;
+	int ret;
+
+	if (!spec->filter)
+		return 0;
+	if (!f)
+		return error_set(err, ENOMEM, "out of memory");
+	f->classes = kmem_classes_of(kmem_task_fields(spec));
+	f->names = (struct event_names){.arg = f, .text = text, .flag = any_flag};
+	ret = finish(f, spec->filter_text, &made, err);
+	kmem_filter_destroy(made);
+	if (ret && err && err->column)
+		err->column = trace_spec_filter_column(spec, err->column);
 	return ret;
 }
 

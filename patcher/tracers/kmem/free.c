@@ -119,10 +119,10 @@ static void free_many_objects(struct free_call *call)
 static void free_many_pages(struct free_call *call)
 {
 	for (size_t i = 0; i < call->hit->nr_items; i++) {
-		uint64_t page = call->hit->items[i];
+		uint64_t item = call->hit->items[i];
 
-		kmem_emit_pages(call->t, &call->at, page & ~(uint64_t)KMEM_PAGE_ORDER_MASK,
-				kmem_order(page & KMEM_PAGE_ORDER_MASK), &call->record);
+		kmem_emit_pages(call->t, &call->at, page_item_page(item),
+				kmem_order(page_item_order(item)), &call->record);
 	}
 }
 
@@ -168,6 +168,7 @@ static void note_task(struct free_call *call, const struct probe *probe,
 {
 	call->task = probe_record_task(record, probe->entry.fields);
 	call->at.task = &call->task;
+	kmem_note_chain(call->t, &probe->entry, record);
 }
 
 void kmem_free_entry(const struct kmem_tracer *t, const struct probe *probe,

@@ -20,6 +20,11 @@ uint32_t kmem_task_fields(const struct trace_spec *spec)
 	return spec->words >> KMEM_TYPE_COUNT;
 }
 
+uint32_t kmem_captured_fields(const struct trace_spec *spec)
+{
+	return kmem_task_fields(spec) | (spec->nr_pids ? EVENT_TASK_PID : 0);
+}
+
 const struct event_class *kmem_spec_classes(const struct trace_spec *spec, size_t *n)
 {
 	*n = KMEM_NR_CLASSES;
@@ -61,7 +66,7 @@ bool kmem_wants(const struct tracer *tracer, const struct trace_spec *spec,
 static int check_task_fields(const struct kmem_tracer *t, const struct trace_spec *spec,
 			     struct error *err)
 {
-	if (!(kmem_task_fields(spec) & ~t->task.fields))
+	if (!(kmem_captured_fields(spec) & ~t->task.fields))
 		return 0;
 	if (t->no_task.code) {
 		*err = t->no_task;
@@ -90,6 +95,8 @@ static int make_outputs(struct kmem_tracer *t, const struct trace_spec *const *s
 			break;
 		output->types = types_of(specs[i]);
 		output->vcpus = specs[i]->vcpus;
+		memcpy(output->pids, specs[i]->pids, sizeof(output->pids));
+		output->nr_pids = specs[i]->nr_pids;
 		config->types |= output->types;
 		if (streams && streams[i].sinks)
 			output->stream = streams[i];
@@ -130,16 +137,10 @@ static int check_probes(const struct kmem_tracer *t, const struct kmem_config *c
 void kmem_conditions(const struct tracer *tracer, const struct trace_spec *spec,
 		     enum tracer_decider decider, char *out, size_t size)
 {
-	size_t used;
-
 	(void)tracer;
 	*out = '\0';
-	if (decider == DECIDED_BY_GUEST)
-		return;
-	trace_spec_print_vcpus(spec, out, size);
-	used = strlen(out);
-	if (spec->filter_text)
-		snprintf(out + used, size - used, "%s%s", used ? " && " : "", spec->filter_text);
+	if (decider == DECIDED_BY_HOST)
+		trace_spec_print_conditions(spec, out, size);
 }
 
 int kmem_configure(struct tracer *tracer, const struct trace_spec *const *specs, size_t nr_specs,

@@ -5,13 +5,14 @@
 #include <errno.h>
 #include <stdlib.h>
 #include "introspect/tasks/stack-scan.h"
+#include "patcher/probe/chain.h"
 
 /* In the order of enum kmem_type_id, then of enum event_task_fields: a word's bit is a type's, or
  * that of a field behind them. */
-static const char *const words[] = {"kmalloc", "cache", "pages",  "pid",
-				    "tgid",    "comm",  "cgroup", NULL};
+static const char *const words[] = {"kmalloc", "cache",  "pages", "pid", "tgid",
+				    "comm",    "cgroup", "stack", NULL};
 enum { NR_WORDS = sizeof(words) / sizeof(words[0]) - 1 };
-_Static_assert(EVENT_TASK_ALL == (1 << (NR_WORDS - KMEM_TYPE_COUNT)) - 1,
+_Static_assert((EVENT_TASK_ALL | EVENT_TASK_STACK) == (1 << (NR_WORDS - KMEM_TYPE_COUNT)) - 1,
 	       "each record type and each field has a word");
 
 static struct kmem_tracer *kmem_of(struct tracer *tracer)
@@ -53,6 +54,16 @@ static void add_task(const struct kmem_tracer *t, struct capture *capture)
 	capture->fields |= fields_of_task(t);
 	while (record_layout(capture, &layout, NULL) && capture->stack_words > 1)
 		capture->stack_words--;
+}
+
+/* Of the point at which the record is complete. */
+static void add_chain(const struct kmem_tracer *t, struct capture *capture)
+{
+	if (!(t->task.fields & EVENT_TASK_STACK))
+		return;
+	capture->task = &t->task;
+	capture->fields |= CAPTURE(FIELD_CHAIN);
+	capture_fit_chain(capture);
 }
 
 static bool find_role(const struct alloc_entry *entry, enum alloc_role role, uint8_t *argument)
@@ -170,6 +181,8 @@ static struct capture entry_capture(const struct kmem_tracer *t, const struct al
 	if (capture.items.from == ITEMS_COUNTED && find_role(entry, ALLOC_ROLE_SHEAF, &argument))
 		capture.fields |= CAPTURE(FIELD_OWNER);
 	add_task(t, &capture);
+	if (alloc_action_frees(entry->action))
+		add_chain(t, &capture);
 	return capture;
 }
 
@@ -187,6 +200,7 @@ static struct capture return_capture(const struct kmem_tracer *t, const struct a
 		   !find_role(entry, ALLOC_ROLE_CACHE, &argument)) {
 		capture.fields |= CAPTURE(FIELD_SLAB_CACHE);
 	}
+	add_chain(t, &capture);
 	return capture;
 }
 
@@ -338,11 +352,23 @@ static void kmem_destroy(struct tracer *tracer)
 	kmem_config_destroy((struct tracer_config *)t->config);
 	free(t->gaps);
 	free(t->probes);
+	free(t->stack);
 	page_callers_destroy(t->page_callers);
 	filled_pages_destroy(t->filled);
 	cache_ids_destroy(t->caches);
 	slab_view_destroy(t->slab);
 	free(t);
+}
+
+static int find_places(struct kmem_tracer *t, uint32_t fields)
+{
+	int ret = task_places_find(t->context.kernel, fields, &t->task, &t->no_task);
+
+	if (ret)
+		error_prefix(&t->no_task, "tasks cannot be recorded: ");
+	else if (fields & EVENT_TASK_STACK)
+		ret = chain_check(t->context.kernel, &t->no_task);
+	return ret;
 }
 
 /* Without the places the tracer does without: an instance that asks is refused. */
@@ -351,11 +377,9 @@ static void find_task(struct kmem_tracer *t, const struct trace_spec *const *spe
 	uint32_t fields = 0;
 
 	for (size_t i = 0; i < nr_specs; i++)
-		fields |= kmem_task_fields(specs[i]);
-	if (!fields || !task_places_find(t->context.kernel, fields, &t->task, &t->no_task))
-		return;
-	error_prefix(&t->no_task, "tasks cannot be recorded: ");
-	t->task.fields = 0;
+		fields |= kmem_captured_fields(specs[i]);
+	if (fields && find_places(t, fields))
+		t->task.fields = 0;
 }
 
 static int kmem_create(const struct tracer_context *context, const struct trace_spec *const *specs,
@@ -371,7 +395,9 @@ static int kmem_create(const struct tracer_context *context, const struct trace_
 	t->context = *context;
 	find_task(t, specs, nr_specs);
 	call_table_set_stack(context->calls, task_stack_bytes(context->kernel->image));
-	ret = slab_view_create(context->kernel, &t->slab, err);
+	t->stack = calloc(EVENT_STACK_WORDS, sizeof(*t->stack));
+	ret = t->stack ? slab_view_create(context->kernel, &t->slab, err)
+		       : error_set(err, ENOMEM, "out of memory");
 	t->pages = (struct page_lookup){t->slab, page_facts, slab_cache_of, page_order};
 	if (!ret)
 		ret = cache_ids_create(t->slab, context->writer, budget, &t->caches, err);
@@ -396,7 +422,12 @@ static const struct probe *kmem_probes(struct tracer *tracer, size_t *n)
 
 static void kmem_describe(const struct tracer *tracer, struct trace_info *info)
 {
-	gfp_names_read(((const struct kmem_tracer *)tracer)->context.kernel->image, info);
+	const struct kernel_image *image =
+		((const struct kmem_tracer *)tracer)->context.kernel->image;
+
+	gfp_names_read(image, info);
+	snprintf(info->slab_allocator, sizeof(info->slab_allocator), "%s",
+		 slab_allocator_of(image));
 }
 
 static void kmem_entry(struct tracer *tracer, const struct probe *probe,
@@ -419,7 +450,8 @@ const struct tracer_ops tracer_kmem = {
 	.help = "allocations and frees of slab memory and pages",
 	.spec_classes = kmem_spec_classes,
 	.words = words,
-	.takes = TRACE_TAKES_VCPUS | TRACE_TAKES_FILTER,
+	.takes = TRACE_TAKES_PIDS | TRACE_TAKES_VCPUS | TRACE_TAKES_FILTER | TRACE_TAKES_HIST,
+	.check = kmem_filter_check,
 	.create = kmem_create,
 	.destroy = kmem_destroy,
 	.probes = kmem_probes,

@@ -17,14 +17,15 @@ enum {
 	KMEM_ZERO_SIZE_PTR = 16,    /* what kmalloc(0) returns (include/linux/slab.h) */
 	KMEM_MAX_CACHE_SIZE = 8192, /* KMALLOC_MAX_CACHE_SIZE: larger kmalloc is whole pages */
 	KMEM_MAX_ORDER = 20,        /* that is believed */
-	KMEM_PAGE_ORDER_MASK = 63,  /* struct capture_items, page_orders */
 };
 
 /* An instance: which records it wants, and where they go. */
 struct kmem_filter;
 struct kmem_output {
-	uint32_t types;             /* bit per enum kmem_type_id; 0: it has no stream */
-	uint64_t vcpus;             /* bit per vCPU */
+	uint32_t types;                     /* bit per enum kmem_type_id; 0: it has no stream */
+	uint64_t vcpus;                     /* bit per vCPU */
+	uint32_t pids[TRACE_SPEC_MAX_PIDS]; /* none: all tasks; else records have their task */
+	size_t nr_pids;
 	struct kmem_filter *filter; /* NULL: all; it knows the fields of tasks */
 	struct tracer_stream stream;
 };
@@ -55,6 +56,7 @@ struct kmem_tracer {
 	uint32_t types;              /* its own */
 	struct kmem_output *outputs; /* likewise */
 	size_t nr_outputs;
+	uint64_t *stack;          /* of the hit that is handled: EVENT_STACK_WORDS words */
 	struct cache_ids *caches; /* cache-ids.h */
 	struct page_callers *page_callers;
 	struct filled_pages *filled;
@@ -74,6 +76,9 @@ extern const struct tracer_ops tracer_kmem; /* registry.c lists it */
  * decided. */
 int kmem_filter_create(const struct tracer_context *context, const char *filter,
 		       uint32_t task_fields, struct kmem_filter **out, struct error *err);
+/* Whether the spec's filter, if it has one, suits records of its tasks' fields: errors likewise,
+ * with the column in the spec. Names of flags are not looked at. */
+int kmem_filter_check(const struct trace_spec *spec, struct error *err);
 /* NULL-safe. */
 void kmem_filter_destroy(struct kmem_filter *filter);
 
@@ -141,6 +146,11 @@ static inline enum kmem_class kmem_made_class(const struct kmem_record *record)
 	return KMEM_CLASS_KFREE + record->type_id;
 }
 
+/* If chains are recorded: that of this record is the one of all that is emitted until the next one.
+ */
+void kmem_note_chain(const struct kmem_tracer *t, const struct capture *capture,
+		     const struct probe_record *record);
+
 /* kmem_emit() of a record whose task is known. */
 void kmem_emit_with_task(const struct kmem_tracer *t, const struct kmem_moment *at,
 			 struct kmem_record *record);
@@ -187,8 +197,9 @@ void kmem_alloc_object(const struct kmem_tracer *t, const struct alloc_entry *en
 
 /* --- instances (instances.c); see struct tracer_ops ------------------------------------------ */
 
-/* What the specs ask for of tasks: enum event_task_fields. */
+/* What the specs ask for of tasks: enum event_task_fields; and what has to be captured for that. */
 uint32_t kmem_task_fields(const struct trace_spec *spec);
+uint32_t kmem_captured_fields(const struct trace_spec *spec);
 const struct event_class *kmem_spec_classes(const struct trace_spec *spec, size_t *n);
 bool kmem_wants(const struct tracer *tracer, const struct trace_spec *spec,
 		const struct probe *probe);

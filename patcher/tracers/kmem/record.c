@@ -3,6 +3,7 @@
 #include "patcher/tracers/kmem/kmem.h"
 
 #include <string.h>
+#include "patcher/probe/chain.h"
 
 uint64_t kmem_call_site(const struct kmem_tracer *t, const struct alloc_entry *entry,
 			const struct probe_hit *hit)
@@ -28,15 +29,40 @@ unsigned int kmem_order(uint64_t order)
 	return (uint32_t)order > KMEM_MAX_ORDER ? 0 : (unsigned int)order;
 }
 
+void kmem_note_chain(const struct kmem_tracer *t, const struct capture *capture,
+		     const struct probe_record *record)
+{
+	struct probe_chain chain = {0};
+
+	if (!(t->task.fields & EVENT_TASK_STACK))
+		return;
+	if (capture->fields & CAPTURE(FIELD_CHAIN))
+		chain = probe_record_chain(record);
+	chain_unwind(t->context.kernel, t->task.stack_bytes, &chain, t->stack);
+}
+
+static bool is_of_task(const struct kmem_output *output, uint32_t pid)
+{
+	bool is = !output->nr_pids;
+
+	for (size_t i = 0; !is && i < output->nr_pids; i++)
+		is = output->pids[i] == pid;
+	return is;
+}
+
 void kmem_emit_with_task(const struct kmem_tracer *t, const struct kmem_moment *at,
 			 struct kmem_record *record)
 {
-	const struct kmem_task_record whole = {*record, *at->task};
+	struct kmem_stack_record whole;
 
+	whole.call = (struct kmem_task_record){*record, *at->task};
+	if (t->task.fields & EVENT_TASK_STACK)
+		memcpy(whole.stack, t->stack, sizeof(whole.stack));
 	for (size_t i = 0; i < t->nr_outputs; i++) {
 		const struct kmem_output *output = &t->outputs[i];
 
-		if (kmem_is_wanted(output, at->vcpu, &whole.record))
+		if (is_of_task(output, at->task->pid) &&
+		    kmem_is_wanted(output, at->vcpu, &whole.call.record))
 			output->stream.output->put(t->context.batch, output->stream.sinks[at->vcpu],
 						   kmem_made_class(record), at->ns, &whole);
 	}

@@ -7,13 +7,23 @@
 #include "formats/base/text.h"
 #include "guest-symbols/functions/function-exits.h"
 #include "guest-symbols/image/mcount.h"
+#include "patcher/text/displace.h"
 #include "patcher/text/site.h"
 
 enum { MAX_DIFFERENCE = 2 /* characters, of lengths of names that are near */ };
 
+/* The guest's functions that code in the guest calls to read memory, behind their mcount sites. */
+enum helper { READ_KERNEL, READ_USER, TEXT_KERNEL, TEXT_USER, NR_HELPERS };
+static const char *const helpers[NR_HELPERS] = {
+	[READ_KERNEL] = "copy_from_kernel_nofault",
+	[READ_USER] = "copy_from_user_nofault",
+	[TEXT_KERNEL] = "strncpy_from_kernel_nofault",
+	[TEXT_USER] = "strncpy_from_user_nofault",
+};
+
 struct finder {
 	const struct kernel *kernel;
-	const struct fetch_probe *probe;
+	struct fetch_probe *probe;
 	struct probe_place *place;
 };
 
@@ -87,26 +97,85 @@ static int find_at(const struct finder *f, struct error *err)
 	const struct kernel *kernel = f->kernel;
 	const uint64_t address = f->probe->address;
 	const struct symbol *symbol = NULL;
+	uint64_t function;
 
 	if (kernel_in_image(kernel, address))
 		symbol = symbols_covering(kernel->image->symbols, kernel_link(kernel, address));
 	if (!symbol)
 		return error_set_at(err, ENOENT, address, "no function of the kernel is there");
-	if (kernel_gva(kernel, symbol->address) != address)
-		return error_set_at(
-			err, ENOTSUP, address,
-			"%s+%#llx: only the beginning of a function can be probed, "
-			"and its returns",
-			symbol->name,
-			(unsigned long long)(kernel_link(kernel, address) - symbol->address));
 	if (!site_of(kernel->image, symbol->address))
 		return error_set_at(err, ENOTSUP, address, "%s has no mcount site", symbol->name);
-	f->place->function = address;
+	function = kernel_gva(kernel, symbol->address);
+	if (f->probe->returns && address != function)
+		return error_set_at(err, ENOTSUP, address,
+				    "a probe of returns has no offset: %s+%#llx", symbol->name,
+				    (unsigned long long)(address - function));
+	f->place->function = function;
 	f->place->name = symbol->name;
+	f->probe->offset = address - function;
 	return 0;
 }
 
-/* Returns are seen only at slots of the function's own. */
+/* --- an instruction behind the beginning -------------------------------------------------------
+ */
+
+/* By the image's bytes: the guest may not have booted. */
+static int check_inside(const struct finder *f, const struct symbol *symbol, struct error *err)
+{
+	const struct kernel_image *image = f->kernel->image;
+	struct displace_body body = {.kernel = f->kernel,
+				     .name = f->place->name,
+				     .gva = f->place->function,
+				     .size = symbol->size};
+	struct displaced_insn insn;
+	struct decoder *decoder;
+	int ret;
+
+	body.bytes = kernel_image_bytes(image, symbol->address, symbol->size);
+	if (!body.bytes)
+		return error_set_at(err, ENOTSUP, body.gva, "the kernel image lacks the text of %s",
+				    body.name);
+	ret = decoder_create(&decoder, err);
+	if (ret)
+		return ret;
+	ret = displace_find(&body, decoder, f->place->inside, &insn, err);
+	decoder_destroy(decoder);
+	return ret;
+}
+
+static bool is_init(const struct kernel_image *image, uint64_t address)
+{
+	const uint64_t begin = symbols_address(image->symbols, "_sinittext");
+
+	return begin && address >= begin && address < symbols_address(image->symbols, "_einittext");
+}
+
+/* The mcount site is where the function begins, also behind an ENDBR. */
+static int find_inside(const struct finder *f, struct error *err)
+{
+	const struct kernel_image *image = f->kernel->image;
+	const uint64_t function = kernel_link(f->kernel, f->place->function);
+	const struct symbol *symbol = symbols_covering(image->symbols, function);
+	const uint64_t offset = f->probe->offset;
+
+	if (!offset || function + offset == site_of(image, function))
+		return 0;
+	f->place->inside = f->place->function + offset;
+	f->probe->inside = true;
+	if (!symbol || offset >= symbol->size)
+		return error_set_at(err, EINVAL, f->place->inside, "%s has %llu bytes only",
+				    f->place->name,
+				    (unsigned long long)(symbol ? symbol->size : 0));
+	if (is_init(image, function))
+		return error_set_at(err, ENOTSUP, f->place->inside,
+				    "%s is freed when the kernel has booted: only its beginning "
+				    "can be probed",
+				    f->place->name);
+	return check_inside(f, symbol, err);
+}
+
+/* Returns are seen only at slots of the function's own. Of a module's function that is checked
+ * where it is loaded (session/direct.c). */
 static int check_returns(const struct finder *f, struct error *err)
 {
 	const struct function_exits *exits;
@@ -114,8 +183,7 @@ static int check_returns(const struct finder *f, struct error *err)
 	int ret;
 
 	if (!f->place->function)
-		return error_set(err, ENOTSUP,
-				 "returns from functions of modules cannot be recorded");
+		return 0;
 	ret = function_exits_of(f->kernel->image, &exits, err);
 	if (ret)
 		return ret;
@@ -132,7 +200,23 @@ static int check_returns(const struct finder *f, struct error *err)
 	return 0;
 }
 
-int probe_find_place(const struct fetch_probe *probe, const struct kernel *kernel,
+/* The tracer's own calls would look like the guest's. They do not pass the beginning. */
+static int check_helpers(const struct finder *f, struct error *err)
+{
+	const uint64_t function = f->place->function;
+
+	if (!function || !(f->probe->inside || f->probe->returns))
+		return 0;
+	for (enum helper i = 0; i < NR_HELPERS; i++)
+		if (kernel_symbol(f->kernel, helpers[i]) == function)
+			return error_set_at(err, ENOTSUP, function,
+					    "the tracer itself calls '%s': only its beginning can "
+					    "be probed",
+					    f->place->name);
+	return 0;
+}
+
+int probe_find_place(struct fetch_probe *probe, const struct kernel *kernel,
 		     struct probe_place *out, struct error *err)
 {
 	const struct finder finder = {.kernel = kernel, .probe = probe, .place = out}, *f = &finder;
@@ -145,7 +229,11 @@ int probe_find_place(const struct fetch_probe *probe, const struct kernel *kerne
 		ret = find_named(f, err);
 	if (!ret && probe->returns)
 		ret = check_returns(f, err);
-	return ret;
+	if (!ret && f->place->function)
+		ret = find_inside(f, err);
+	if (!ret)
+		ret = check_helpers(f, err);
+	return ret ? ret : fetch_check_place(probe, err);
 }
 
 /* Behind the mcount site, which the guest's ftrace, or this program, may have patched. */
@@ -162,9 +250,9 @@ static uint64_t behind_site(const struct kernel *kernel, const char *name)
 struct fetch_helpers probe_helpers(const struct kernel *kernel)
 {
 	return (struct fetch_helpers){
-		.read_kernel = behind_site(kernel, "copy_from_kernel_nofault"),
-		.read_user = behind_site(kernel, "copy_from_user_nofault"),
-		.text_kernel = behind_site(kernel, "strncpy_from_kernel_nofault"),
-		.text_user = behind_site(kernel, "strncpy_from_user_nofault"),
+		.read_kernel = behind_site(kernel, helpers[READ_KERNEL]),
+		.read_user = behind_site(kernel, helpers[READ_USER]),
+		.text_kernel = behind_site(kernel, helpers[TEXT_KERNEL]),
+		.text_user = behind_site(kernel, helpers[TEXT_USER]),
 	};
 }

@@ -83,31 +83,43 @@ static int add_argument(struct made_class *m, const struct fetch_program *progra
 	return ret;
 }
 
-static int add_place(struct made_class *m, bool returns, struct error *err)
+static int add_place(struct made_class *m, const struct fetch_probe *probe, struct error *err)
 {
 	const size_t parent = offsetof(struct function_event, parent_ip);
-	int ret = 0;
 
-	if (returns)
-		ret = add_field(m, "__probe_ret_ip", EVENT_CODE, WORD, parent, ID_BITS, err);
-	else
-		ret = add_field(m, "__probe_ip", EVENT_FUNCTION, WORD, 0, ID_BITS, err);
-	return ret ? ret
-		   : add_field(m, "pid", EVENT_UINT, sizeof(uint32_t),
-			       offsetof(struct function_event, pid), PID_BITS, err);
+	if (probe->inside)
+		return add_field(m, "__probe_ip", EVENT_CODE, WORD, 0, ID_BITS, err);
+	if (probe->returns)
+		return add_field(m, "__probe_ret_ip", EVENT_CODE, WORD, parent, ID_BITS, err);
+	return add_field(m, "__probe_ip", EVENT_FUNCTION, WORD, 0, ID_BITS, err);
 }
 
 static int add_fields(struct made_class *m, const struct fetch_probe *probe,
 		      const struct fetch_program *program, struct error *err)
 {
-	int ret = add_place(m, probe->returns, err);
+	int ret = add_field(m, "pid", EVENT_UINT, sizeof(uint32_t),
+			    offsetof(struct function_event, pid), PID_BITS, err);
 
+	if (!ret)
+		ret = add_place(m, probe, err);
 	if (!ret && program->has_faults)
 		ret = add_field(m, "faults", EVENT_HEX, sizeof(uint32_t),
 				sizeof(struct function_event), 8 * sizeof(uint32_t), err);
 	for (size_t i = 0; !ret && i < program->nr_args; i++)
 		ret = add_argument(m, program, &program->args[i], err);
 	return ret;
+}
+
+_Static_assert(sizeof(struct function_event) + FETCH_MAX_BYTES + EVENT_STACK_WORDS * WORD <=
+		       EVENT_MAX_SIZE,
+	       "an event of all values and a call chain");
+
+static int add_stack(struct made_class *m, struct error *err)
+{
+	const size_t at = m->class.size;
+
+	m->class.size = (uint16_t)(at + EVENT_STACK_WORDS * WORD);
+	return add_field(m, "stack", EVENT_STACK, WORD, at, ID_BITS, err);
 }
 
 /* --- classes --------------------------------------------------------------------------------- */
@@ -148,7 +160,7 @@ static struct made_class *keep(struct made_class *m)
 }
 
 int probe_class_of(const struct fetch_probe *probe, const struct fetch_program *program,
-		   const struct event_class **out, struct error *err)
+		   bool with_stack, const struct event_class **out, struct error *err)
 {
 	struct made_class *m, *kept;
 	int ret;
@@ -170,6 +182,8 @@ int probe_class_of(const struct fetch_probe *probe, const struct fetch_program *
 		.nr_forms = 2,
 		.size = (uint16_t)(sizeof(struct function_event) + program->bytes)};
 	ret = add_fields(m, probe, program, err);
+	if (!ret && with_stack)
+		ret = add_stack(m, err);
 	kept = ret ? NULL : keep(m);
 	if (kept != m)
 		free(m);

@@ -6,12 +6,16 @@
 #include <stdlib.h>
 #include <string.h>
 #include "patcher/fetch/fetch.h"
+#include "patcher/probe/chain.h"
 #include "patcher/tracers/probe/probe.h"
 #include "patcher/tracers/tracer.h"
 
 enum {
 	MAX_GATE_FIELDS = FETCH_MAX_ARGS + 3,
 };
+
+static const char *const words[] = {"stack", NULL};
+enum { WORD_STACK = 1 << 0 };
 
 struct probe_tracer {
 	struct tracer tracer;
@@ -32,6 +36,11 @@ extern const struct tracer_ops tracer_probe; /* registry.c lists it */
 static const struct probe_tracer *probe_of(const struct tracer *tracer)
 {
 	return (const struct probe_tracer *)tracer;
+}
+
+static bool has_stack(const struct probe_tracer *t)
+{
+	return t->spec->words & WORD_STACK;
 }
 
 static void probe_destroy(struct tracer *tracer)
@@ -135,11 +144,13 @@ static int probe_create(const struct tracer_context *context, const struct trace
 	t->kernel = context->kernel;
 	t->spec = specs[0];
 	t->probe = *specs[0]->probe;
-	ret = probe_find_place(&t->probe, t->kernel, &t->place, err);
+	ret = has_stack(t) ? chain_check(t->kernel, err) : 0;
+	if (!ret)
+		ret = probe_find_place(&t->probe, t->kernel, &t->place, err);
 	if (!ret)
 		ret = make_program(t, err);
 	if (!ret)
-		ret = probe_class_of(&t->probe, &t->program, &t->class, err);
+		ret = probe_class_of(&t->probe, &t->program, has_stack(t), &t->class, err);
 	if (!ret)
 		ret = add_filter(t, err);
 	if (ret)
@@ -160,13 +171,14 @@ static bool is_wanted(const struct probe_tracer *t, const struct site *site)
 }
 
 static int probe_select(const struct tracer *tracer, const struct site_table *sites, bool again,
-			bool *wanted, struct error *err)
+			bool *wanted, struct function_notes *notes, struct error *err)
 {
 	const struct probe_tracer *t = probe_of(tracer);
-	bool any = false;
+	bool any = t->place.inside != 0;
 
+	(void)notes;
 	for (size_t i = 0; i < sites->n; i++) {
-		wanted[i] = is_wanted(t, &sites->v[i]);
+		wanted[i] = !t->place.inside && is_wanted(t, &sites->v[i]);
 		any |= wanted[i];
 	}
 	if (any || again || t->place.function)
@@ -177,7 +189,10 @@ static int probe_select(const struct tracer *tracer, const struct site_table *si
 
 static uint32_t probe_fields(const struct tracer *tracer)
 {
-	return DIRECT_PID | (probe_of(tracer)->probe.returns ? DIRECT_PARENT : 0u);
+	const struct probe_tracer *t = probe_of(tracer);
+
+	return DIRECT_PID | (t->probe.returns ? DIRECT_PARENT : 0u) |
+	       (has_stack(t) ? DIRECT_STACK : 0u);
 }
 
 static const struct fetch_program *probe_fetch(const struct tracer *tracer)
@@ -188,6 +203,11 @@ static const struct fetch_program *probe_fetch(const struct tracer *tracer)
 static bool probe_returns(const struct tracer *tracer)
 {
 	return probe_of(tracer)->probe.returns;
+}
+
+static uint64_t probe_inside(const struct tracer *tracer)
+{
+	return probe_of(tracer)->place.inside;
 }
 
 static const struct event_class *probe_classes(const struct tracer *tracer, size_t *n)
@@ -213,13 +233,15 @@ const struct tracer_ops tracer_probe = {
 	.help = "a call or return of a function with any values, as kprobe_events defines them",
 	.lane = LANE_DIRECT,
 	.classes = probe_classes,
-	.takes = TRACE_TAKES_PROBE | TRACE_TAKES_FILTER,
+	.words = words,
+	.takes = TRACE_TAKES_PROBE | TRACE_TAKES_FILTER | TRACE_TAKES_HIST,
 	.create = probe_create,
 	.destroy = probe_destroy,
 	.select = probe_select,
 	.fields = probe_fields,
 	.fetch = probe_fetch,
 	.at_returns = probe_returns,
+	.inside = probe_inside,
 	.conditions = probe_conditions,
 	.gate = probe_gate,
 	.filter = probe_filter,

@@ -10,14 +10,17 @@ enum { PROBE_SITE_OFFSET = 4 /* most bytes in front of an mcount site: those of 
 
 struct probe_place {
 	uint64_t function; /* gva; 0: that of a module */
+	uint64_t inside;   /* gva of an instruction behind its beginning; 0: the call, or return */
 	const char *name;  /* the probe's, or the image's */
 };
 
 /*
- * The function that a probe means. -ENOENT with the nearest name; -ENOTSUP: it cannot be probed, or
- * not all of its returns can be recorded; -EADDRNOTAVAIL: several functions have the name.
+ * The function that a probe means, and its instruction; probe->inside is set. -ENOENT with the
+ * nearest name; -ENOTSUP: it cannot be probed, or not all of its returns can be recorded;
+ * -EADDRNOTAVAIL: several functions have the name; and those of displace_find(), by the bytes of
+ * the kernel image. The running kernel may have other ones.
  */
-int probe_find_place(const struct fetch_probe *probe, const struct kernel *kernel,
+int probe_find_place(struct fetch_probe *probe, const struct kernel *kernel,
 		     struct probe_place *out, struct error *err);
 
 /* What the guest's kernel has of these. */
@@ -33,12 +36,13 @@ int probe_resolve(struct fetch_probe *probe, const char *function, const struct 
 		  struct error *err);
 
 /*
- * The class of a probe's events: where it is, who calls, and its arguments. Their bytes are a
- * struct function_event, and behind it what is recorded of the arguments (struct fetch_program).
+ * The class of a probe's events: where it is, who calls, its arguments, and `with_stack` the call
+ * chain. Their bytes are a struct function_event, and behind it what is recorded of the arguments
+ * (struct fetch_program), and the chain.
  * Probes that are described alike have the same class, which lives as long as the process: a trace
  * may outlive its tracers. -ENOMEM; -EINVAL: there can be no such class.
  */
 int probe_class_of(const struct fetch_probe *probe, const struct fetch_program *program,
-		   const struct event_class **out, struct error *err);
+		   bool with_stack, const struct event_class **out, struct error *err);
 
 #endif

@@ -1,29 +1,33 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The syscalls tracer: every 64-bit system call that its patterns name, and its return, is an
- * event. A reader pairs them by the frame. */
+/* The syscalls tracer: every system call that its patterns name, and its return, is an event: of
+ * 64-bit programs, or of 32-bit ones. A reader pairs them by the frame. */
 #include <errno.h>
 #include <stdlib.h>
 #include "formats/event/graph.h"
 #include "guest-symbols/functions/syscalls.h"
+#include "patcher/probe/chain.h"
 #include "patcher/tracers/functions.h"
 
 enum { MAX_SITE_OFFSET = 4 /* of an mcount site: behind an ENDBR */ };
 
-/* In the order of the bits of enum syscall_fields. */
-static const char *const words[] = {"comm", NULL};
-_Static_assert(SYSCALL_COMM == 1, "the bits of words[]");
+/* In the order of the bits of enum syscall_fields, and what is no field. */
+static const char *const words[] = {"comm", "stack", "ia32", NULL};
+enum { WORD_IA32 = 1 << 2 };
+_Static_assert(SYSCALL_COMM == 1 && SYSCALL_STACK == 2, "the bits of words[]");
 _Static_assert((int)SYSCALL_ENTER == TRACER_ENTRY && (int)SYSCALL_EXIT == TRACER_EXIT &&
 		       (int)SYSCALL_ENTER_ONLY == TRACER_CALL,
 	       "the classes by their numbers");
 
 /*
  * What calls the functions of system calls: arch/x86/entry/{common,syscall_64,syscall_32}.c of
- * Linux, of all versions. The functions of 32-bit ones are others, but for calls without arguments.
+ * Linux, of all versions. Calls without arguments have one function for both kinds.
  */
-static const char *const callers[] = {
-	"do_syscall_64",       "x64_sys_call",          "do_syscall_x64",
-	"ia32_sys_call",       "__do_fast_syscall_32",  "do_int80_emulation",
-	"do_int80_syscall_32", "do_syscall_32_irqs_on",
+enum { MAX_CALLERS = 7 };
+static const char *const callers[][MAX_CALLERS] = {
+	[SYSCALL_64] = {"do_syscall_64", "x64_sys_call", "do_syscall_x64"},
+	[SYSCALL_IA32] = {"ia32_sys_call", "__do_fast_syscall_32", "do_fast_syscall_32",
+			  "do_SYSENTER_32", "do_int80_emulation", "do_int80_syscall_32",
+			  "do_syscall_32_irqs_on"},
 };
 
 struct syscalls_tracer {
@@ -48,6 +52,11 @@ static void syscalls_destroy(struct tracer *tracer)
 
 	function_set_destroy(t->set);
 	free(t);
+}
+
+static enum syscall_abi abi_of(const struct trace_spec *spec)
+{
+	return spec->words & WORD_IA32 ? SYSCALL_IA32 : SYSCALL_64;
 }
 
 /* --- which calls ----------------------------------------------------------------------------- */
@@ -77,10 +86,11 @@ static int add_caller(struct gate *gate, uint64_t begin, uint64_t end, struct er
 static int add_callers(struct syscalls_tracer *t, struct error *err)
 {
 	const struct symbol_table *symbols = t->kernel->image->symbols;
+	const char *const *names = callers[abi_of(t->spec)];
 	int ret = 0;
 
-	for (size_t i = 0; !ret && i < sizeof(callers) / sizeof(callers[0]); i++) {
-		const struct symbol *symbol = symbols_find(symbols, callers[i]);
+	for (size_t i = 0; !ret && i < MAX_CALLERS && names[i]; i++) {
+		const struct symbol *symbol = symbols_find(symbols, names[i]);
 		uint64_t begin;
 
 		if (!symbol)
@@ -104,7 +114,9 @@ static int syscalls_create(const struct tracer_context *context,
 	t->tracer.ops = &tracer_syscalls;
 	t->kernel = context->kernel;
 	t->spec = specs[0];
-	ret = image_syscalls_of(t->kernel->image, &t->calls, err);
+	ret = image_syscalls_of(t->kernel->image, abi_of(t->spec), &t->calls, err);
+	if (!ret && t->spec->words & SYSCALL_STACK)
+		ret = chain_check(t->kernel, err);
 	if (!ret)
 		ret = function_set_create(&t->spec->functions, &t->set, err);
 	if (!ret)
@@ -144,7 +156,7 @@ static int list_calls(const struct syscalls_tracer *t, const struct site_table *
 }
 
 static int syscalls_select(const struct tracer *tracer, const struct site_table *sites, bool again,
-			   bool *wanted, struct error *err)
+			   bool *wanted, struct function_notes *notes, struct error *err)
 {
 	const struct syscalls_tracer *t = syscalls_of(tracer);
 	struct traceable_list list = {0};
@@ -152,10 +164,30 @@ static int syscalls_select(const struct tracer *tracer, const struct site_table 
 	int ret = list_calls(t, sites, &list, err);
 
 	if (!ret)
-		ret = functions_mark(t->set, &list, sites, again, wanted, &n, err);
+		ret = functions_mark(t->set, &list, sites, again, wanted, &n, notes, err);
 	if (!ret && !n && !again)
 		ret = error_set(err, ENOENT, "'%s' means no system call of this kernel",
 				t->spec->text);
+	traceable_list_deinit(&list);
+	return ret;
+}
+
+static int syscalls_check_image(const struct trace_spec *spec, const struct kernel_image *image,
+				struct error *err)
+{
+	struct traceable_list list = {0};
+	const struct image_syscalls *calls;
+	bool any;
+	int ret = image_syscalls_of(image, abi_of(spec), &calls, err);
+
+	for (size_t i = 0; !ret && i < calls->n; i++)
+		ret = traceable_list_add(&list,
+					 &(struct traceable){.name = calls->v[i].name,
+							     .address = calls->v[i].address,
+							     .site = calls->v[i].address},
+					 err);
+	if (!ret)
+		ret = functions_resolve(spec, &list, &any, err);
 	traceable_list_deinit(&list);
 	return ret;
 }
@@ -169,7 +201,11 @@ static uint32_t comm(const struct tracer *tracer)
 
 static uint32_t syscalls_fields(const struct tracer *tracer)
 {
-	return DIRECT_FRAME | DIRECT_PID | DIRECT_SYSCALL | comm(tracer);
+	const uint32_t wanted = syscalls_of(tracer)->spec->words;
+
+	return DIRECT_FRAME | DIRECT_PID | DIRECT_SYSCALL |
+	       (wanted & WORD_IA32 ? DIRECT_SYSCALL_IA32 : 0u) | comm(tracer) |
+	       (wanted & SYSCALL_STACK ? DIRECT_STACK : 0u);
 }
 
 static uint32_t syscalls_return_fields(const struct tracer *tracer)
@@ -210,12 +246,13 @@ static void syscalls_conditions(const struct tracer *tracer, const struct trace_
 
 const struct tracer_ops tracer_syscalls = {
 	.name = "syscalls",
-	.help = "64-bit system calls, with their arguments and results",
+	.help = "system calls, with their arguments and results",
 	.lane = LANE_DIRECT,
 	.classes = syscalls_tracer_classes,
 	.prototypes = syscalls_prototypes,
 	.words = words,
-	.takes = TRACE_TAKES_FUNCTIONS | TRACE_TAKES_PIDS,
+	.takes = TRACE_TAKES_FUNCTIONS | TRACE_TAKES_PIDS | TRACE_TAKES_HIST,
+	.check_image = syscalls_check_image,
 	.create = syscalls_create,
 	.destroy = syscalls_destroy,
 	.select = syscalls_select,

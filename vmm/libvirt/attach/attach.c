@@ -54,6 +54,7 @@ static int create_recorder(struct attach *a, struct kernel_image *image, struct 
 		.nr_vcpus = libvirt_guest(a->guest)->nr_vcpus,
 		.clock = o->recorder.mode == RECORDER_TRAP ? "host monotonic" : "tsc",
 		.memory = libvirt_guest_memory_text(a->guest),
+		.domain = a->domain.name,
 		.progress = true,
 		.no_trace = o->dry_run,
 		.never_stopped = o->recorder.mode == RECORDER_TRAP,

@@ -34,6 +34,7 @@ struct attach {
 	const char *why;   /* what happened to the domain: "the domain was reset"; NULL: nothing */
 	struct error lost; /* ATTACH_LIBVIRT */
 	bool disconnected; /* libvirt does not answer */
+	bool panicked;     /* the guest has, and this was said */
 	uint64_t checks, checks_without_traps;
 
 	bool saved_breaks; /* the domain was saved or migrated with breakpoints in it */

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* A domain as its recorder and the monitor's clients see it, and what ends the trace. */
 #include <errno.h>
+#include <stdio.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
+#include "formats/cli/cli.h"
 #include "vmm/libvirt/attach/attach.h"
 #include "vmm/loop/event-loop.h"
 
@@ -62,6 +64,19 @@ static const struct monitor_guest_ops owner_ops = {
 
 /* --- what ends it ---------------------------------------------------------------------------- */
 
+/* The guest stands still from now on, and the administrator may destroy it. */
+static void note_panic(struct attach *a, bool panicked)
+{
+	struct error err;
+
+	if (panicked && !a->panicked) {
+		fprintf(stderr, "sonde attach: guest panicked\n");
+		if (recorder_snapshot(a->recorder, &err))
+			cli_error("attach", &err);
+	}
+	a->panicked = panicked;
+}
+
 /* Set a->why if tracing has to end. -errno if libvirt does not answer. */
 static int find_why(struct attach *a, struct error *err)
 {
@@ -76,6 +91,8 @@ static int find_why(struct attach *a, struct error *err)
 	ret = libvirt_domain_try_state(&a->domain, &state, err);
 	if (ret == -EBUSY)
 		return 0;
+	if (!ret)
+		note_panic(a, state == LIBVIRT_PANICKED);
 	if (!ret && state == LIBVIRT_RUNS && libvirt_guest_moves(a->guest)) {
 		a->why = "the domain is being migrated, or saved while it runs";
 		return 0;

@@ -126,13 +126,10 @@ static void print_places(const struct kernel *kernel, const struct patch_plan *p
 			  breaks ? "break, at return" : "jump, at return", to);
 }
 
-static void print_refused(const struct patch_plan *plan, const struct trace_status *status,
-			  FILE *to)
+static void print_gaps(const struct trace_status *status, FILE *to)
 {
-	if (plan->nr_refused || status->nr_gaps)
+	if (status->nr_gaps)
 		fputs("\n NOT TRACED                REASON\n", to);
-	for (size_t i = 0; i < plan->nr_refused; i++)
-		fprintf(to, " %-24s  %s\n", plan->refused[i].function, plan->refused[i].reason);
 	for (size_t i = 0; i < status->nr_gaps; i++)
 		fprintf(to, " %-24s  %s\n", status->gaps[i].function, status->gaps[i].reason);
 }
@@ -193,7 +190,7 @@ int attach_print_plan(struct attach *a, FILE *to, struct error *err)
 		print_instances(&status, a->options->recorder.verbose, to);
 		print_yields(&status, a->options->recorder.mode == RECORDER_EXITLESS, to);
 		print_places(kernel, plan, a->options->recorder.mode == RECORDER_TRAP, to);
-		print_refused(plan, &status, to);
+		print_gaps(&status, to);
 	}
 	trace_session_destroy(session);
 	return ret;

@@ -139,17 +139,19 @@ void libvirt_domain_close(struct libvirt_domain *d)
 	libvirt_process_close(&d->qemu);
 }
 
-static enum libvirt_run_state run_state_of(int state)
+static enum libvirt_run_state run_state_of(int state, int reason)
 {
 	switch (state) {
 	case LIBVIRT_DOMAIN_RUNNING:
 	case LIBVIRT_DOMAIN_BLOCKED:
 		return LIBVIRT_RUNS;
 	case LIBVIRT_DOMAIN_PAUSED:
+		return reason == LIBVIRT_PAUSED_CRASHED ? LIBVIRT_PANICKED : LIBVIRT_PAUSED;
 	case LIBVIRT_DOMAIN_SHUTDOWN:    /* libvirt may start it again, for a reboot */
 	case LIBVIRT_DOMAIN_PMSUSPENDED: /* it wakes up with the same memory */
-	case LIBVIRT_DOMAIN_CRASHED:     /* the guest has; QEMU is kept, or dumped before a reset */
 		return LIBVIRT_PAUSED;
+	case LIBVIRT_DOMAIN_CRASHED: /* the guest has; QEMU is kept, or dumped before a reset */
+		return LIBVIRT_PANICKED;
 	default:
 		return LIBVIRT_GONE;
 	}
@@ -178,23 +180,23 @@ static int ask_state(struct libvirt_domain *d, int *state, int *reason, struct e
 
 int libvirt_domain_state(struct libvirt_domain *d, enum libvirt_run_state *out, struct error *err)
 {
-	int state, reason;
+	int state, reason = LIBVIRT_PAUSED_UNKNOWN;
 	int ret = ask_state(d, &state, &reason, err);
 
-	*out = run_state_of(state);
+	*out = run_state_of(state, reason);
 	return ret;
 }
 
 int libvirt_domain_try_state(struct libvirt_domain *d, enum libvirt_run_state *out,
 			     struct error *err)
 {
-	int state, reason, ret;
+	int state, reason = LIBVIRT_PAUSED_UNKNOWN, ret;
 
 	if (pthread_mutex_trylock(&d->calling))
 		return error_set(err, EBUSY, "another thread waits for libvirt");
 	ret = ask_locked(d, &state, &reason, err);
 	pthread_mutex_unlock(&d->calling);
-	*out = run_state_of(state);
+	*out = run_state_of(state, reason);
 	return ret;
 }
 
@@ -204,7 +206,7 @@ int libvirt_domain_pause(struct libvirt_domain *d, enum libvirt_pause *out, stru
 	int ret = ask_state(d, &state, &reason, err);
 
 	*out = LIBVIRT_PAUSE_OTHERS;
-	if (run_state_of(state) == LIBVIRT_RUNS)
+	if (run_state_of(state, reason) == LIBVIRT_RUNS)
 		*out = LIBVIRT_PAUSE_NONE;
 	else if (state == LIBVIRT_DOMAIN_PAUSED && reason == LIBVIRT_PAUSED_UNKNOWN)
 		*out = LIBVIRT_PAUSE_MONITOR;

@@ -46,9 +46,10 @@ int libvirt_connect(const char *uri, struct libvirt_domain *domain, struct error
 /* Whether a URI leads to a libvirt on this host (libvirt, docs/uri). Pure. */
 bool libvirt_uri_is_local(const char *uri);
 
-enum libvirt_run_state { LIBVIRT_RUNS, LIBVIRT_PAUSED, LIBVIRT_GONE };
+enum libvirt_run_state { LIBVIRT_RUNS, LIBVIRT_PAUSED, LIBVIRT_PANICKED, LIBVIRT_GONE };
 /* The state that libvirt reports. LIBVIRT_PAUSED is any state in which no vCPU runs and the memory
- * is kept. -errno: libvirt does not answer. */
+ * is kept; LIBVIRT_PANICKED is that, because the guest's kernel has panicked. -errno: libvirt does
+ * not answer. */
 int libvirt_domain_state(struct libvirt_domain *domain, enum libvirt_run_state *out,
 			 struct error *err);
 /* The same, but -EBUSY while another thread waits for libvirt, which may take as long as a

@@ -24,6 +24,7 @@ enum {
 	LIBVIRT_DOMAIN_PMSUSPENDED = 7,
 
 	LIBVIRT_PAUSED_UNKNOWN = 0, /* virDomainPausedReason */
+	LIBVIRT_PAUSED_CRASHED = 10,
 
 	LIBVIRT_AFFECT_LIVE = 1, /* virDomainModificationImpact */
 	LIBVIRT_QEMU_HMP = 1,    /* virDomainQemuMonitorCommandFlags */

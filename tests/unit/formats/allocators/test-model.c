@@ -105,20 +105,25 @@ static void test_limits(void)
 static void test_guest(void)
 {
 	static const struct {
-		const char *banner, *name;
-	} rows[] = {{"Linux version 5.10.0-32-cloud-amd64 (debian)", "slub-5.10"},
-		    {"Linux version 5.16.1", "slub-6.1"},
-		    {"Linux version 6.1.0-56", "slub-6.1"},
-		    {"Linux version 6.12.107", "slub-6.12"},
-		    {"Linux version 7.2.1", "slub-7.0"}};
+		const char *allocator, *banner, *name;
+	} rows[] = {{"", "Linux version 5.10.0-32-cloud-amd64 (debian)", "slub-5.10"},
+		    {"slub", "Linux version 5.16.1", "slub-6.1"},
+		    {"", "Linux version 6.1.0-56", "slub-6.1"},
+		    {"slub", "Linux version 6.12.107", "slub-6.12"},
+		    {"slub", "Linux version 7.2.1", "slub-7.0"},
+		    {"slab", "Linux version 6.1.0-56", "slab-5.10"},
+		    {"slob", "", "slob-5.10"}};
 	struct model model;
 	struct error err;
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
-		ok(!model_of_guest(rows[i].banner, &model, &err) &&
+		ok(!model_of_guest(rows[i].allocator, rows[i].banner, &model, &err) &&
 			   !strcmp(model.name, rows[i].name) && !model.nr_kmalloc_sizes,
-		   "%s is modelled by %s", rows[i].banner, rows[i].name);
-	ok(model_of_guest("", &model, &err) < 0, "a trace without a version needs --allocator");
+		   "%s of %s is modelled by %s", rows[i].allocator, rows[i].banner, rows[i].name);
+	ok(model_of_guest("slqb", rows[0].banner, &model, &err) < 0 &&
+		   strstr(err.text, "no model of the guest's slab allocator 'slqb'"),
+	   "an allocator that is not known is not taken for another one");
+	ok(model_of_guest("", "", &model, &err) < 0, "a trace without a version needs --allocator");
 }
 
 int main(void)

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "formats/cmd.h"
+#include "formats/event/function.h"
 #include "formats/event/graph.h"
 #include "formats/trace/writer.h"
 #include "tests/lib/tap.h"
@@ -32,12 +33,17 @@ static int add(const char *name, const struct event_class *classes, size_t n)
 	return ret;
 }
 
-static void begin(const char *dir)
+static void begin_without(const char *dir)
 {
 	static const struct trace_info info = {.mode = "exitless", .page_size = 4096};
 
 	if (trace_writer_create(dir, 1, 0, &info, &t.writer, NULL))
 		abort();
+}
+
+static void begin(const char *dir)
+{
+	begin_without(dir);
 	t.graph = add("graph", graph_classes(0), GRAPH_NR_CLASSES);
 	t.syscalls = add("syscalls", syscall_classes(0), SYSCALL_NR_CLASSES);
 }
@@ -84,7 +90,8 @@ static void syscall_of(uint64_t ip, int64_t ns, int64_t took_ns, int64_t result)
 		    &(struct syscall_event){.call = {.frame = FRAME, .result = (uint64_t)result}});
 }
 
-/* OUTER takes 10 us, 4 of these in two calls of INNER; and one of it never returns. */
+/* OUTER takes 10 us, 4 of these in two calls of INNER; and one of it never returns. Two are open at
+ * the end. */
 static void put_graph(void)
 {
 	enter(OUTER, FRAME, 1000);
@@ -98,6 +105,8 @@ static void put_graph(void)
 	leave(FRAME - 64, 14000);
 	enter(INNER, FRAME + 64, 15000);
 	leave(FRAME + 64, 16000);
+	enter(INNER, FRAME, 17000);
+	enter(OPEN, FRAME - 64, 18000);
 }
 
 /* Of 100 calls one fails, and takes long; another one does not return. */
@@ -147,15 +156,19 @@ static void test_functions(const char *dir)
 	json_t *root = report(dir, "-a", "functions");
 	json_t *outer = row_of(root, "functions", "0xa000");
 	json_t *inner = row_of(root, "functions", "0xb000");
+	json_t *open = row_of(root, "functions", "0xc000");
 
 	ok(is_count(outer, "calls", 2) && is_count(outer, "unreturned", 1) &&
 		   is_count(outer, "total_ns", 10000) && is_count(outer, "self_ns", 6000) &&
 		   is_count(outer, "max_ns", 10000),
 	   "a function's own time is without that of the calls in it");
-	ok(is_count(inner, "calls", 4) && is_count(inner, "unreturned", 0) &&
+	ok(is_count(inner, "calls", 5) && is_count(inner, "unreturned", 1) &&
 		   is_count(inner, "total_ns", 6000) && is_count(inner, "self_ns", 6000) &&
 		   is_count(inner, "mean_ns", 1500) && is_count(inner, "max_ns", 3000),
 	   "calls in one that does not return are counted");
+	ok(is_count(root, "open_calls", 2) && is_count(open, "calls", 1) &&
+		   is_count(open, "unreturned", 1),
+	   "calls that are open when the trace ends are counted");
 	json_decref(root);
 }
 
@@ -175,6 +188,8 @@ static void test_syscalls(const char *dir)
 	ok(is_count(other, "calls", 1) && is_count(other, "unreturned", 1) &&
 		   is_count(other, "max_ns", 0),
 	   "a call without a return has no time");
+	ok(is_count(root, "open_syscalls", 1),
+	   "system calls that are open when the trace ends are counted");
 	json_decref(root);
 }
 
@@ -185,12 +200,16 @@ static void test_text(const char *dir)
 	struct verb_result result = verb_run(cmd_report, syscalls);
 
 	ok(!result.status && strstr(result.out, "SYSCALL\n  100       1") &&
-		   strstr(result.out, "1 more; --top 0 shows all\n"),
+		   strstr(result.out, "1 more; --top 0 shows all\n"
+				      "Open  1 call had not returned when the trace ended\n"
+				      "Lost  none\n"),
 	   "system calls are a table, the longest first");
 	verb_result_deinit(&result);
 	result = verb_run(cmd_report, functions);
 	ok(!result.status && strstr(result.out, "10.0 us  6.0 us") &&
-		   strstr(result.out, "0xb000\n"),
+		   strstr(result.out, "0xb000\n") &&
+		   strstr(result.out, "Open  2 calls had not returned when the trace ended\n"
+				      "Lost  none\n"),
 	   "functions are, too");
 	verb_result_deinit(&result);
 }
@@ -213,6 +232,29 @@ static void test_conversion(const char *dir)
 	scratch_remove(&scratch);
 }
 
+static void test_lacking(void)
+{
+	struct scratch dir = scratch_make();
+	const char *const functions[] = {"report", "-a", "functions", dir.path, NULL};
+	const char *const syscalls[] = {"report", "--by", "syscall", "-i", "other", dir.path, NULL};
+	struct verb_result result;
+
+	begin_without(dir.path);
+	add("other", function_class(0), 1);
+	end();
+	result = verb_run(cmd_report, functions);
+	ok(result.status == 1 &&
+		   strstr(result.err, "the trace has no calls of functions: it is of 'other'\n"),
+	   "a report of calls refuses a trace without the graph tracer");
+	verb_result_deinit(&result);
+	result = verb_run(cmd_report, syscalls);
+	ok(result.status == 1 &&
+		   strstr(result.err, "--instance: 'other' is not of the syscalls tracer\n"),
+	   "one of system calls refuses an instance of another tracer");
+	verb_result_deinit(&result);
+	scratch_remove(&dir);
+}
+
 int main(void)
 {
 	struct scratch dir = scratch_make();
@@ -225,6 +267,7 @@ int main(void)
 	test_syscalls(dir.path);
 	test_text(dir.path);
 	test_conversion(dir.path);
+	test_lacking();
 	scratch_remove(&dir);
 	return tap_done();
 }

@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * A damaged trace is never taken for a whole one: cut off at each byte, or with bits that are
- * wrong, its replay either has all events, or says that some are missing. And it does not matter
- * who wrote it: machines of the other byte order, or of 32 bits.
+ * A damaged trace is never taken for a whole one: cut off at each byte, its replay either has all
+ * events, or says that some are missing; and with any bits of any file wrong, `sonde check` says
+ * so. And it does not matter who wrote it: machines of the other byte order, or of 32 bits.
  *
- * MUTATIONS is how many damaged traces are tried (2,000); with CUTS=1 each byte is a place to cut
- * at.
+ * All analyses read some of the damaged traces. MUTATIONS is how many are tried (2,000); with
+ * CUTS=1 each byte is a place to cut at.
  */
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+#include "formats/analysis/analysis.h"
 #include "formats/analysis/replay.h"
 #include "formats/cmd.h"
 #include "formats/trace/writer.h"
@@ -26,6 +28,10 @@ enum {
 	STRIDE = 61, /* bytes between two cuts */
 	FILES = 3,
 	MUTATIONS = 2000,
+	ANALYSED = 100, /* of so many damaged traces one is analysed, too */
+	MAX_ANALYSES = 32,
+	SECONDS = 60, /* what takes longer hangs: the signal ends the test */
+	OBJECTS = 512,
 };
 
 /* --- a trace in memory ----------------------------------------------------------------------- */
@@ -44,16 +50,18 @@ static void make_records(struct kmem_record *records, size_t n, unsigned int bit
 {
 	const uint64_t base = bits == 32 ? 0xc0000000 : 0xffff888000000000;
 	const uint64_t text = bits == 32 ? 0xc1000000 : 0xffffffff81000000;
+	bool live[OBJECTS] = {false};
 	unsigned int seed = bits;
 
 	for (size_t i = 0; i < n; i++) {
-		const uint64_t ptr = base + (uint64_t)(rand_r(&seed) % 512) * 64;
+		const size_t object = (size_t)rand_r(&seed) % OBJECTS;
+		const uint64_t ptr = base + object * 64;
 		const uint64_t site = text + (uint64_t)(rand_r(&seed) % 50) * 32;
 		const int64_t ns = 1000 * (int64_t)i;
 
-		records[i] = rand_r(&seed) % 2
-				     ? make_alloc(KMEM_TYPE_KMALLOC, ptr, site, 60, 64, ns)
-				     : make_free(KMEM_TYPE_KMALLOC, ptr, site, ns);
+		records[i] = live[object] ? make_free(KMEM_TYPE_KMALLOC, ptr, site, ns)
+					  : make_alloc(KMEM_TYPE_KMALLOC, ptr, site, 60, 64, ns);
+		live[object] = !live[object];
 	}
 }
 
@@ -153,6 +161,66 @@ static struct outcome replay_files(const struct trace_memory_file *files, size_t
 	return outcome;
 }
 
+/* What sonde report does, to nowhere. */
+static void show(struct analysis **analyses, size_t n)
+{
+	json_t *root = json_object();
+	FILE *out = fopen("/dev/null", "w");
+
+	if (!root || !out)
+		abort();
+	for (size_t i = 0; i < n; i++) {
+		analyses[i]->ops->print_text(analyses[i], out);
+		if (analyses[i]->ops->put_json(analyses[i], root))
+			abort();
+	}
+	fclose(out);
+	json_decref(root);
+}
+
+static size_t create_analyses(const struct replay *replay, struct analysis **analyses)
+{
+	const struct analysis_options options = {.dir = "damaged",
+						 .pointer = 0xffff888000000000,
+						 .allocator = "slub-6.1",
+						 .by = {{BY_CALLSITE}, 1}};
+	size_t n = 0;
+
+	for (size_t i = 0; analysis_table[i]; i++) {
+		const struct analysis_ops *ops = analysis_table[i];
+
+		n += n < MAX_ANALYSES && !analysis_check(ops, replay, NULL) &&
+		     !analysis_create(ops, replay, &options, &analyses[n], NULL);
+	}
+	return n;
+}
+
+/* All analyses of a trace in one pass. Returns whether they had something to say. */
+static bool analyse(const char *dir)
+{
+	const struct replay_view view = REPLAY_ALL;
+	struct analysis *analyses[MAX_ANALYSES];
+	struct trace_reader *reader;
+	struct replay replay;
+	bool shown = false;
+	size_t n = 0;
+
+	if (trace_reader_open(dir, &reader, NULL))
+		return false;
+	if (!replay_begin(&replay, reader, &view, NULL) && !replay_select(&replay, NULL)) {
+		n = create_analyses(&replay, analyses);
+		if (!replay_run(&replay, analyses, n, NULL)) {
+			show(analyses, n);
+			shown = n;
+		}
+	}
+	for (size_t i = 0; i < n; i++)
+		analysis_destroy(analyses[i]);
+	replay_close(&replay);
+	trace_reader_close(reader);
+	return shown;
+}
+
 /* All of it, or a word on the damage. */
 static bool is_honest(const struct outcome *whole, const struct outcome *damaged)
 {
@@ -200,7 +268,7 @@ static void test_cuts(void)
 	free_files(&files);
 }
 
-/* Bytes of a file are changed, left out, doubled. The sidecar has no checksum. */
+/* Bytes of a file are changed, left out, doubled. */
 static void mutate(char *bytes, size_t *size, unsigned int *seed)
 {
 	size_t at = (size_t)rand_r(seed) % *size, n = 1 + (size_t)rand_r(seed) % 64;
@@ -224,41 +292,111 @@ static void mutate(char *bytes, size_t *size, unsigned int *seed)
 	}
 }
 
+/* The file that is damaged, as a round has it. Returns whether it differs from the whole one. */
+static bool put_damaged(const struct files *files, int which, uint64_t round, const char *dir)
+{
+	const size_t whole = files->all[which].size;
+	unsigned int seed = (unsigned int)round;
+	size_t size = whole;
+	char *copy = malloc(size + 256);
+	bool differs;
+
+	if (!copy)
+		abort();
+	memcpy(copy, files->texts[which], size);
+	for (int i = 0; i <= (int)round % 3 && size; i++)
+		mutate(copy, &size, &seed);
+	differs = size != whole || memcmp(copy, files->texts[which], size) != 0;
+	file_put(dir, names[which], copy, size);
+	free(copy);
+	return differs;
+}
+
+/* Whether `sonde check` finds nothing at all in a trace. Sets *opened to whether it can read it. */
+static bool passes_check(const char *dir, bool *opened)
+{
+	const char *const argv[] = {"check", dir, NULL};
+	struct verb_result result = verb_run(cmd_check, argv);
+	const bool passes = !result.status && strstr(result.out, "0 errors, 0 notes");
+
+	*opened = strstr(result.out, "Result");
+	verb_result_deinit(&result);
+	return passes;
+}
+
 static void test_mutations(void)
 {
 	const uint64_t rounds = wish("MUTATIONS", MUTATIONS);
+	struct scratch dir = scratch_make();
 	struct files files = {0};
-	struct outcome whole;
-	uint64_t wrong = 0, kept = 0;
+	uint64_t wrong = 0, kept = 0, analysed = 0;
+	bool opened;
 
 	load_files(&files, FEW);
-	whole = replay_files(files.all, FILES);
+	for (int i = 0; i < FILES; i++)
+		file_put(dir.path, names[i], files.texts[i], files.all[i].size);
+	ok(passes_check(dir.path, &opened), "a whole trace passes the check");
 	for (uint64_t round = 0; round < rounds; round++) {
-		struct trace_memory_file damaged[FILES];
-		unsigned int seed = (unsigned int)round;
-		const int which = round % 4 ? STREAM : METADATA;
-		char *copy = malloc(files.all[which].size + 256);
-		struct outcome outcome;
+		const int which = (int)(round % 4) % FILES;
+		const bool differs = put_damaged(&files, which, round, dir.path);
 
-		if (!copy)
-			abort();
-		memcpy(damaged, files.all, sizeof(damaged));
-		memcpy(copy, files.texts[which], files.all[which].size);
-		for (int i = 0; i <= (int)round % 3 && damaged[which].size; i++)
-			mutate(copy, &damaged[which].size, &seed);
-		damaged[which].bytes = copy;
-		outcome = replay_files(damaged, FILES);
-		kept += outcome.opened;
-		if (!is_honest(&whole, &outcome)) {
+		alarm(SECONDS);
+		if (round / 4 % ANALYSED == 0)
+			analysed += analyse(dir.path);
+		if (passes_check(dir.path, &opened) && differs) {
 			wrong++;
-			tap_diag("round %" PRIu64 ": %" PRIu64 " of %" PRIu64 " records", round,
-				 outcome.records, whole.records);
+			tap_diag("round %" PRIu64 ": %s", round, names[which]);
 		}
-		free(copy);
+		kept += opened;
+		file_put(dir.path, names[which], files.texts[which], files.all[which].size);
 	}
-	ok(!wrong, "of %" PRIu64 " damaged traces none is taken for a whole one", rounds);
+	alarm(0);
+	ok(analysed > rounds / ANALYSED / 2, "all analyses show %" PRIu64 " of them", analysed);
+	ok(!wrong, "of %" PRIu64 " damaged traces none passes the check", rounds);
 	ok(kept > rounds / 2, "and most of them can be read: %" PRIu64, kept);
 	free_files(&files);
+	scratch_remove(&dir);
+}
+
+/* One bit of each file beside the streams. */
+static void test_said(void)
+{
+	static const struct {
+		int file;
+		const char *text, *want;
+	} rows[] = {
+		{METADATA, "clock", "    metadata is damaged: its checksum is wrong\n"},
+		{SIDECAR, "\"pauses\": ", "    .sonde.json is damaged: its checksum is wrong\n"},
+		{SIDECAR, "\"check", "    .sonde.json is damaged: its checksum is wrong\n"},
+		{SIDECAR, "\"crc32c\": \"", "    .sonde.json is damaged: its checksum is wrong\n"},
+		{SIDECAR, "{\n ", "    sonde.json: not valid JSON in line 2\n"},
+	};
+	static const char finding[] = "error: damaged file beside the events: 1\n";
+	struct scratch dir = scratch_make();
+	struct files files = {0};
+
+	load_files(&files, FEW);
+	for (int i = 0; i < FILES; i++)
+		file_put(dir.path, names[i], files.texts[i], files.all[i].size);
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		const char *const argv[] = {"check", dir.path, NULL};
+		char *text = files.texts[rows[i].file], *at = strstr(text, rows[i].text);
+		struct verb_result result;
+
+		at += strlen(rows[i].text);
+		*at ^= 1;
+		file_put(dir.path, names[rows[i].file], text, files.all[rows[i].file].size);
+		*at ^= 1;
+		result = verb_run(cmd_check, argv);
+		if (!ok(result.status == 1 && strstr(result.out, finding) &&
+				strstr(result.out, rows[i].want),
+			"row %zu: a flipped bit of %s is an error", i, names[rows[i].file]))
+			tap_diag("%s", result.out);
+		verb_result_deinit(&result);
+		file_put(dir.path, names[rows[i].file], text, files.all[rows[i].file].size);
+	}
+	free_files(&files);
+	scratch_remove(&dir);
 }
 
 /* --- other machines -------------------------------------------------------------------------- */
@@ -281,38 +419,69 @@ static char *report_of(const char *dir)
 	return text;
 }
 
-static char *report_of_order(bool big_endian, unsigned int bits)
+static void put_ctf(const char *dir, const struct kmem_record *records, bool big_endian)
+{
+	struct ctf_made made;
+
+	ctf_make(&made, big_endian, records, N, 0);
+	ctf_made_put(&made, dir);
+	ctf_made_free(&made);
+}
+
+/* As a kernel of 2008 wrote it. */
+static void put_kmemtrace(const char *dir, const struct kmem_record *records, bool big_endian)
+{
+	static uint8_t bytes[N][KMEMTRACE_RECORD_SIZE];
+
+	for (size_t i = 0; i < N; i++) {
+		kmemtrace_encode(&records[i], bytes[i]);
+		if (big_endian)
+			kmemtrace_reverse(bytes[i]);
+	}
+	file_put(dir, "cpu0", bytes, sizeof(bytes));
+	file_put(dir, "abi_version", "1\n", 2);
+}
+
+typedef void put_fn(const char *dir, const struct kmem_record *records, bool big_endian);
+
+static char *report_of_order(put_fn *put, bool big_endian, unsigned int bits)
 {
 	static struct kmem_record records[N];
 	struct scratch dir = scratch_make();
-	struct ctf_made made;
 	char *text;
 
 	make_records(records, N, bits);
-	ctf_make(&made, big_endian, records, N, 0);
-	ctf_made_put(&made, dir.path);
+	put(dir.path, records, big_endian);
 	text = report_of(dir.path);
-	ctf_made_free(&made);
 	scratch_remove(&dir);
 	return text;
 }
 
-static void test_writers(void)
+static void test_writers_of(put_fn *put, const char *encoding)
 {
 	for (unsigned int bits = 32; bits <= 64; bits += 32) {
-		char *little = report_of_order(false, bits), *big = report_of_order(true, bits);
+		char *little = report_of_order(put, false, bits);
+		char *big = report_of_order(put, true, bits);
 
 		ok(!strcmp(little, big) && strstr(little, bits == 32 ? "0xc1000" : "0xffffffff8"),
-		   "a trace of %u-bit addresses gives the same report in both byte orders", bits);
+		   "%s of %u-bit addresses gives the same report in both byte orders", encoding,
+		   bits);
 		free(little);
 		free(big);
 	}
+}
+
+static void test_writers(void)
+{
+	test_writers_of(put_ctf, "ctf");
+	test_writers_of(put_kmemtrace, "kmemtrace");
 }
 
 int main(void)
 {
 	test_cuts();
 	test_mutations();
+	test_said();
 	test_writers();
 	return tap_done();
 }

@@ -99,6 +99,12 @@ static void test_instance(const char *dir)
 		   strstr(result.err, "--instance takes one, two or hits, not 'three'"),
 	   "an unknown instance is answered with those that there are");
 	verb_result_deinit(&result);
+	result = verb_run(cmd_events,
+			  (const char *const[]){"events", "--instance", "three", dir, NULL});
+	ok(result.status == 2 &&
+		   strstr(result.err, "--instance takes one, two or hits, not 'three'"),
+	   "by sonde events, too");
+	verb_result_deinit(&result);
 }
 
 static void test_check(const char *dir)

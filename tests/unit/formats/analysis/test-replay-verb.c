@@ -107,6 +107,29 @@ static void test_models(const char *dir, const char *file)
 	json_decref(root);
 }
 
+/* A trace that names the guest's allocator, with the same events. */
+static void test_named_allocator(const char *dir)
+{
+	static const struct {
+		const char *allocator, *model;
+	} rows[] = {{"slab", "slab-5.10"}, {"slub", "slub-6.1"}, {"slob", "slob-5.10"}};
+	char text[sizeof(sidecar) + 64];
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		json_t *root;
+
+		snprintf(text, sizeof(text), "{\"slab_allocator\":\"%s\",%s", rows[i].allocator,
+			 sidecar + 1);
+		file_put(dir, "sonde.json", text, strlen(text));
+		root = run(dir, "guest", "0,");
+		is_str(json_string_value(json_object_get(root, "model")), rows[i].model,
+		       "the model is that of the allocator that the trace names");
+		ok(json_is_false(json_object_get(root, "assumed")), "it is not assumed");
+		json_decref(root);
+	}
+	file_put(dir, "sonde.json", sidecar, strlen(sidecar));
+}
+
 /* Whether each line of a text fits the screen, and the lines together. */
 static bool fits_screen(const char *text)
 {
@@ -131,13 +154,28 @@ static void test_text(const char *dir)
 	struct verb_result result = verb_run(cmd_replay, argv);
 
 	ok(result.status == 0 &&
-		   strstr(result.out, "Model         slub-6.1: SLUB, 1 CPU, 1 node\n"),
-	   "the text names the model");
+		   strstr(result.out,
+			  "Model         slub-6.1: SLUB (assumed: the trace names none), 1 CPU, "
+			  "1 node\n"),
+	   "the text names the model, and says that it is assumed");
 	ok(strstr(result.out, "32.0 KiB at the end, the guest 32.0 KiB (+0.0 %)") != NULL,
 	   "and compares it with the guest");
 	if (!ok(fits_screen(result.out), "it fits a screen of 80x24"))
 		tap_diag("%s", result.out);
 	verb_result_deinit(&result);
+}
+
+/* A trace that nobody writes any more is shown once. */
+static void test_follow(const char *dir)
+{
+	struct verb_result followed = verb_run(
+		cmd_replay, (const char *const[]){"replay", "--json", "--follow", dir, NULL});
+	struct verb_result whole =
+		verb_run(cmd_replay, (const char *const[]){"replay", "--json", dir, NULL});
+
+	is_str(followed.out, whole.out, "--follow prints at its end what a replay prints");
+	verb_result_deinit(&followed);
+	verb_result_deinit(&whole);
 }
 
 static void test_usage(const char *dir, const char *file)
@@ -167,7 +205,9 @@ int main(void)
 	put_trace(dir.path);
 	test_guest(dir.path);
 	test_models(dir.path, file);
+	test_named_allocator(dir.path);
 	test_text(dir.path);
+	test_follow(dir.path);
 	test_usage(dir.path, file);
 	scratch_remove(&dir);
 	return tap_done();

@@ -145,6 +145,41 @@ static const json_t *find(const json_t *list, const char *key, const char *name)
 	return NULL;
 }
 
+static double real(const json_t *object, const char *key)
+{
+	return json_real_value(json_object_get(object, key));
+}
+
+/* The line through live bytes. */
+static void test_growth(const json_t *sites)
+{
+	const json_t *growing = find(sites, "symbol", "growing");
+	const json_t *warm = find(sites, "symbol", "warm");
+
+	ok(real(growing, "growth_per_second") > 315 && real(growing, "growth_per_second") < 325 &&
+		   real(growing, "growth_r2") > 0.99,
+	   "5 objects of 64 bytes per second are on a straight line");
+	ok(real(warm, "growth_r2") < 0.5, "what came early is not");
+	ok(number(growing, "mean_age_ns") > UINT64_C(9900) * MS &&
+		   number(growing, "mean_age_ns") < UINT64_C(10100) * MS,
+	   "the mean age is half of the time");
+}
+
+/* Live objects of an age. */
+static void test_leaks_older(const char *dir)
+{
+	json_t *root = run(cmd_leaks,
+			   (const char *const[]){"leaks", "--json", "--older", "10s", dir, NULL});
+	const json_t *sites = json_object_get(root, "call_sites");
+	const json_t *growing = find(sites, "symbol", "growing");
+
+	is_u64(number(growing, "live_objects"), 50, "--older counts what is at least so old");
+	is_str(text(growing, "verdict"), "only grows", "the verdict is by all");
+	ok(number(growing, "mean_age_ns") > UINT64_C(14900) * MS, "the mean age is that of these");
+	ok(!find(sites, "symbol", "newest"), "a site with nothing so old is not listed");
+	json_decref(root);
+}
+
 static void test_leaks(const char *dir)
 {
 	static const struct {
@@ -168,6 +203,7 @@ static void test_leaks(const char *dir)
 	is_u64(number(first, "old_objects"), 19, "of these, those that are old");
 	ok(number(first, "bytes_per_second") >= 60 && number(first, "bytes_per_second") <= 70,
 	   "it has a rate: an object of 64 bytes in a second");
+	test_growth(sites);
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
 		is_str(text(find(sites, "symbol", rows[i].name), "verdict"), rows[i].verdict,
 		       rows[i].what);
@@ -229,7 +265,37 @@ static void test_timeline(const char *dir)
 	saw = find(sites, "symbol", "saw");
 	ok(number(saw, "bytes_at_peak") >= 499 * 64, "all of the saw's tooth is in the peak");
 	is_u64(number(saw, "live_bytes"), 0, "and gone at the end");
+	saw = json_object_get(find(sites, "symbol", "growing"), "course");
+	ok(json_array_size(saw) == 32 && json_integer_value(json_array_get(saw, 31)) == 100 * 64 &&
+		   json_integer_value(json_array_get(saw, 15)) < 56 * 64,
+	   "a call site has its course");
 	json_decref(root);
+}
+
+/* Each is what its verb shows. */
+static void test_sections(const char *dir)
+{
+	json_t *both = run(cmd_report, (const char *const[]){"report", "--json", "-a",
+							     "leaks,timeline", dir, NULL});
+	json_t *leaks = run(cmd_leaks, (const char *const[]){"leaks", "--json", dir, NULL});
+	json_t *section = json_object_get(both, "leaks");
+	struct verb_result result = verb_run(
+		cmd_report, (const char *const[]){"report", "-a", "timeline,leaks", dir, NULL});
+	const char *first = strstr(result.out, "timeline: live bytes over time\n\n");
+	const char *second =
+		strstr(result.out, "\n\nleaks: what is live, and whether it looks like a leak\n\n");
+
+	ok(json_is_array(json_object_get(json_object_get(both, "timeline"), "timeline")),
+	   "each analysis has its key");
+	ok(json_equal(json_object_get(section, "call_sites"), json_object_get(leaks, "call_sites")),
+	   "below it is what its verb prints");
+	ok(number(both, "version") == 1 && json_is_boolean(json_object_get(both, "complete")) &&
+		   !json_object_get(both, "call_sites"),
+	   "what is said of the trace stands beside them");
+	ok(first == result.out && second, "text has a title for each, in the order named");
+	verb_result_deinit(&result);
+	json_decref(both);
+	json_decref(leaks);
 }
 
 static void test_diff(const char *dir, const char *worse)
@@ -247,6 +313,30 @@ static void test_diff(const char *dir, const char *worse)
 	json_decref(root);
 }
 
+/* All allocations of the trace are of kmalloc and of caches. */
+static void test_diff_type(const char *dir, const char *worse)
+{
+	json_t *all = run(cmd_diff, (const char *const[]){"diff", "--json", dir, worse, NULL});
+	json_t *caches = run(cmd_diff, (const char *const[]){"diff", "--json", "--type", "cache",
+							     dir, worse, NULL});
+	json_t *kmalloc = run(cmd_diff, (const char *const[]){"diff", "--json", "--type", "kmalloc",
+							      dir, worse, NULL});
+	const char *const sides[] = {"a", "b"};
+
+	for (size_t i = 0; i < 2; i++) {
+		uint64_t part = number(json_object_get(caches, sides[i]), "live_bytes");
+
+		is_u64(part, (STEPS / 50 + STEPS / 100) * UINT64_C(64),
+		       "--type cache has the live bytes of caches only");
+		is_u64(number(json_object_get(kmalloc, sides[i]), "live_bytes"),
+		       number(json_object_get(all, sides[i]), "live_bytes") - part,
+		       "and --type kmalloc the rest");
+	}
+	json_decref(all);
+	json_decref(caches);
+	json_decref(kmalloc);
+}
+
 static void test_diff_parts(const char *dir)
 {
 	const char *const argv[] = {"diff",     "--json", "--time-a", ",2",
@@ -258,6 +348,23 @@ static void test_diff_parts(const char *dir)
 		   number(json_object_get(warm, "a"), "hits") == 500 &&
 		   number(json_object_get(warm, "b"), "hits") == 0,
 	   "two parts of a trace are compared");
+	json_decref(root);
+}
+
+static void test_diff_groups(const char *dir, const char *worse)
+{
+	const char *const argv[] = {"diff",     "--json",
+				    "--by",     "cache,callsite",
+				    "--filter", "bytes_req > 0 && cache == \"dentry\"",
+				    "--vcpu",   "0",
+				    dir,        worse,
+				    NULL};
+	json_t *root = run(cmd_diff, argv);
+	const json_t *changes = json_object_get(root, "changes");
+
+	is_u64(json_array_size(changes), 1, "--filter chooses what is compared");
+	is_str(text(json_array_get(changes, 0), "name"), "dentry, dentries+0x10",
+	       "--by cache,callsite names both");
 	json_decref(root);
 }
 
@@ -276,7 +383,7 @@ static void test_usage(void)
 		 "diff of one whole trace"},
 		{cmd_diff,
 		 {"diff", "--by", "color"},
-		 "takes callsite, cache, ",
+		 "--by takes callsite, cache, ",
 		 "diff by what it does not compare"},
 	};
 
@@ -296,12 +403,16 @@ int main(void)
 	put_trace(dir.path, 1000);
 	put_trace(worse.path, 100);
 	test_leaks(dir.path);
+	test_leaks_older(dir.path);
 	test_leaks_text(dir.path);
 	test_leak_in_report(dir.path);
 	test_quiet_boot(dir.path);
 	test_timeline(dir.path);
+	test_sections(dir.path);
 	test_diff(dir.path, worse.path);
+	test_diff_type(dir.path, worse.path);
 	test_diff_parts(dir.path);
+	test_diff_groups(dir.path, worse.path);
 	test_usage();
 	scratch_remove(&dir);
 	scratch_remove(&worse);

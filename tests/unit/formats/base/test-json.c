@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include <errno.h>
+#include <stdlib.h>
+#include <string.h>
 #include "formats/base/json.h"
 #include "tests/lib/tap.h"
 
@@ -43,9 +45,38 @@ static void test_read(void)
 	json_decref(object);
 }
 
+static void test_checksum(void)
+{
+	static const size_t flags[] = {JSON_COMPACT, JSON_INDENT(1)};
+	json_t *object = json_pack("{si}", "a", 1), *empty = json_object();
+	char *none = json_dump_with_checksum(empty, 0);
+
+	for (size_t i = 0; i < sizeof(flags) / sizeof(*flags); i++) {
+		char *text = json_dump_with_checksum(object, flags[i]);
+		const size_t size = strlen(text);
+		json_t *read = json_loads(text, 0, NULL);
+
+		ok(json_object_get(read, "crc32c") && json_take_checksum(read, text, size) &&
+			   json_equal(read, object),
+		   "a checksum is written, read and taken away: %s", text);
+		json_decref(read);
+		read = json_pack("{si ss}", "a", 1, "crc32c", "0");
+		ok(!json_take_checksum(read, text, size - 1), "another checksum is wrong");
+		json_decref(read);
+		free(text);
+	}
+	ok(json_take_checksum(object, "{\"a\": 1}", 8), "an object needs no checksum");
+	json_object_set_new(object, JSON_CHECKSUM_MARK, json_true());
+	ok(!json_take_checksum(object, "{\"a\": 1}", 8), "but a marked one does");
+	ok(!none, "an empty object has no checksum");
+	json_decref(object);
+	json_decref(empty);
+}
+
 int main(void)
 {
 	test_make();
 	test_read();
+	test_checksum();
 	return tap_done();
 }

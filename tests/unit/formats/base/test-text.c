@@ -31,6 +31,15 @@ static void test_words(void)
 	is_str(text_words(words + 3).s, "", "no words are an empty list");
 }
 
+static void test_nearest(void)
+{
+	static const char *const words[] = {"keys", "vals", "sort", "size", NULL};
+
+	is_str(text_nearest("sizee", words), "size", "a misspelt word has a nearest one");
+	ok(!text_nearest("pause", words) && !text_nearest("frob", words),
+	   "a word of which half is different has none");
+}
+
 static void test_whole(void)
 {
 	is_u64(whole_number(2.9), 2, "the whole part of 2.9 is 2");
@@ -108,12 +117,9 @@ static void test_digits(void)
 static void test_shell_words(void)
 {
 	static const char *const rows[][2] = {
-		{"/var/tmp/out-1", "/var/tmp/out-1"},
-		{"", "''"},
-		{"it's here", "'it'\\''s here'"},
-		{"-rf", "'-rf'"},
-		{"$(reboot)", "'$(reboot)'"},
-		{"x';reboot;'", "'x'\\'';reboot;'\\'''"},
+		{"/var/tmp/out-1", "/var/tmp/out-1"}, {"", "''"},
+		{"it's here", "'it'\\''s here'"},     {"-rf", "'-rf'"},
+		{"$(reboot)", "'$(reboot)'"},         {"x';reboot;'", "'x'\\'';reboot;'\\'''"},
 	};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
@@ -130,6 +136,7 @@ int main(void)
 {
 	test_numbers();
 	test_words();
+	test_nearest();
 	test_whole();
 	test_parse();
 	test_clean();

@@ -2,6 +2,7 @@
 /* Other readers find an event's task in its context, by LTTng's names; sonde reads it back. */
 #include <stdlib.h>
 #include <string.h>
+#include "formats/event/graph.h"
 #include "formats/trace/reader.h"
 #include "formats/trace/writer.h"
 #include "tests/lib/babeltrace.h"
@@ -22,12 +23,10 @@ static struct kmem_task_record record_of(unsigned int i)
 	return r;
 }
 
-static void write_trace(const char *dir, unsigned int fields)
+/* Events of one class, a nanosecond after each other. */
+static void put_trace(const char *dir, const struct trace_instance *instance, unsigned int class,
+		      const void *events, size_t size, unsigned int n)
 {
-	const struct trace_instance instance = {.name = "kmem",
-						.spec = "kmem",
-						.classes = kmem_classes_of(fields),
-						.nr_classes = KMEM_NR_CLASSES};
 	struct event_batch batch = {0};
 	struct trace_info info = {.tool_version = "test"};
 	struct trace_writer *writer;
@@ -35,18 +34,28 @@ static void write_trace(const char *dir, unsigned int fields)
 
 	if (trace_writer_create(dir, 1, 0, &info, &writer, NULL))
 		abort();
-	number = trace_writer_add_instance(writer, &instance, NULL);
-	for (unsigned int i = 0; number >= 0 && i < TASKS; i++) {
-		const struct kmem_task_record r = record_of(i);
-
+	number = trace_writer_add_instance(writer, instance, NULL);
+	for (unsigned int i = 0; number >= 0 && i < n; i++)
 		if (event_batch_put(&batch, trace_writer_sink(writer, (unsigned int)number, 0),
-				    KMEM_CLASS_KFREE, 1000 + i, &r))
+				    class, 1000 + i, (const char *)events + i * size))
 			abort();
-	}
 	event_batch_end(&batch);
 	if (number < 0 || trace_writer_finish(writer, &info, NULL, NULL, NULL))
 		abort();
 	trace_writer_destroy(writer);
+}
+
+static void write_trace(const char *dir, unsigned int fields)
+{
+	const struct trace_instance instance = {.name = "kmem",
+						.spec = "kmem",
+						.classes = kmem_classes_of(fields),
+						.nr_classes = KMEM_NR_CLASSES};
+	struct kmem_task_record records[TASKS];
+
+	for (unsigned int i = 0; i < TASKS; i++)
+		records[i] = record_of(i);
+	put_trace(dir, &instance, KMEM_CLASS_KFREE, records, sizeof(records[0]), TASKS);
 }
 
 static void test_judge(const char *dir)
@@ -100,6 +109,34 @@ static void test_reader(const char *dir)
 	trace_reader_close(reader);
 }
 
+/* Of calls, whose bytes begin with other things. */
+static void test_calls(void)
+{
+	const struct event_class *const classes[] = {
+		function_class(FUNCTION_PID | FUNCTION_COMM | FUNCTION_PARENT),
+		graph_classes(GRAPH_COMM | GRAPH_STACK), syscall_classes(SYSCALL_COMM),
+		&syscall_classes(SYSCALL_COMM)[SYSCALL_EXIT]};
+	const struct call_stack_event event = {
+		.call.call.call = {.ip = 4096, .pid = 7, .comm = "task"}};
+
+	for (size_t i = 0; i < sizeof(classes) / sizeof(classes[0]); i++) {
+		const struct trace_instance instance = {
+			.name = "calls", .spec = "calls", .classes = classes[i], .nr_classes = 1};
+		struct scratch dir = scratch_make();
+		char *text;
+
+		put_trace(dir.path, &instance, 0, &event, sizeof(event), 1);
+		if (babeltrace_run("", dir.path, &text) == 127)
+			ok(true, "# SKIP babeltrace2 is not installed");
+		else
+			ok(strstr(text, "{ tid = 7, procname = ( \"task\" : container = 1 ) }, { "),
+			   "%s:%s has a context in front of its fields", classes[i]->system,
+			   classes[i]->name);
+		free(text);
+		scratch_remove(&dir);
+	}
+}
+
 int main(void)
 {
 	struct scratch dir = scratch_make();
@@ -109,6 +146,7 @@ int main(void)
 	write_trace(trace, EVENT_TASK_ALL);
 	test_judge(trace);
 	test_reader(trace);
+	test_calls();
 	scratch_remove(&dir);
 	return tap_done();
 }

@@ -7,12 +7,12 @@
 #include <string.h>
 #include <unistd.h>
 #include "formats/ctf/ctf.h"
-#include "formats/event/function.h"
+#include "formats/event/graph.h"
 #include "formats/event/kmem.h"
 #include "tests/lib/tap.h"
 #include "tests/lib/trace-make.h"
 
-enum { EVENTS = 4000, MAX_BYTES = 1 << 20, SEED = 20, FLUSH_EACH = 700 };
+enum { EVENTS = 4000, MAX_BYTES = 4 << 20, SEED = 20, FLUSH_EACH = 700 };
 
 struct made_event {
 	unsigned int class;
@@ -20,6 +20,8 @@ struct made_event {
 	union {
 		struct kmem_record record;
 		struct function_event call;
+		struct graph_event graph;
+		struct call_stack_event chain;
 	};
 };
 
@@ -75,6 +77,16 @@ static void make_call(struct made_event *event)
 	memcpy(call->comm, names[draw(8) % 5], sizeof(call->comm));
 }
 
+static void make_graph(struct made_event *event)
+{
+	make_call(event);
+	event->class = (unsigned int)draw(8) % GRAPH_NR_CLASSES;
+	event->graph.frame = draw(6) ? 0xffffc90000000000 + draw(16) * 8 : draw(64);
+	event->graph.result = draw(1) ? (uint64_t)-12 : draw_value(32, 64);
+	for (unsigned int i = 0, n = (unsigned int)draw(3); i < n; i++)
+		event->chain.stack[i] = draw(6) ? 0xffffffff81000000 + draw(4) : 1 + draw(60);
+}
+
 static void make_events(void (*make)(struct made_event *event))
 {
 	int64_t now = 1000;
@@ -87,7 +99,8 @@ static void make_events(void (*make)(struct made_event *event))
 	}
 }
 
-/* How many of the next events, up to a packet's end, are taken as a run; those of one class. */
+/* How many of the next events, up to a packet's end, are taken as a run; those of one class whose
+ * times do not go back. */
 static unsigned int put_run(struct stream_writer *w, unsigned int i)
 {
 	int64_t ns[FLUSH_EACH];
@@ -96,7 +109,8 @@ static unsigned int put_run(struct stream_writer *w, unsigned int i)
 	unsigned int end = i - i % FLUSH_EACH + FLUSH_EACH;
 
 	for (; i + run.n < end && i + run.n < EVENTS; run.n++) {
-		if (events[i + run.n].class != events[i].class)
+		if (events[i + run.n].class != events[i].class ||
+		    (run.n && events[i + run.n].ns < ns[run.n - 1]))
 			break;
 		ns[run.n] = events[i + run.n].ns;
 	}
@@ -195,6 +209,11 @@ int main(void)
 		snprintf(label, sizeof(label), "functions with fields 0x%x", fields);
 		compare(function_class(fields), 1, label);
 		ok(!nr_taken, "%s, big-endian: no run is taken", label);
+	}
+	make_events(make_graph);
+	for (unsigned int fields = 0; fields <= (GRAPH_ALL | GRAPH_STACK); fields++) {
+		snprintf(label, sizeof(label), "a graph with fields 0x%x", fields);
+		compare(graph_classes(fields), GRAPH_NR_CLASSES, label);
 	}
 	return tap_done();
 }

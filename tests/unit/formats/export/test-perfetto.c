@@ -199,7 +199,8 @@ static void take_line(struct decoded *d, char *line)
 	}
 }
 
-/* "TID-COMM" of an event's fields in a line; "" if it has none, or is that of an idle task. */
+/* "TID-COMM" of an event's fields in a line, in which the function follows; "" if it has none, or
+ * is that of an idle task. */
 static void thread_of(const char *line, char *out, size_t size)
 {
 	const char *pid = strstr(line, " pid="), *comm = strstr(line, " comm=");
@@ -207,7 +208,9 @@ static void thread_of(const char *line, char *out, size_t size)
 
 	out[0] = '\0';
 	if (tid && comm)
-		snprintf(out, size, "%lu-%s", tid, comm + strlen(" comm="));
+		snprintf(out, size, "%lu-%.*s", tid,
+			 (int)(strstr(comm, " ip=") - comm - (long)strlen(" comm=")),
+			 comm + strlen(" comm="));
 }
 
 /* The trace's own lines in the words of this export: "vCPU 0", no system in front of the name; the

@@ -273,7 +273,9 @@ static void test_options(void)
 {
 	refuses("a value of a format that has none", "csv", "-vlive",
 		"--value: csv has all values, or none; leave it out");
-	refuses("an unknown value", "folded", "-vpages", "-v takes count, bytes or live");
+	refuses("an unknown value", "folded", "-vpages", "-v takes count, bytes, live or time");
+	refuses("a time of events that have none", "pprof", "-vtime",
+		"--value time: the trace has no calls with their returns; use --value count");
 }
 
 int main(void)

@@ -3,6 +3,7 @@
  * Calls out of hand-made events, as they are printed: nesting, tail calls, returns that are not in
  * the trace, tasks that sleep and migrate, interrupts, and what no guest writes.
  */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include "formats/event/graph.h"
@@ -27,17 +28,20 @@ static struct {
 	int64_t ns;
 } t;
 
-static void begin_with(unsigned int fields, unsigned int depth)
+static void begin_as(unsigned int fields, const struct graph_text_options *options)
 {
-	const struct graph_text_options options = {.max_depth = depth};
-
 	memset(&t, 0, sizeof(t));
 	t.fields = fields;
 	t.pid = TASK;
 	t.out = open_memstream(&t.printed, &t.size);
 	if (!t.out || event_texts_create(NULL, &t.texts, NULL) ||
-	    graph_text_create(t.out, t.texts, &options, &t.text, NULL))
+	    graph_text_create(t.out, t.texts, options, &t.text, NULL))
 		abort();
+}
+
+static void begin_with(unsigned int fields, unsigned int depth)
+{
+	begin_as(fields, &(struct graph_text_options){.max_depth = depth, .stack_bytes = 16 << 10});
 }
 
 static void begin(void)
@@ -88,7 +92,7 @@ static void prints(const char *expected, const char *label)
 {
 	const char *text;
 
-	graph_text_end(t.text);
+	graph_text_end(t.text, NULL);
 	fclose(t.out);
 	text = strstr(t.printed, "task 100\n");
 	text = text ? strchr(strchr(text, '\n') + 1, '\n') + 1 : t.printed;
@@ -288,6 +292,22 @@ static void test_interrupt(void)
 	       "calls on an interrupt's stack are marked, and inside of what is interrupted");
 }
 
+/* With KASAN a stack has twice as many bytes. */
+static void test_large_stack(void)
+{
+	begin_as(0, &(struct graph_text_options){.stack_bytes = 32 << 10});
+	enter(A, STACK - 100);
+	enter(B, STACK - 20000);
+	enter(C, STACK - 200);
+	leave(STACK - 200);
+	leave(STACK - 100);
+	prints(" 0)               |  0xa() {\n"
+	       " 0)               |    0xb(); /* no return seen */\n"
+	       " 0)   1.000 us    |    0xc();\n"
+	       " 0)   4.000 us    |  }\n",
+	       "a call deep in a large stack is no interrupt's, and ends when it is overwritten");
+}
+
 static void test_dead_stack(void)
 {
 	begin();
@@ -408,7 +428,8 @@ static void sum_leave(void *arg, const struct graph_call *call, unsigned int vcp
 static void test_nonsense(uint32_t tasks, uint64_t frames, bool returns)
 {
 	struct sums sums = {0};
-	const struct graph_visitor visitor = {&sums, sum_enter, sum_leave};
+	const struct graph_visitor visitor = {
+		.arg = &sums, .stack_bytes = 16 << 10, .enter = sum_enter, .leave = sum_leave};
 	struct graph_calls *calls;
 	struct graph_counts counts;
 
@@ -438,6 +459,76 @@ static void test_nonsense(uint32_t tasks, uint64_t frames, bool returns)
 	graph_calls_destroy(calls);
 }
 
+static void begin_only(const char *only, unsigned int depth)
+{
+	begin_as(0, &(struct graph_text_options){
+			    .only = only, .max_depth = depth, .stack_bytes = 16 << 10});
+}
+
+static void test_only(void)
+{
+	begin_only("0xb", 0);
+	enter(A, STACK - 100);
+	enter(B, STACK - 200);
+	enter(C, STACK - 300);
+	leave(STACK - 300);
+	leave(STACK - 200);
+	enter(C, STACK - 200);
+	leave(STACK - 200);
+	leave(STACK - 100);
+	prints(" 0)               |  0xb() {\n"
+	       " 0)   1.000 us    |    0xc();\n"
+	       " 0)   3.000 us    |  }\n",
+	       "calls of a function alone, with the calls in them, but not what is around them");
+	begin_only("0x[bc]", 1);
+	enter(A, STACK - 100);
+	enter(B, STACK - 200);
+	enter(C, STACK - 300);
+	leave(STACK - 300);
+	leave(STACK - 200);
+	enter(C, STACK - 200);
+	leave(STACK - 200);
+	leave(STACK - 100);
+	prints(" 0)   3.000 us    |  0xb();\n"
+	       " 0)   1.000 us    |  0xc();\n",
+	       "the depth is counted from there on");
+	begin_only("0xb", 0);
+	enter(A, STACK - 100);
+	enter(B, IRQ_STACK - 100);
+	enter(C, IRQ_STACK - 200);
+	leave(IRQ_STACK - 200);
+	leave(IRQ_STACK - 100);
+	leave(STACK - 100);
+	prints(" 0)               |  0xb() {\n"
+	       " 0)   1.000 us    |    0xc();\n"
+	       " 0)   3.000 us    |  }\n",
+	       "that what it interrupts is not shown is no interrupt");
+	begin_only("0xb", 0);
+	enter(A, STACK - 100);
+	enter(B, STACK - 200);
+	leave(STACK - 100);
+	enter(B, STACK - 100);
+	prints(" 0)               |  0xb(); /* no return seen */\n"
+	       " 0)               |  0xb() {\n",
+	       "one whose return is not seen, and one that is open at the end");
+}
+
+static void test_only_nothing(void)
+{
+	struct error err = {0};
+
+	begin_only("vfs_*", 0);
+	enter(A, STACK - 100);
+	leave(STACK - 100);
+	ok(graph_text_end(t.text, &err) == -ENOENT, "without such a call: %s", err.text);
+	prints("", "nothing is printed");
+	ok(graph_name_matches("brd_*", "brd_init [brd]") &&
+		   graph_name_matches("brd_init", "brd_init [brd]") &&
+		   graph_name_matches("*\\[brd\\]", "brd_init [brd]") &&
+		   !graph_name_matches("brd", "brd_init [brd]"),
+	   "functions of modules have names with and without the module");
+}
+
 int main(void)
 {
 	test_nesting();
@@ -448,10 +539,13 @@ int main(void)
 	test_orphans();
 	test_migration();
 	test_interrupt();
+	test_large_stack();
 	test_dead_stack();
 	test_idle();
 	test_results();
 	test_depth();
+	test_only();
+	test_only_nothing();
 	test_names();
 	test_nonsense(3, 4000, true);
 	test_nonsense(1, 1u << 30, false);

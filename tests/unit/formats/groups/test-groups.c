@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include <stdlib.h>
 #include <string.h>
+#include "formats/groups/group-sums.h"
 #include "formats/groups/groups.h"
 #include "tests/lib/tap.h"
 #include "tests/lib/trace-make.h"
@@ -67,6 +68,21 @@ static void feed_sample(struct sums *a)
 	feed(a, 1, make_free(KMEM_TYPE_CACHE, 0x2000, FREER, 1060));
 	feed(a, 0, make_free(KMEM_TYPE_PAGES, 0x2000, FREER, 1070));
 	feed(a, 0, make_free(KMEM_TYPE_KMALLOC, 0x9000, FREER, 1080));
+}
+
+/* All allocations as one group, beside groups by type. */
+struct beside {
+	struct sums by_type;
+	struct group all;
+};
+
+static int take_beside(void *arg, const struct heap_change *change)
+{
+	struct beside *b = arg;
+
+	if (change->object)
+		group_add(&b->all, change, true);
+	return take(&b->by_type, change);
 }
 
 /* The first group in this order; copied. */
@@ -223,6 +239,30 @@ static void test_memory(void)
 	end(&a);
 }
 
+/* A block of four pages is freed page by page. */
+static void test_one_group(void)
+{
+	const struct grouping by = {{BY_TYPE}, 1};
+	struct beside b = {.by_type.counted = true};
+	struct sums *sums = &b.by_type;
+	struct group group;
+
+	sums->heap = heap_create(NULL, take_beside, &b);
+	sums->groups = groups_create(&by, sums->heap, NULL);
+	if (!sums->heap || !sums->groups)
+		abort();
+	feed(sums, 0, make_alloc(KMEM_TYPE_PAGES, 0x4000, SITE_A, 16384, 16384, 1000));
+	feed(sums, 1, make_free(KMEM_TYPE_PAGES, 0x5000, FREER, 1010));
+	feed(sums, 0, make_alloc(KMEM_TYPE_PAGES, 0x8000, SITE_A, 4096, 4096, 1020));
+	group = first(sums, MEASURE_BYTES);
+	is_u64(b.all.live_objects, 4, "a group has the pieces of a block that was split");
+	is_u64(b.all.live_bytes, 4 * HEAP_PAGE_SIZE, "the pieces have the bytes of the block");
+	is_u64(b.all.live_bytes, group.live_bytes, "one group has the live bytes of a type's");
+	is_u64(b.all.cross_cpu, 1, "one group counts its cross-CPU frees");
+	is_u64(b.all.peak_bytes, group.peak_bytes, "one group has the peak of a type's");
+	end(sums);
+}
+
 int main(void)
 {
 	test_call_sites();
@@ -230,6 +270,7 @@ int main(void)
 	test_window();
 	test_older();
 	test_overflow();
+	test_one_group();
 	test_memory();
 	return tap_done();
 }

@@ -31,6 +31,22 @@ static void test_steps(void)
 	course_deinit(&course);
 }
 
+/* A small one has no peaks between the values that its steps end with. */
+static void test_small(void)
+{
+	struct course course;
+	struct course_step steps[4];
+
+	if (course_init_small(&course, 4, 0))
+		abort();
+	for (int64_t i = 0; i <= 100; i++)
+		course_put(&course, i * second, i < 50 ? (uint64_t)i : (uint64_t)(100 - i));
+	course_resample(&course, 100 * second, steps, 2);
+	is_u64(steps[1].last, 0, "a small course ends with the last value");
+	ok(steps[1].peak >= 30 && steps[1].peak <= 50, "a part of it has a peak");
+	course_deinit(&course);
+}
+
 static void test_silence(void)
 {
 	struct course course = begin(0);
@@ -89,6 +105,7 @@ static void test_hostile(void)
 int main(void)
 {
 	test_steps();
+	test_small();
 	test_silence();
 	test_trends();
 	test_hostile();

@@ -6,8 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include "formats/cmd.h"
-#include "formats/event/graph.h"
-#include "formats/trace/writer.h"
+#include "tests/lib/calls-make.h"
 #include "tests/lib/export-make.h"
 #include "tests/lib/tap.h"
 
@@ -153,44 +152,19 @@ static void test_diff(void)
 
 /* --- calls ----------------------------------------------------------------------------------- */
 
-enum { OUTER = 0x1000, INNER = 0x2000, STACK = 0x9000, CALLS = 5 };
-
-static void put_call(struct trace_writer *writer, enum graph_class class, uint64_t ip,
-		     uint64_t frame, int64_t ns)
+static void check_sums(const json_t *root, const char *table, json_int_t errors)
 {
-	const struct graph_event event = {.call = {.ip = ip, .pid = 1}, .frame = frame};
-	struct event_batch batch = {0};
-
-	if (event_batch_put(&batch, trace_writer_sink(writer, 0, 0), class, ns, &event))
-		abort();
-	event_batch_end(&batch);
-}
-
-/* Calls of OUTER, each of which calls INNER, for longer each time; the last one does not return. */
-static void make_calls(const char *path)
-{
-	const struct trace_instance instance = {.name = "graph",
-						.spec = "graph",
-						.classes = graph_classes(0),
-						.nr_classes = GRAPH_NR_CLASSES};
-	const struct trace_info info = {.mode = "trap"};
-	struct trace_writer *writer;
-
-	if (trace_writer_create(path, 1, 0, &info, &writer, NULL) ||
-	    trace_writer_add_instance(writer, &instance, NULL))
-		abort();
-	for (int i = 0; i < CALLS; i++) {
-		int64_t ns = i * 100000;
-
-		put_call(writer, GRAPH_ENTRY, OUTER, STACK, ns);
-		put_call(writer, GRAPH_ENTRY, INNER, STACK - 64, ns + 10);
-		put_call(writer, GRAPH_EXIT, 0, STACK - 64, ns + 20 + i);
-		if (i < CALLS - 1)
-			put_call(writer, GRAPH_EXIT, 0, STACK, ns + 1000);
-	}
-	if (trace_writer_finish(writer, &info, NULL, NULL, NULL))
-		abort();
-	trace_writer_destroy(writer);
+	is_u64((uint64_t)column_sum(root, table, "calls"), 2 * CALLS_MADE, "all calls are there");
+	is_u64((uint64_t)column_sum(root, table, "seen"), 2 * CALLS_MADE - 1,
+	       "of which one has not returned");
+	is_u64((uint64_t)column_sum(root, table, "total"),
+	       (CALLS_MADE - 1) * 1000 + 10 * CALLS_MADE + CALLS_MADE * (CALLS_MADE - 1) / 2,
+	       "and the time of those that have");
+	is_u64((uint64_t)column_sum(root, table, "max"), 1000 + 10 + CALLS_MADE - 1,
+	       "and their longest ones");
+	if (errors)
+		is_u64((uint64_t)column_sum(root, table, "errors"), (uint64_t)errors,
+		       "and those that failed");
 }
 
 static void test_calls(void)
@@ -199,18 +173,16 @@ static void test_calls(void)
 	json_t *root;
 
 	snprintf(trace, sizeof(trace), "%s/calls", dir.path);
-	make_calls(trace);
+	calls_make(trace, 0);
 	is_u64((uint64_t)run(cmd_report, argv, NULL), 0, "a trace of calls has a report");
 	root = read_page("page");
 	is_u64(rows_of(root, "calls"), 2, "it has the functions that were called");
-	is_u64((uint64_t)column_sum(root, "calls", "calls"), 2 * CALLS, "with all calls");
-	is_u64((uint64_t)column_sum(root, "calls", "seen"), 2 * CALLS - 1,
-	       "of which one has not returned");
-	is_u64((uint64_t)column_sum(root, "calls", "total"),
-	       (CALLS - 1) * 1000 + 10 * CALLS + CALLS * (CALLS - 1) / 2,
-	       "and the time of those that have");
-	is_u64((uint64_t)column_sum(root, "calls", "max"), 1000 + 10 + CALLS - 1,
-	       "and their longest ones");
+	check_sums(root, "calls", 0);
+	is_u64(rows_of(root, "syscalls"), 2, "and the system calls that were made");
+	check_sums(root, "syscalls", 2);
+	ok(has_text(json_object_get(root, "syscalls"), "read") &&
+		   !has_text(json_object_get(root, "syscalls"), "sys_"),
+	   "a system call has its name without that of its function");
 	is_u64(rows_of(root, "sites"), 0, "it has no allocations");
 	json_decref(root);
 }

@@ -2,6 +2,7 @@
 #include <string.h>
 #include "formats/kmemtrace/kmemtrace.h"
 #include "tests/lib/tap.h"
+#include "tests/lib/trace-make.h"
 
 static const struct kmem_record sample = {
 	.event_id = KMEM_EVENT_ALLOC,
@@ -23,24 +24,6 @@ static const uint8_t golden[KMEMTRACE_RECORD_SIZE] = {
 	0x14, 0x13, 0x12, 0x11, 0x28, 0x27, 0x26, 0x25, 0x24, 0x23, 0x22, 0x21, 0xc0, 0x0d,
 	0x40, 0x00, 0x00, 0x00, 0x00, 0x00, 0xfd, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
 };
-
-static void reverse(uint8_t *field, size_t size)
-{
-	for (size_t i = 0; i < size / 2; i++) {
-		uint8_t byte = field[i];
-
-		field[i] = field[size - 1 - i];
-		field[size - 1 - i] = byte;
-	}
-}
-
-static void to_big_endian(uint8_t record[KMEMTRACE_RECORD_SIZE])
-{
-	reverse(record + 2, 2);
-	reverse(record + 4, 4);
-	for (size_t at = 8; at < KMEMTRACE_RECORD_SIZE; at += 8)
-		reverse(record + at, 8);
-}
 
 static void check_sample(const struct kmem_record *got, const char *what)
 {
@@ -70,7 +53,7 @@ static void test_codec(void)
 	ok(kmemtrace_detect_order(bytes, &swap) && !swap, "a little-endian record is recognised");
 	kmemtrace_decode(bytes, false, &record);
 	check_sample(&record, "little-endian");
-	to_big_endian(bytes);
+	kmemtrace_reverse(bytes);
 	ok(kmemtrace_detect_order(bytes, &swap) && swap, "a big-endian record is recognised");
 	kmemtrace_decode(bytes, true, &record);
 	check_sample(&record, "big-endian");

@@ -4,14 +4,17 @@
 #include <stdlib.h>
 #include <string.h>
 #include "formats/profile/profiles.h"
+#include "tests/lib/json-faults.h"
 #include "tests/lib/tap.h"
 
 #define FUNCTION(name, hits, timed, total, max)                                        \
 	"{\"function\":\"" name "\",\"address\":\"0xffffffff81000000\",\"hits\":" hits \
 	",\"returns\":true,\"timed\":" timed ",\"total_ns\":" total ",\"max_ns\":" max "}"
-#define DOCUMENT(functions)                                                      \
-	"{\"profiles\":[{\"name\":\"p\",\"spec\":\"profile:x\",\"ended\":false," \
-	"\"profiled\":9,\"functions\":[" functions "]}]}"
+#define INSTANCE(ended, functions)                                                   \
+	"{\"name\":\"p\",\"spec\":\"profile:x\",\"ended\":" ended ",\"profiled\":9," \
+	"\"functions\":[" functions "]}"
+#define INSTANCES(instances) "{\"profiles\":[" instances "]}"
+#define DOCUMENT(functions) INSTANCES(INSTANCE("false", functions))
 
 static int parse(const char *text, struct profile_set *out)
 {
@@ -96,6 +99,56 @@ static void test_subtract(void)
 	profile_set_deinit(&before);
 }
 
+/* The hits of a function in the instances of one name and spec; those are "true" that have ended.
+ */
+#define ENDED(hits) INSTANCE("true", FUNCTION("a", hits, "0", "0", "0"))
+#define GOES_ON(hits) INSTANCE("false", FUNCTION("a", hits, "0", "0", "0"))
+
+static const struct {
+	const char *before, *now;
+	size_t n;
+	uint64_t hits[3];
+	const char *what;
+} successions[] = {
+	{INSTANCES(GOES_ON("10")),
+	 INSTANCES(ENDED("12") "," GOES_ON("3")),
+	 2,
+	 {2, 3},
+	 "an instance that has ended since, and its successor"},
+	{INSTANCES(ENDED("10")),
+	 INSTANCES(ENDED("10") "," GOES_ON("3")),
+	 2,
+	 {0, 3},
+	 "an instance that had ended before, and its successor"},
+	{INSTANCES(ENDED("10") "," GOES_ON("1")),
+	 INSTANCES(ENDED("10") "," ENDED("5") "," GOES_ON("7")),
+	 3,
+	 {0, 4, 7},
+	 "two that have ended, and their successor"},
+	{INSTANCES(ENDED("10") "," GOES_ON("1")),
+	 INSTANCES(GOES_ON("6")),
+	 1,
+	 {5},
+	 "one that has ended is not listed any more"},
+};
+
+static void test_successions(void)
+{
+	for (size_t i = 0; i < sizeof(successions) / sizeof(successions[0]); i++) {
+		struct profile_set before = need(successions[i].before);
+		struct profile_set now = need(successions[i].now);
+		struct error err = {0};
+
+		ok(!profile_set_subtract(&now, &before, &err), "%s can be compared%s",
+		   successions[i].what, err.text);
+		for (size_t k = 0; k < successions[i].n; k++)
+			is_u64(now.v[k].n ? now.v[k].v[0].hits : 0, successions[i].hits[k],
+			       successions[i].what);
+		profile_set_deinit(&now);
+		profile_set_deinit(&before);
+	}
+}
+
 static void test_order(void)
 {
 	static const char *const first[] = {"b", "a", "c", "d", "a"};
@@ -108,6 +161,11 @@ static void test_order(void)
 		profile_set_sort(&set, key);
 		is_str(set.v[0].v[0].name, first[key], profile_keys[key]);
 	}
+	profile_set_cut(&set, 0);
+	ok(set.v[0].n == 4, "counts that are not cut have all functions");
+	profile_set_cut(&set, 1);
+	ok(set.v[0].n == 1 && !strcmp(set.v[0].v[0].name, first[PROFILE_BY_NAME]),
+	   "those that are cut have the first");
 	ok(profile_set_keep(&set, "q", NULL) == -ENOENT && !set.n, "no instance of that name");
 	profile_set_deinit(&set);
 }
@@ -142,10 +200,28 @@ static void test_text(void)
 	profile_set_deinit(&set);
 }
 
+static json_t *make(const void *set)
+{
+	return profile_set_json(set);
+}
+
+static void test_no_memory(void)
+{
+	struct profile_set set =
+		need(DOCUMENT("{\"function\":\"f\",\"address\":\"0x1\",\"hits\":1,\"returns\":true,"
+			      "\"timed\":1,\"total_ns\":5,\"max_ns\":5,"
+			      "\"buckets\":[{\"from_ns\":4,\"calls\":1}]}"));
+
+	is_u64(json_faults(make, &set), 0, "without memory there is no document");
+	profile_set_deinit(&set);
+}
+
 int main(void)
 {
+	test_no_memory();
 	test_parse();
 	test_subtract();
+	test_successions();
 	test_order();
 	test_text();
 	return tap_done();

@@ -6,6 +6,7 @@
 #include <unistd.h>
 #include "formats/base/clock.h"
 #include "formats/cmd.h"
+#include "formats/event/function.h"
 #include "formats/trace/reader.h"
 #include "formats/trace/writer.h"
 #include "tests/lib/tap.h"
@@ -142,6 +143,53 @@ static void test_verb(void)
 	scratch_remove(&dir);
 }
 
+/* Events of an instance that is added while others record. */
+static void *record_more(void *arg)
+{
+	const struct trace_instance calls = {
+		.name = "calls", .spec = "function", .classes = function_class(0), .nr_classes = 1};
+	const struct function_event event = {.ip = 0x1000};
+	struct trace_writer *writer = arg;
+	struct event_batch batch = {0};
+	int number;
+
+	for (int i = 1; i <= EVENTS; i++)
+		append(writer, (unsigned int)i % VCPUS, i * 1000);
+	clock_wait_ms(2500);
+	number = trace_writer_add_instance(writer, &calls, NULL);
+	for (int i = 1; i <= EVENTS; i++) {
+		append(writer, (unsigned int)i % VCPUS, (EVENTS + i) * 1000);
+		event_batch_put(&batch, trace_writer_sink(writer, (unsigned int)number, 0), 0,
+				(EVENTS + i) * 1000, &event);
+		event_batch_end(&batch);
+	}
+	if (trace_writer_flush(writer, NULL))
+		abort();
+	clock_wait_ms(2500);
+	if (trace_writer_finish(writer, &info, NULL, NULL, NULL))
+		abort();
+	trace_writer_destroy(writer);
+	return NULL;
+}
+
+static void test_added(void)
+{
+	struct scratch dir = scratch_make();
+	struct trace_writer *writer = create(dir.path);
+	struct verb_result result;
+	pthread_t thread;
+
+	if (pthread_create(&thread, NULL, record_more, writer))
+		abort();
+	result = verb_run(cmd_events, (const char *const[]){"events", "--follow", dir.path, NULL});
+	pthread_join(thread, NULL);
+	is_u64(count_lines(result.out), 3 * EVENTS + 1,
+	       "events of an instance that is added are printed, too, and none twice");
+	is_str(result.err, "", "and none is missing");
+	verb_result_deinit(&result);
+	scratch_remove(&dir);
+}
+
 int main(void)
 {
 	for (encoding = 0; trace_encoding_names[encoding]; encoding++) {
@@ -149,5 +197,7 @@ int main(void)
 		test_order();
 		test_verb();
 	}
+	encoding = 0;
+	test_added();
 	return tap_done();
 }

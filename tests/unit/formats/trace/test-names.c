@@ -282,12 +282,33 @@ static void test_last_names(void)
 	scratch_remove(&other);
 }
 
-/* A line that the disk took a part of, and lines that are no names. */
+#define LATE                                                                                       \
+	"{\"address\":\"0x7000\",\"name\":\"late\",\"start\":\"0x7000\",\"size\":16, \"crc32c\": " \
+	"\"5b5585ec\"}"
+
+static const char *damage_of(const char *path)
+{
+	static char text[160];
+	struct trace_reader *reader;
+	const char *damage;
+
+	if (trace_reader_open(path, &reader, NULL))
+		abort();
+	damage = trace_reader_damage(reader, 0);
+	snprintf(text, sizeof(text), "%s", damage ? damage : "");
+	trace_reader_close(reader);
+	return text;
+}
+
+/* A line that the disk took a part of, lines that are no names, and one that has another checksum.
+ */
 static void test_damaged(void)
 {
-	static const char more[] = "nonsense\n{\"name\": 5}\n[]\n"
-				   "{\"address\":\"0x7000\",\"name\":\"late\",\"start\":"
-				   "\"0x7000\",\"size\":16}\n{\"address\":\"0x8000\",\"na";
+	static const char more[] =
+		"nonsense\n{\"name\": 5}\n[]\n"
+		"{\"address\":\"0x9000\",\"name\":\"wrong\",\"start\":\"0x9000\","
+		"\"size\":16, \"crc32c\": \"01234567\"}\n" LATE "\n{\"address\":\"0x8000\",\"na";
+	const bool is_ctf = !strcmp(trace_encoding_names[encoding], "ctf");
 	struct names n = {PTHREAD_MUTEX_INITIALIZER, true, false, 0};
 	struct scratch dir = scratch_make();
 	struct trace_writer *writer = create(dir.path, &n);
@@ -297,33 +318,25 @@ static void test_damaged(void)
 	put(writer, 0x2000);
 	await_events(dir.path, 1);
 	trace_writer_destroy(writer);
-	snprintf(name, sizeof(name), "%s/%s.names", dir.path,
-		 !strcmp(trace_encoding_names[encoding], "ctf") ? ".sonde" : "sonde");
+	is_str(damage_of(dir.path), "", "names are whole");
+	snprintf(name, sizeof(name), "%s/%s.names", dir.path, is_ctf ? ".sonde" : "sonde");
 	fd = open(name, O_WRONLY | O_APPEND);
 	ok(fd >= 0 && write(fd, more, strlen(more)) == (ssize_t)strlen(more), "names are damaged");
 	close(fd);
 	is_str(name_of(dir.path, 0x2000).s, "fn_2000+0x0/0x100", "names before damage are read");
 	is_str(name_of(dir.path, 0x7001).s, "late+0x1/0x10", "names behind damage are read");
+	is_str(name_of(dir.path, 0x9000).s, "0x9000", "a name with a wrong checksum is not read");
 	is_str(name_of(dir.path, 0x8000).s, "0x8000", "a line that is cut off is none");
+	is_str(damage_of(dir.path),
+	       is_ctf ? ".sonde.names is damaged: the checksum of 4 lines is wrong"
+		      : "sonde.names is damaged: the checksum of 4 lines is wrong",
+	       "the trace says which lines are damaged");
 	scratch_remove(&dir);
 }
 
 /* --- a full disk ------------------------------------------------------------------------------ */
 
 enum { FUNCTIONS = 20000 }; /* names for more than the sidecar's reserve */
-
-/* Take what is left of the disk. */
-static int fill(const char *path)
-{
-	char name[300], page[4096] = "";
-	int fd;
-
-	snprintf(name, sizeof(name), "%s/.full", path);
-	fd = open(name, O_WRONLY | O_CREAT | O_APPEND, 0600);
-	while (fd >= 0 && write(fd, page, sizeof(page)) > 0)
-		;
-	return fd;
-}
 
 static void run_on_full_disk(const char *path)
 {
@@ -332,13 +345,12 @@ static void run_on_full_disk(const char *path)
 	struct trace_reader *reader = NULL;
 	struct trace_losses losses;
 	struct error err = {0};
-	int fd;
 
 	for (uint64_t i = 0; i < FUNCTIONS; i++)
 		put(writer, 0x10000000 + 0x100 * i);
 	put(writer, 0x1000);
 	await_events(path, FUNCTIONS + 1);
-	fd = fill(path);
+	scratch_fill(path);
 	ok(!trace_writer_finish(writer, &info, symbolize, &n, &err),
 	   "a trace ends in order on a full disk, though its names do not fit into the sidecar: %s",
 	   err.text);
@@ -350,7 +362,6 @@ static void run_on_full_disk(const char *path)
 	is_str(name_in(reader, 0x1001).s, "fn_1000+0x1/0x100",
 	       "its names are in the file of names");
 	trace_reader_close(reader);
-	close(fd);
 }
 
 static void test_full_disk(void)

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 #include "formats/base/clock.h"
 #include "tests/lib/tap.h"
@@ -197,6 +198,84 @@ static void test_hang(void)
 	end(f);
 }
 
+/* Of a test that stops its process. */
+enum { STOPPED_MS = 400 };
+
+static atomic_bool went_on;
+
+static void note_continued(int number)
+{
+	(void)number;
+	went_on = true;
+}
+
+/* A disk that answers when the process has been stopped, but not at once. */
+static int write_after_stop(struct output_file *base, void *packet, size_t size)
+{
+	while (!went_on)
+		clock_wait_ms(1);
+	clock_wait_ms(20);
+	return sink_write(base, packet, size);
+}
+
+static void *stop_soon(void *arg)
+{
+	(void)arg;
+	clock_wait_ms(20);
+	kill(getpid(), SIGSTOP);
+	return NULL;
+}
+
+/* Exits with 0 if the disk was waited for. */
+static void wait_and_be_stopped(bool while_waiting)
+{
+	struct fixture *f =
+		begin(&(struct output_config){.queue_bytes = 2 * PACKET, .stall_ms = 200});
+	pthread_t stopper;
+	uint32_t n = 0;
+	int ret;
+
+	signal(SIGCONT, note_continued);
+	f->sinks[0].base.write = write_after_stop;
+	while (!put(f, 0, n))
+		n++;
+	if (while_waiting)
+		pthread_create(&stopper, NULL, stop_soon, NULL);
+	else
+		kill(getpid(), SIGSTOP);
+	ret = output_wait(f->streams[0], PACKET);
+	if (while_waiting)
+		pthread_join(stopper, NULL);
+	if (!ret)
+		ret = put(f, 0, n) || output_sync(f->output) ||
+		      !is_sequence(&f->sinks[0], 0, n + 1);
+	end(f);
+	_exit(ret != 0);
+}
+
+static int stop_a_waiter(bool while_waiting)
+{
+	const pid_t pid = fork();
+	int status = -1;
+
+	if (!pid)
+		wait_and_be_stopped(while_waiting);
+	waitpid(pid, &status, WUNTRACED);
+	if (!WIFSTOPPED(status))
+		return -1;
+	clock_wait_ms(STOPPED_MS);
+	kill(pid, SIGCONT);
+	waitpid(pid, &status, 0);
+	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+static void test_stopped(void)
+{
+	is_u64((uint64_t)stop_a_waiter(true), 0,
+	       "a process that is stopped while it waits does not take the disk for dead");
+	is_u64((uint64_t)stop_a_waiter(false), 0, "nor does one that is stopped before it waits");
+}
+
 /* The thread calls it; puts a packet once, as an encoder that is flushed would. */
 struct preparing {
 	struct fixture *_Atomic f;
@@ -376,6 +455,28 @@ static void test_hold(void)
 	end(f);
 }
 
+static void prepare_for_long(void *arg)
+{
+	atomic_uint *calls = arg;
+
+	++*calls;
+	clock_wait_ms(600);
+}
+
+/* Longer than the time between two calls: packets are written nevertheless. */
+static void test_long_preparation(void)
+{
+	static atomic_uint calls;
+	struct fixture *f = begin(&(struct output_config){
+		.queue_bytes = 1 << 20, .before_writing = prepare_for_long, .arg = &calls});
+
+	put(f, 0, 0);
+	for (int i = 0; i < 1000 && calls < 5 && !f->sinks[0].nr; i++)
+		clock_wait_ms(10);
+	ok(f->sinks[0].nr == 1, "a packet is written also where each preparation takes long");
+	end(f);
+}
+
 int main(void)
 {
 	signal(SIGXFSZ, SIG_IGN);
@@ -383,7 +484,9 @@ int main(void)
 	test_slow();
 	test_failing();
 	test_hang();
+	test_stopped();
 	test_before_writing();
+	test_long_preparation();
 	test_flight_recorder();
 	test_release_while_writing();
 	test_hold();

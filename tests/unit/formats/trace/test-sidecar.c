@@ -26,12 +26,14 @@ static const struct sidecar sample = {
 			.writer = "attach",
 			.mode = "trap",
 			.banner = "Linux version 6.1",
+			.slab_allocator = "slub",
 			.symbol_source = "kallsyms in memory",
 			.virt_slide = -4096,
 			.text_gpa = 0x1000000,
 			.started_ns = 12,
 			.from_first_allocation = true,
 			.page_size = 4096,
+			.stack_bytes = 32768,
 			.gfp_names = {{0xcc0, "GFP_KERNEL"}, {UINT64_MAX, "__GFP\n"}},
 			.nr_gfp_names = 2,
 			.gaps = {{"f", "called by g"}, {"h\n", "unknown"}},
@@ -65,9 +67,11 @@ static void check_info(const struct trace_info *info)
 	is_str(info->banner, "Linux version 6.1", "a string is read back");
 	is_str(info->mode, "trap", "a short string is read back");
 	is_str(info->build_id, "", "an empty string is read back");
+	is_str(info->slab_allocator, "slub", "the guest's allocator is read back");
 	is_str(info->symbol_source, "kallsyms in memory", "a string with blanks is read back");
 	ok(info->virt_slide == -4096, "a negative number is read back");
 	is_u64(info->text_gpa, 0x1000000, "an address is read back");
+	is_u64(info->stack_bytes, 32768, "a count is read back");
 	is_u64(info->counters.v[COUNTER_LOST], INT64_MAX, "a count beyond JSON's range is capped");
 	ok(info->from_first_allocation && info->cut, "booleans are read back");
 	is_u64(info->nr_gfp_names, 2, "all GFP names are read back");
@@ -130,6 +134,8 @@ static void test_round_trip(void)
 
 static const char *const keys[] = {
 	"version",
+	"checksum",
+	"crc32c",
 	"complete",
 	"tool_version",
 	"writer",
@@ -138,6 +144,7 @@ static const char *const keys[] = {
 	"banner",
 	"memory",
 	"build_id",
+	"slab_allocator",
 	"symbol_source",
 	"virt_slide",
 	"phys_base",
@@ -146,6 +153,7 @@ static const char *const keys[] = {
 	"started_realtime_ns",
 	"started_ns",
 	"page_size",
+	"stack_bytes",
 	"from_first_allocation",
 	"vcpus",
 	"caches",
@@ -191,6 +199,8 @@ static void test_hostile(void)
 		const char *what;
 	} rows[] = {
 		{"{\"version\":1}", 0, "a sidecar with nothing but its version is accepted"},
+		{"{\"version\":1,\"lost\":5}", 0,
+		 "a sidecar of a version without checksums is accepted"},
 		{"{\"version\":1,\"new\":[{}]}", 0, "an unknown key is ignored"},
 		{"", -EINVAL, "an empty file is refused"},
 		{"{\"version\":1", -EINVAL, "a text that was cut off is refused"},
@@ -220,8 +230,9 @@ static void test_hostile(void)
 		struct error err = {0};
 		int ret = sidecar_parse(rows[i].text, strlen(rows[i].text), &sidecar, &err);
 
-		ok(ret == rows[i].want && (ret ? err.text[0] && !sidecar : !!sidecar), "%s",
-		   rows[i].what);
+		ok(ret == rows[i].want &&
+			   (ret ? err.text[0] && !sidecar : sidecar && !sidecar->damaged),
+		   "%s", rows[i].what);
 		sidecar_destroy(sidecar);
 	}
 }
@@ -257,6 +268,35 @@ static void test_added_names(void)
 	sidecar_destroy(sidecar);
 }
 
+/* Each bit of a sidecar is flipped. */
+static void test_checksum(void)
+{
+	char *text = sidecar_text(&sample);
+	const size_t size = strlen(text);
+	struct sidecar *sidecar = NULL;
+	uint64_t missed = 0, read = 0;
+
+	ok(!sidecar_parse(text, size, &sidecar, NULL) && !sidecar->damaged &&
+		   sidecar->has_checksums,
+	   "the checksum of a sidecar is right");
+	sidecar_destroy(sidecar);
+	for (size_t bit = 0; bit < 8 * size; bit++) {
+		int ret;
+
+		text[bit / 8] = (char)(text[bit / 8] ^ 1 << bit % 8);
+		ret = sidecar_parse(text, size, &sidecar, NULL);
+		text[bit / 8] = (char)(text[bit / 8] ^ 1 << bit % 8);
+		if (ret)
+			continue;
+		missed += !sidecar->damaged;
+		read++;
+		sidecar_destroy(sidecar);
+	}
+	is_u64(missed, 0, "each flipped bit is noticed");
+	ok(read > size, "and many of these sidecars can be read");
+	free(text);
+}
+
 int main(void)
 {
 	test_round_trip();
@@ -264,5 +304,6 @@ int main(void)
 	test_hostile();
 	test_not_a_file();
 	test_added_names();
+	test_checksum();
 	return tap_done();
 }

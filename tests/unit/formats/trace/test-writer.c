@@ -336,18 +336,24 @@ static void test_threads(void)
 /* More than the writer's buffer holds. */
 enum { MANY = 1000000 };
 
-/* Append until long after the disk is full. Returns how many appends were refused. */
-static uint64_t overfill(struct trace_writer *writer)
+/* Append `n` records. Returns how many were refused. */
+static uint64_t append_some(struct trace_writer *writer, int n)
 {
 	uint64_t refused = 0;
 
-	for (int i = 0; i < MANY; i++) {
+	for (int i = 0; i < n; i++) {
 		struct kmem_record record = make_alloc(KMEM_TYPE_KMALLOC, 0x1000, 0x10, 8, 8, i);
 
 		record.cache = (uint16_t)(i + 1);
 		refused += trace_writer_append(writer, 0, &record) != 0;
 	}
 	return refused;
+}
+
+/* Append until long after the disk is full. Returns how many appends were refused. */
+static uint64_t overfill(struct trace_writer *writer)
+{
+	return append_some(writer, MANY);
 }
 
 /* What a failing disk must leave: whole records, and counts that add up. */
@@ -392,17 +398,48 @@ static void run_out_of_disk(const char *path)
 	check_survivor(path, &counts);
 }
 
-static void test_disk_full(void)
+/* Each sidecar takes more room than the one before, of a disk that has none. */
+static void outgrow_disk(const char *path)
+{
+	enum { CACHES = 300 };
+	struct trace_writer *writer = create(path, 1);
+	struct trace_reader *reader;
+	struct trace_losses losses;
+	char name[32];
+
+	overfill(writer);
+	for (int i = 0; i < CACHES; i++) {
+		snprintf(name, sizeof(name), "cache-%d", i);
+		trace_writer_cache_id(writer, name, 64, 64);
+		scratch_fill(path);
+		trace_writer_set_info(writer, &info, NULL);
+	}
+	ok(trace_writer_finish(writer, &info, symbolize, NULL, NULL) < 0,
+	   "finishing fails, as records are lost");
+	trace_writer_destroy(writer);
+	reader = open_trace(path);
+	trace_reader_losses(reader, &losses);
+	ok(!losses.unfinished, "the last of many sidecars on a full disk is written");
+	trace_reader_close(reader);
+}
+
+static void on_small_disk(void (*test)(const char *path))
 {
 	struct scratch dir = scratch_make();
 
 	if (mount("none", dir.path, "tmpfs", 0, "size=1m")) {
 		tap_skip("full disk", "mounting a tmpfs needs root");
 	} else {
-		run_out_of_disk(dir.path);
+		test(dir.path);
 		umount(dir.path);
 	}
 	scratch_remove(&dir);
+}
+
+static void test_disk_full(void)
+{
+	on_small_disk(run_out_of_disk);
+	on_small_disk(outgrow_disk);
 }
 
 /* A limit that is no multiple of 56, or of the buffer: the last write is a short one. */

@@ -96,9 +96,9 @@ static const char *resolve(const struct traceable_list *list, const char *text)
 		for (size_t i = 0; i < s.n; i++)
 			used += (size_t)snprintf(out + used, sizeof(out) - used, "%s%s",
 						 i ? " " : "", s.v[i].name);
-		for (size_t i = 0; i < s.nr_notes; i++)
+		for (size_t i = 0; i < s.notes.n; i++)
 			used += (size_t)snprintf(out + used, sizeof(out) - used, " (%s)",
-						 s.notes[i]);
+						 s.notes.v[i]);
 		function_selection_deinit(&s);
 	}
 	function_set_destroy(set);
@@ -188,6 +188,35 @@ static void test_files(const struct traceable_list *list)
 	function_patterns_deinit(&patterns);
 }
 
+/* What may have been meant instead: a word, or a function of a module. */
+static void test_hints(const struct traceable_list *list)
+{
+	static const char *const words[] = {"parent", "pid", NULL};
+	struct traceable_list image = *list;
+	struct function_patterns patterns;
+	struct function_selection s;
+	struct function_set *set;
+	struct error err;
+
+	read_patterns(&patterns, "pdi");
+	patterns.v[0].words = words;
+	patterns.v[0].column = 7;
+	image.no_modules = true;
+	if (function_set_create(&patterns, &set, NULL))
+		abort();
+	ok(function_set_resolve(set, list, &s, &err) == -ENOENT && err.column == 7,
+	   "an error says where the pattern stands");
+	is_str(err.text, "no function matches 'pdi': did you mean 'pid'?",
+	       "a word may have been meant");
+	function_set_resolve(set, &image, &s, &err);
+	is_str(err.text,
+	       "no function matches 'pdi': did you mean 'pid'? Or those of a module are "
+	       "'pdi:mod:MODULE'",
+	       "or a function of a module that is not known yet");
+	function_set_destroy(set);
+	function_patterns_deinit(&patterns);
+}
+
 /* For a module that is loaded later. */
 static void test_has(void)
 {
@@ -258,6 +287,7 @@ int main(void)
 	fixture_init(&f);
 	test_rows(&f.list);
 	test_files(&f.list);
+	test_hints(&f.list);
 	fixture_deinit(&f);
 	test_has();
 	test_image();

@@ -186,6 +186,11 @@ static void test_file(void)
 		   "a FIFO does not hold the reader");
 	unlink(path);
 	out = fopen(path, "w");
+	fputs("# none\n", out);
+	fclose(out);
+	ok(function_patterns_add_file(&patterns, path, &err) == -EINVAL && !patterns.n,
+	   "a list of nothing is refused: %s", err.text);
+	out = fopen(path, "w");
 	fputs("vfs_*\n!vfs_stat\n", out);
 	fclose(out);
 	snprintf(want, sizeof(want), "vfs_*(%s:1) !vfs_stat(%s:2)", path, path);

@@ -31,7 +31,7 @@ static void test_kernel(const char *version, const struct kernel_image *image)
 	const struct image_syscalls *calls;
 	bool ascends = true, is_there = false;
 
-	if (image_syscalls_of(image, &calls, NULL))
+	if (image_syscalls_of(image, SYSCALL_64, &calls, NULL))
 		abort();
 	for (size_t i = 0; i < calls->n; i++) {
 		is_there |= !strcmp(calls->v[i].name, "openat");
@@ -46,6 +46,33 @@ static void test_kernel(const char *version, const struct kernel_image *image)
 	   count_lines(calls->prototypes));
 }
 
+static bool has_call(const struct image_syscalls *calls, const char *name)
+{
+	for (size_t i = 0; i < calls->n; i++)
+		if (!strcmp(calls->v[i].name, name))
+			return true;
+	return false;
+}
+
+/* Those that 32-bit programs make. */
+static void test_ia32(const char *version, const struct kernel_image *image)
+{
+	const struct image_syscalls *calls;
+
+	if (image_syscalls_of(image, SYSCALL_IA32, &calls, NULL))
+		abort();
+	ok(calls->n > 300 && has_call(calls, "openat") && has_call(calls, "read") &&
+		   has_call(calls, "getpid") && has_call(calls, "ia32_pread64"),
+	   "%s has %zu functions of 32-bit system calls", version, calls->n);
+	ok(has_line(calls->prototypes,
+		    "openat(int dfd, const char * filename, int flags, umode_t mode)") &&
+		   has_line(calls->prototypes,
+			    "lseek(unsigned int fd, int offset, unsigned int whence)"),
+	   "%s declares them, with types of 32 bits", version);
+	ok(!strstr(calls->prototypes, "\nfanotify_mark("),
+	   "%s: one with an argument in two registers has no declaration", version);
+}
+
 int main(void)
 {
 	static const char *const versions[] = {"5.10", "6.1", "6.12", "6.17", "7.0", "7.2"};
@@ -58,6 +85,7 @@ int main(void)
 			continue;
 		found++;
 		test_kernel(versions[i], image);
+		test_ia32(versions[i], image);
 		kernel_image_destroy(image);
 	}
 	return found ? tap_done() : tap_skip_all("no kernels: run tests/testbed/fetch-kernel");

@@ -141,6 +141,29 @@ static void test_chains(const char *version)
 	ok(top == ROUNDS, "%s: but not where the task's stack is known to end there", version);
 }
 
+/* In the middle of a function its own frame comes first. */
+static void test_inside(const char *version)
+{
+	const uint64_t entry = address_of_kind("entry_SYSCALL_64_after_hwframe", ORC_KIND_REGS);
+	size_t good = 0;
+
+	for (int i = 0; i < ROUNDS; i++) {
+		struct chain c = {.n = 0};
+		struct orc_entry frame;
+		struct stack_slice slice;
+		const uint64_t ip = random_function(&frame) - 1;
+
+		for (int16_t at = 8; at < frame.sp_offset; at += 8)
+			c.words[c.n++] = (uint64_t)random();
+		add_functions(&c, 3);
+		add_regs(&c, entry, USER_CS, 0x401000);
+		slice = slice_of(&c);
+		slice.ip = ip + SLIDE;
+		good += unwinds(&c, &slice, true, 4);
+	}
+	ok(good == ROUNDS, "%s: chains begin in the middle of functions", version);
+}
+
 /* However much of the stack is there, the chain is the same up to where it is cut. */
 static void test_short_slices(const char *version)
 {
@@ -204,8 +227,10 @@ static void test_bad(const char *version)
 static void test_kernel(const char *version)
 {
 	orc_table_init(image, &table);
-	text = (struct orc_text){&table, image->text, image->end, SLIDE};
+	text = (struct orc_text){
+		.table = &table, .start = image->text, .end = image->end, .slide = SLIDE};
 	test_chains(version);
+	test_inside(version);
 	test_short_slices(version);
 	test_interrupt(version);
 	test_bad(version);

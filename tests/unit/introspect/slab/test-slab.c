@@ -295,16 +295,47 @@ static void test_bare(void)
 	fake_kernel_destroy(&fake);
 }
 
-/* The order of a page finds no room in a pointer to such a struct page. */
+/* Kernels with SLAB and without memory cgroups have such a struct page. */
 static void test_small_pages(void)
 {
-	uint64_t a;
+	enum { SIZE = 56, PFN = 77, HEAD_BIT = 16, ORDER_AT = SIZE + 17, CACHE_AT = 24 };
+	const uint64_t page = FAKE_VMEMMAP + PFN * SIZE, gpa = FAKE_VMEMMAP_GPA + PFN * SIZE;
+	struct slab_page_facts facts;
+	unsigned int order;
+	uint64_t a, bytes;
 
 	if (fake_kernel_create(&fake, FAKE_SMALL_PAGES, 4) ||
 	    slab_view_create(&fake.kernel, &view, NULL))
 		abort();
-	is_str(slab_missing(view, SLAB_PAGES), "struct page has 56 bytes, not 64",
-	       "pages are not read where a struct page is smaller");
+	ok(!slab_page_address(view, page, &a, NULL) && a == fake_direct(PFN << 12),
+	   "a struct page of 56 bytes is the one of its page");
+	ok(slab_page_address(view, FAKE_VMEMMAP + PFN * SIZE + 8, &a, NULL) == -EINVAL,
+	   "an address inside of it is not");
+	fake_put64(&fake, gpa, 1 << HEAD_BIT | 1 << 9);
+	fake_put64(&fake, gpa + CACHE_AT, fake_direct(CACHE_GPA));
+	fake.ram[gpa + ORDER_AT] = 3;
+	fake_put64(&fake, gpa + 5 * SIZE + 8, page | 1);
+	ok(!slab_page_order(view, page, &order, NULL) && order == 3, "its order is known");
+	ok(!slab_of_object(view, fake_direct((PFN + 5) << 12), &a, &bytes, NULL) &&
+		   a == fake_direct(CACHE_GPA),
+	   "an object in the compound page has its cache");
+	ok(!slab_page_facts(view, &facts, NULL) && facts.page_size == SIZE &&
+		   facts.order_offset == ORDER_AT,
+	   "trampolines get the size");
+	slab_view_destroy(view);
+	fake_kernel_destroy(&fake);
+}
+
+static void test_odd_pages(void)
+{
+	uint64_t a;
+
+	if (fake_kernel_create(&fake, FAKE_ODD_PAGES, 4) ||
+	    slab_view_create(&fake.kernel, &view, NULL))
+		abort();
+	is_str(slab_missing(view, SLAB_PAGES),
+	       "struct page has 60 bytes: not a multiple of 8 up to 256",
+	       "pages are not read where a struct page has a size that none can have");
 	ok(slab_page_address(view, fake_page(77), &a, NULL) == -ENOTSUP, "which is said");
 	slab_view_destroy(view);
 	fake_kernel_destroy(&fake);
@@ -336,5 +367,6 @@ int main(void)
 	test_next();
 	test_bare();
 	test_small_pages();
+	test_odd_pages();
 	return tap_done();
 }

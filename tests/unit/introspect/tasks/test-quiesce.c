@@ -248,6 +248,17 @@ static void test_reset(void)
 	end();
 }
 
+/* Another kernel, or none, lies where the noted one was. */
+static void test_no_tables(void)
+{
+	begin();
+	preempt();
+	tasks.first = 0xffffffffd0000000;
+	is_u64((uint64_t)-wait_for(SOON_MS), 0,
+	       "a kernel whose tables do not map its first task is gone, and what was in it, too");
+	end();
+}
+
 static void test_unreadable(void)
 {
 	begin();
@@ -350,6 +361,7 @@ int main(void)
 	test_busy_vcpu();
 	test_comes_back();
 	test_reset();
+	test_no_tables();
 	test_unreadable();
 	test_damage();
 	test_session();

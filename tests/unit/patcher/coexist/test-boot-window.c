@@ -74,6 +74,7 @@ static void test_before(void)
 	trace_session_info(fs.session, &info);
 	ok(info.from_first_allocation,
 	   "the trace's info says that it begins with the first allocation");
+	is_str(info.slab_allocator, "slub", "and which slab allocator the guest has");
 	fake_session_end(&fs);
 }
 

@@ -46,6 +46,24 @@ static void test_near(uint64_t offset, const char *where)
 	fake_session_end(&fs);
 }
 
+/* It is disabled, so that the text does not show it. */
+static void test_registered(void)
+{
+	fake_session_create(&fs);
+	fake_session_put_kprobe(&fs, SLOT - 4, FAKE_KPROBE_DISABLED);
+	fake_session_start(&fs);
+	ok(!memcmp(fake_text(&fs.fg, SLOT), fs.text + SLOT, SLOT_SIZE),
+	   "an exit that a registered kprobe reaches is not trapped");
+	is_u64(fake_session_status(&fs).nr_refused, 1, "it is a refusal");
+	fake_session_end(&fs);
+	fake_session_create(&fs);
+	fake_session_put_kprobe(&fs, FAKE_CACHE_ALLOC, FAKE_KPROBE_FTRACE);
+	fake_session_start(&fs);
+	ok(*fake_text(&fs.fg, FAKE_CACHE_ALLOC) == TRAP && is_ours(),
+	   "a kprobe that ftrace calls keeps no place");
+	fake_session_end(&fs);
+}
+
 static void test_report(void)
 {
 	struct trace_status status;
@@ -88,6 +106,7 @@ int main(void)
 	test_near(SLOT, "at an exit");
 	test_near(SLOT + SLOT_SIZE - 1, "in its last byte");
 	test_near(SLOT - 4, "whose jump would reach it");
+	test_registered();
 	test_report();
 	test_failure();
 	return tap_done();

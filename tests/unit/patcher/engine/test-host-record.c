@@ -8,12 +8,13 @@
 #include "tests/lib/ring-writer.h"
 #include "tests/lib/tap.h"
 
-enum { DATA = RING_MIN_DATA, ROUNDS = 20000, SEED = 1, STALL_NS = 1000 };
+enum { DATA = RING_MIN_LARGE, ROUNDS = 20000, SEED = 1, STALL_NS = 1000 };
 
 static _Alignas(8) uint8_t memory[RING_HEADER_BYTES + DATA + RING_MAX_RECORD];
 static struct ring ring;
 static struct ring_writer writer;
 static uint64_t stack[CAPTURE_MAX_STACK], items[RING_MAX_RECORD / 8];
+static struct direct_stack chain;
 
 static uint64_t random64(void)
 {
@@ -26,8 +27,13 @@ static void fill_random(uint64_t *words, size_t n)
 		words[i] = random64();
 }
 
+/* Half of them have a chain. */
 static struct probe_hit random_hit(size_t nr_stack)
 {
+	const struct capture all = {.fields = CAPTURE(FIELD_STACK) | CAPTURE(FIELD_CHAIN),
+				    .stack_words = CAPTURE_MAX_STACK,
+				    .chain_words = STACK_MAX_WORDS,
+				    .items = {.from = ITEMS_ARRAY}};
 	struct probe_hit hit = {.key = random64(),
 				.call_site = random64(),
 				.result = random64(),
@@ -45,6 +51,11 @@ static struct probe_hit random_hit(size_t nr_stack)
 	fill_random(hit.comm, sizeof(hit.comm) / sizeof(hit.comm[0]));
 	fill_random(stack, CAPTURE_MAX_STACK);
 	fill_random(items, sizeof(items) / sizeof(items[0]));
+	fill_random(&chain.sp, sizeof(chain) / sizeof(chain.sp));
+	if (random() % 2)
+		hit.chain = (struct probe_chain){
+			.at = &chain.sp,
+			.words = 1 + (size_t)random() % trap_record_max_chain(&all)};
 	hit.nr_items = (size_t)random() % (trap_record_max_items(&hit) + 1);
 	return hit;
 }
@@ -74,6 +85,7 @@ static bool is_same(const struct probe_hit *a, const struct probe_hit *b)
 	       !memcmp(a->comm, b->comm, sizeof(a->comm)) &&
 	       !memcmp(a->args, b->args, sizeof(a->args)) &&
 	       same_words(a->stack, a->nr_stack, b->stack, b->nr_stack) &&
+	       same_words(a->chain.at, a->chain.words, b->chain.at, b->chain.words) &&
 	       same_words(a->items, a->nr_items, b->items, b->nr_items);
 }
 
@@ -119,8 +131,9 @@ static void check_size(size_t nr_stack, size_t nr_items, const char *what)
 {
 	struct probe_hit hit = random_hit(nr_stack);
 
+	hit.chain = (struct probe_chain){0};
 	hit.nr_items = nr_items;
-	ok(trap_record_size(&hit) <= RING_MAX_ORDERED && write_hit(POINT_ENTRY, 0, &hit) &&
+	ok(trap_record_size(&hit) <= RING_MAX_RECORD && write_hit(POINT_ENTRY, 0, &hit) &&
 		   comes_out(POINT_ENTRY, 0, &hit),
 	   "%s", what);
 }
@@ -129,6 +142,8 @@ static void test_sizes(void)
 {
 	const struct probe_hit none = {0}, deep = {.nr_stack = CAPTURE_MAX_STACK};
 	const struct probe_hit large = {.nr_items = trap_record_max_items(&none)};
+	struct capture capture = {.fields = CAPTURE(FIELD_CHAIN), .chain_words = STACK_MAX_WORDS};
+	struct probe_hit chained = {.chain = {&chain.sp, trap_record_max_chain(&capture)}};
 
 	check_size(0, 0, "a hit without stack and items fits");
 	check_size(CAPTURE_MAX_STACK, 0, "a hit with the deepest stack fits");
@@ -137,8 +152,14 @@ static void test_sizes(void)
 		   "the deepest stack fits with as many items as there is room for");
 	check_size(0, trap_record_max_items(&none),
 		   "a hit with as many items as there is room for fits");
-	is_u64(trap_record_size(&large), RING_MAX_ORDERED,
-	       "the most items fill the largest record");
+	is_u64(trap_record_size(&large), RING_MAX_RECORD, "the most items fill the largest record");
+	is_u64(chained.chain.words, STACK_MAX_WORDS,
+	       "the longest chain fits into the record of a hit without stack and items");
+	ok(trap_record_size(&chained) <= RING_MAX_RECORD, "which is no larger than any");
+	capture.items.from = ITEMS_ARRAY;
+	chained.chain.words = trap_record_max_chain(&capture);
+	is_u64(trap_record_max_items(&chained), CAPTURE_MAX_ITEMS,
+	       "beside a chain there is room for as many items as a record has");
 }
 
 /* Nothing is read from where a hit has none. */

@@ -37,6 +37,8 @@ static const char *shown(const struct fetch_probe *probe)
 				      probe->module[0] ? ":" : "", probe->symbol);
 	else
 		n += (size_t)snprintf(out + n, sizeof(out) - n, "%" PRIx64, probe->address);
+	if (probe->offset)
+		n += (size_t)snprintf(out + n, sizeof(out) - n, "+%#" PRIx64, probe->offset);
 	n += (size_t)snprintf(out + n, sizeof(out) - n, " %u", probe->bytes);
 	for (size_t i = 0; i < probe->nr_args; i++) {
 		const struct fetch_arg *arg = &probe->args[i];
@@ -59,6 +61,9 @@ static const struct {
 	{"r vfs_read", "r kprobes r_vfs_read_0 vfs_read 0"},
 	{"p vfs_read+0", "p kprobes p_vfs_read_0 vfs_read 0"},
 	{"p vfs_read%return", "r kprobes r_vfs_read_0 vfs_read 0"},
+	{"p vfs_read+0x1f %ax %r10 %si", "p kprobes p_vfs_read_31 vfs_read+0x1f 24; arg1 x 8x1 reg "
+					 "0; arg2 x 8x1 reg 10; arg3 x 8x1 reg 6"},
+	{"p:x 0xffffffff81000000 %ax", "p kprobes x ffffffff81000000 8; arg1 x 8x1 reg 0"},
 	{"p:open do_sys_open", "p kprobes open do_sys_open 0"},
 	{"p:my/open do_sys_open", "p my open do_sys_open 0"},
 	{"p:my.open do_sys_open", "p my open do_sys_open 0"},
@@ -71,6 +76,9 @@ static const struct {
 	{"p:x f $arg1 $arg6:u8", "p kprobes x f 16; arg1 x 8x1 reg 7; arg2 u 1x1 reg 9"},
 	{"p:x f $arg7", "p kprobes x f 8; arg1 x 8x1 reg 4 mem 8"},
 	{"r:x f $retval", "r kprobes x f 8; arg1 x 8x1 reg 0"},
+	{"r10:x f", "r kprobes x f 0"},
+	{"r10 f $retval", "r kprobes r_f_0 f 8; arg1 x 8x1 reg 0"},
+	{"p:x m:f $arg1", "p kprobes x m:f 8; arg1 x 8x1 reg 7"},
 	{"p:x f $comm", "p kprobes x f 16; arg1 string 16x1 comm"},
 	{"p:x f c=$comm:string", "p kprobes x f 16; c string 16x1 comm"},
 	{"p:x f $stack $stack2", "p kprobes x f 16; arg1 x 8x1 reg 4; arg2 x 8x1 reg 4 mem 16"},
@@ -108,14 +116,19 @@ static const struct {
 	{"", 1, "begins with 'p', of a call, or 'r'"},
 	{"x vfs_read", 1, "begins with 'p'"},
 	{"pp vfs_read", 2, "':' or a blank must follow"},
-	{"r16:x vfs_read", 2, "leave out MAXACTIVE"},
+	{"p16:x vfs_read", 2, "':' or a blank must follow"},
+	{"r1x:x vfs_read", 2, "MAXACTIVE is no number of 64 bits"},
+	{"r99999999999999999999 vfs_read", 2, "MAXACTIVE is no number of 64 bits"},
 	{"p", 2, "the function is missing"},
 	{"p: f", 3, "the name of an event is missing"},
 	{"p:/x f", 3, "the name of a group is missing"},
 	{"p:a-b f", 4, "a name has letters, digits and _"},
 	{"p:9a f", 3, "begins with a digit"},
 	{"p:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa f", 3, "longer than 31 characters"},
-	{"p f+4", 4, "only the beginning of a function can be probed"},
+	{"p f-4", 4, "the offset leads out of the function"},
+	{"p ext4:f+4", 9, "in modules only the beginning of a function can be probed"},
+	{"r f+4", 3, "a probe of returns has no offset"},
+	{"p f+4%return", 3, "a probe of returns has no offset"},
 	{"p f+", 5, "an offset is missing"},
 	{"p f!", 4, "cannot be part of a function's name"},
 	{"p :f", 3, "no name of a module"},
@@ -137,6 +150,9 @@ static const struct {
 	{"p f x=", 7, "an argument is PARAMETER, %REGISTER"},
 	{"p f skb->", 10, "the name of a member is missing"},
 	{"r f skb->len", 5, "parameters are gone at a return"},
+	{"p m:f n=len", 9, "the parameters of a module's functions are not known"},
+	{"p m:f +8(skb->data)", 10, "the parameters of a module's functions are not known"},
+	{"p m:f %di $arg*", 11, "the parameters of a module's functions are not known"},
 	{"p f pid", 5, "cannot have the name 'pid': give it one, as in NAME=pid"},
 	{"p f file file", 10, "two arguments have the name 'file'"},
 	{"p f $arg*:u8", 5, "$arg* is no value"},
@@ -166,6 +182,26 @@ static const struct {
 	{"p f @", 6, "the name of a symbol is missing"},
 	{"p f @x+", 8, "an offset is missing"},
 };
+
+/* What is known of the place only when it has been found. */
+static void test_places(void)
+{
+	struct fetch_probe probe;
+	struct error err = {0};
+
+	ok(!fetch_parse("p f+9 %ax a=$arg1", &probe, &err) && fetch_check_place(&probe, &err) &&
+		   strstr(err.text, "argument 'arg1': %ax, %r10 and %r11 hold nothing"),
+	   "where a function begins, %%ax is refused: %s", err.text);
+	probe.inside = true;
+	ok(fetch_check_place(&probe, &err) &&
+		   strstr(err.text, "argument 'a': parameters are known only where"),
+	   "in the middle of it, parameters are: %s", err.text);
+	ok(!fetch_parse("p 0x1000 %si count", &probe, &err) && !fetch_check_place(&probe, &err),
+	   "a parameter and its register are known where it begins");
+	probe.inside = true;
+	ok(fetch_check_place(&probe, &err) && strstr(err.text, "argument 'count'"),
+	   "and in the middle only the register");
+}
 
 static void test_limits(void)
 {
@@ -213,6 +249,7 @@ int main(void)
 		   "'%s' is refused at character %u: %s (%u)", bad[i].text, bad[i].column, err.text,
 		   err.column);
 	}
+	test_places();
 	test_limits();
 	return tap_done();
 }

@@ -72,7 +72,8 @@ static void test_list(void)
 	fake_put64(&fake, fake_page_gpa(500) + LINK, second);
 	fake_put64(&fake, fake_page_gpa(900) + LINK, head);
 	ok(!init(&what, head, 0) && !more() && n == 2, "two pages in a list are read");
-	ok(items[0] == fake_page(500) && items[1] == fake_page(900),
+	ok(items[0] == page_item(fake_page(500), 0) &&
+		   items[1] == page_item(fake_page(900), 0),
 	   "pages of a list are read in order, of order 0");
 	ok(!more() && !n, "a list ends at its head");
 	fake_put64(&fake, fake_page_gpa(900) + LINK, first);
@@ -113,7 +114,8 @@ static void test_last(void)
 		.from = ITEMS_LAST, .count_offset = 4, .page_orders = true};
 
 	fake_put64(&fake, fake_page_gpa(500), UINT64_C(1) << 32);
-	ok(!init(&what, fake_page(500), 0) && !more() && n == 1 && items[0] == fake_page(500),
+	ok(!init(&what, fake_page(500), 0) && !more() && n == 1 &&
+		   page_item_page(items[0]) == fake_page(500) && !page_item_order(items[0]),
 	   "the last reference to a page makes it an item");
 	ok(!more() && !n, "it is the only one");
 	fake_put64(&fake, fake_page_gpa(500), UINT64_C(2) << 32);

@@ -485,6 +485,36 @@ static void test_no_place(void)
 	end();
 }
 
+/* Where the guest cannot be made to ask, a kprobe copies a jump unseen. */
+static void test_copied(void)
+{
+	const struct trace_options options = {.exitless = true, .ring_bytes = RING_BYTES};
+	struct error err = {0};
+
+	fake_session_create(&fs);
+	fs.fg.guest.caps &= ~(uint32_t)GUEST_CAP_PORT_TRAP;
+	fake_code(&fs.fg, FAKE_PREPARE_KPROBE, "\x8b\x05\0\0\0\0\xc3", 7); /* relative to RIP */
+	fake_session_keep_text(&fs);
+	trace_session_set_options(fs.session, &options);
+	ok(!trace_session_start(fs.session, NULL, NULL) && first_byte(SLOT) == JMP,
+	   "a guest that cannot ask before it makes a kprobe is traced");
+	hold();
+	fake_session_put_kprobe(&fs, SLOT, 0);
+	let_run();
+	ok(trace_session_stop(fs.session, &err) == -EBUSY && text_same(SLOT, SLOT_SIZE) &&
+		   fs.fg.nr_regions == 2,
+	   "a stop restores the text under a kprobe that has copied a jump, but the memory stays");
+	ok(strstr(err.text, "a kprobe of the guest at 0x"), "the reason is that kprobe: %s",
+	   err.text);
+	hold();
+	fake_session_put_kprobe(&fs, 0, 0);
+	let_run();
+	ok(!trace_session_start(fs.session, NULL, &err), "without it the memory goes %s", err.text);
+	trace_session_stop(fs.session, NULL);
+	trace_session_start(fs.session, NULL, NULL); /* waits until the memory has gone */
+	end();
+}
+
 static void test_plan(void)
 {
 	const struct patch_plan *plan;
@@ -518,5 +548,6 @@ int main(void)
 	test_leaving_last();
 	test_spinning();
 	test_no_place();
+	test_copied();
 	return tap_done();
 }

@@ -387,11 +387,35 @@ static void test_changes(void)
 		   opcode(FAKE_KFREE) == CALL,
 	   "the sites follow");
 	is_u64(instance("b")->records, 2, "its stream goes on");
-	ok(trace_session_replace_instance(fs.session, "b=function:kfree", &err) == -ENOTSUP,
-	   "the fields of a stream cannot change: %s", err.text);
+	ok(!trace_session_replace_instance(fs.session, "b=function:kmem_cache_free", &err),
+	   "one gets other fields: %s", err.text);
+	ok(put_record(slot_of("b"), 0, FAKE_CACHE_FREE) && await_records("b", 1) &&
+		   sink("b", 0)->events == 1,
+	   "they go to another stream");
 	ok(!trace_session_remove_instance(fs.session, "a", &err) && opcode(FAKE_KFREE) != CALL,
 	   "the first one goes");
 	ok(await_free_slots(), "its slot is free when the guest has left the code");
+	end();
+}
+
+/* What an instance recorded before the last change but one may still come. */
+static void test_fields_return(void)
+{
+	struct error err = {0};
+	int before;
+
+	create();
+	start("a=function:kfree", NULL, NULL);
+	set_halted(1, false);
+	before = nr_streams;
+	ok(!trace_session_replace_instance(fs.session, "a=function:kfree,parent", &err),
+	   "an instance gets other fields in a guest that is busy: %s", err.text);
+	is_u64((uint64_t)(nr_streams - before), 1, "with another stream");
+	ok(!trace_session_replace_instance(fs.session, "a=function:kfree,__kmalloc", &err),
+	   "it gets the former ones: %s", err.text);
+	is_u64((uint64_t)(nr_streams - before), 1, "with the former stream, which is still open");
+	set_halted(1, true);
+	ok(await_free_slots(), "its slots are free when the guest has left the code");
 	end();
 }
 
@@ -787,6 +811,7 @@ int main(void)
 	test_images();
 	test_later();
 	test_changes();
+	test_fields_return();
 	test_reused_code();
 	test_busy_guest();
 	test_wrong_position();

@@ -106,6 +106,32 @@ static bool has_classes(unsigned int classes)
 	return found == classes;
 }
 
+/* Whether the entries' records have what a call chain is made of, and it gets to where the class of
+ * the event has it; none of the others. */
+static bool has_chains(void)
+{
+	bool found = false, good = true;
+
+	pthread_mutex_lock(&lane()->lock);
+	for (unsigned int id = 0; id < DIRECT_MAX; id++) {
+		const struct direct_slot *slot = &lane()->slots[id];
+		const struct session_instance *owner = slot->want.owner;
+		const struct event_field *stack;
+		size_t n;
+
+		if (slot->state != DIRECT_LIVE || strcmp(owner->spec.name, "graph"))
+			continue;
+		stack = event_field_find(&owner->ops->classes(owner->tracer, &n)[slot->want.class],
+					 "stack");
+		good &= !stack == !(slot->want.fields & DIRECT_STACK);
+		good &= !stack == (slot->want.class == TRACER_EXIT);
+		good &= !stack || stack->at == slot->plan.stack;
+		found |= stack != NULL;
+	}
+	pthread_mutex_unlock(&lane()->lock);
+	return found && good;
+}
+
 enum {
 	ENTRY = 1 << TRACER_ENTRY,
 	EXIT = 1 << TRACER_EXIT,
@@ -131,6 +157,15 @@ static void test_alone(void)
 	ok(start("function:kfree", "graph:__kmalloc") && is_direct(KMALLOC_SLOT) &&
 		   has_classes(ENTRY | EXIT),
 	   "a function that none jumps to");
+	end();
+}
+
+static void test_stack(void)
+{
+	create();
+	ok(start("function:kfree", "graph:kmem_cache_alloc,ret,stack") &&
+		   has_classes(ENTRY | EXIT) && has_chains(),
+	   "with call chains: of entries, not of returns");
 	end();
 }
 
@@ -209,6 +244,10 @@ static void test_kprobe(void)
 	*fake_text(&fs.fg, ALLOC_SLOT) = JMP;
 	ok(!trace_session_remove_instance(fs.session, "f", NULL) && is_direct(ALLOC_SLOT),
 	   "when the kprobe is gone, a change takes it again");
+	fake_session_put_kprobe(&fs, ALLOC_SLOT, FAKE_KPROBE_DISABLED);
+	ok(add("f=function:kmem_cache_free") && is_original(ALLOC_SLOT) && has_classes(NO_EXIT),
+	   "one that is disabled shows in no text, and keeps the slot");
+	fake_session_put_kprobe(&fs, 0, 0);
 	end();
 }
 
@@ -218,6 +257,7 @@ int main(void)
 	if (!ram)
 		return 1;
 	test_alone();
+	test_stack();
 	test_tails();
 	test_with_probes();
 	test_kprobe();

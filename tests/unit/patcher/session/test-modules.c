@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Modules that are loaded and unloaded while their functions are recorded, on a fake guest. */
-#include <elf.h>
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -9,133 +8,17 @@
 #include "formats/base/clock.h"
 #include "patcher/engine/ring-internal.h"
 #include "patcher/session/internal.h"
-#include "tests/lib/fake-session.h"
+#include "tests/lib/fake-module.h"
 #include "tests/lib/tap.h"
-
-#define MODULE_TEXT UINT64_C(0xffffffffc0000000)
 
 enum {
 	RING_BYTES = 64 << 10,
 	CALL = 0xe8,
 	PATIENCE_MS = 20000,
-	FUNCTION_BYTES = 0x100,
-	DISABLED = 1 << 25,
-	PRESENT_RW = 3,
-
-	/* in the image: a function that FAKE_CALLER calls */
-	FAKE_INIT_MODULE = 0x2180,
-
-	/* the heap: page tables, the module's page, its struct ftrace_page and struct module */
-	PMD_GPA = FAKE_HEAP_GPA + 0x200000,
-	PT_GPA = PMD_GPA + 0x1000,
-	TEXT_GPA = PMD_GPA + 0x2000,
-	PAGE_GPA = PMD_GPA + 0x3000,
-	RECORDS_GPA = PMD_GPA + 0x4000,
-	MODULE_GPA = PMD_GPA + 0x5000,
-	KALLSYMS_GPA = PMD_GPA + 0x6000,
-	SYMTAB_GPA = PMD_GPA + 0x7000,
-	STRTAB_GPA = PMD_GPA + 0x8000,
-
-	/* offsets in fake-kernel.c's struct module */
-	LIST = 8,
-	NAME = 24,
-	MEM = 128,
-	KALLSYMS = 200,
 };
 
 static const uint8_t nop[] = {0x0f, 0x1f, 0x44, 0x00, 0x00};
 static struct fake_session fs;
-
-static uint8_t *memory(uint64_t gpa)
-{
-	return fs.fg.base.ram + gpa;
-}
-
-static void put64(uint64_t gpa, uint64_t value)
-{
-	fake_put64(&fs.fg.base, gpa, value);
-}
-
-/* --- a guest with modules -------------------------------------------------------------------- */
-
-/* A page of the kernel's page tables, for the last GiB. */
-static void map_module_area(void)
-{
-	uint64_t pgd = FAKE_PHYS_TEXT + FAKE_INIT_TOP_PGT, pud;
-
-	memcpy(&pud, memory(pgd + 511 * 8), sizeof(pud));
-	put64((pud & ~UINT64_C(0xfff)) + 511 * 8, PMD_GPA | PRESENT_RW);
-	put64(PMD_GPA, PT_GPA | PRESENT_RW);
-}
-
-/* do_init_module() is one more function with a site. */
-static void add_loader(void)
-{
-	static const struct fake_symbol symbols[] = {{"do_init_module", FAKE_INIT_MODULE},
-						     {NULL, 0}};
-	static const uint8_t body[] = {0x0f, 0x1f, 0x44, 0x00, 0x00, 0xc3};
-
-	if (fake_guest_add_symbols(&fs.fg, symbols))
-		abort();
-	fake_code(&fs.fg, FAKE_INIT_MODULE, body, sizeof(body));
-	put64(FAKE_SITES_GPA + FAKE_NR_SITES * 16, fake_gva(FAKE_INIT_MODULE));
-	fake_put32(&fs.fg.base, FAKE_FTRACE_LIST_GPA + 16, FAKE_NR_SITES + 1);
-}
-
-static void put_symbol(unsigned int index, uint32_t name, uint64_t value)
-{
-	const Elf64_Sym sym = {.st_name = name, .st_value = value, .st_shndx = 1};
-
-	memcpy(memory(SYMTAB_GPA + index * sizeof(sym)), &sym, sizeof(sym));
-}
-
-/* Its text and its names, but not its sites yet. */
-static void place_module(void)
-{
-	put64(PT_GPA, TEXT_GPA | PRESENT_RW);
-	memset(memory(TEXT_GPA), 0x90, 0x1000);
-	for (unsigned int i = 0; i < 2; i++)
-		memcpy(memory(TEXT_GPA + i * FUNCTION_BYTES), nop, sizeof(nop));
-	put64(FAKE_PHYS_TEXT + FAKE_MODULES, fake_direct(MODULE_GPA) + LIST);
-	put64(MODULE_GPA + LIST, fake_gva(FAKE_MODULES));
-	memcpy(memory(MODULE_GPA + NAME), "brd", 4);
-	put64(MODULE_GPA + MEM, MODULE_TEXT);
-	fake_put32(&fs.fg.base, MODULE_GPA + MEM + 8, 0x1000);
-	put64(MODULE_GPA + KALLSYMS, fake_direct(KALLSYMS_GPA));
-	put64(KALLSYMS_GPA, fake_direct(SYMTAB_GPA));
-	fake_put32(&fs.fg.base, KALLSYMS_GPA + 8, 2);
-	put64(KALLSYMS_GPA + 16, fake_direct(STRTAB_GPA));
-	memcpy(memory(STRTAB_GPA), "\0brd_read\0brd_write", 20);
-	put_symbol(0, 1, MODULE_TEXT);
-	put_symbol(1, 10, MODULE_TEXT + FUNCTION_BYTES);
-}
-
-/* ftrace_module_init(), and, without `flags`, ftrace_module_enable(). */
-static void list_sites(uint64_t flags)
-{
-	for (unsigned int i = 0; i < 2; i++) {
-		put64(RECORDS_GPA + i * 16, MODULE_TEXT + i * FUNCTION_BYTES);
-		put64(RECORDS_GPA + i * 16 + 8, flags);
-	}
-	put64(PAGE_GPA, 0);
-	put64(PAGE_GPA + 8, fake_direct(RECORDS_GPA));
-	fake_put32(&fs.fg.base, PAGE_GPA + 16, 2);
-	put64(FAKE_FTRACE_LIST_GPA, fake_direct(PAGE_GPA));
-}
-
-static void load(void)
-{
-	place_module();
-	list_sites(0);
-}
-
-/* Also its memory. */
-static void unload(void)
-{
-	put64(FAKE_FTRACE_LIST_GPA, 0);
-	put64(FAKE_PHYS_TEXT + FAKE_MODULES, fake_gva(FAKE_MODULES));
-	put64(PT_GPA, 0);
-}
 
 static void create(bool port)
 {
@@ -145,21 +28,16 @@ static void create(bool port)
 	if (!port)
 		fs.fg.guest.caps &= ~(unsigned int)GUEST_CAP_PORT_TRAP;
 	trace_session_set_options(fs.session, &options);
-	map_module_area();
-	add_loader();
-	unload();
-	fake_session_keep_text(&fs);
+	fake_module_prepare(&fs);
 }
 
 /* The sites of a module that is loaded have their own bytes. */
 static bool is_untouched(void)
 {
-	static const uint8_t unmapped[8];
-
-	if (!memcmp(memory(PT_GPA), unmapped, sizeof(unmapped)))
+	if (!fake_module_is_mapped(&fs))
 		return true;
-	return !memcmp(memory(TEXT_GPA), nop, sizeof(nop)) &&
-	       !memcmp(memory(TEXT_GPA + FUNCTION_BYTES), nop, sizeof(nop));
+	return !memcmp(fake_module_text(&fs, 0), nop, sizeof(nop)) &&
+	       !memcmp(fake_module_text(&fs, FAKE_MODULE_FUNCTION), nop, sizeof(nop));
 }
 
 static void end(void)
@@ -194,8 +72,8 @@ static bool tick(void)
 /* Whether calls of the module's first and second function are recorded. */
 static bool records(bool first, bool second)
 {
-	return (*memory(TEXT_GPA) == CALL) == first &&
-	       (*memory(TEXT_GPA + FUNCTION_BYTES) == CALL) == second;
+	return (*fake_module_text(&fs, 0) == CALL) == first &&
+	       (*fake_module_text(&fs, FAKE_MODULE_FUNCTION) == CALL) == second;
 }
 
 static size_t sites_of(unsigned int i)
@@ -218,28 +96,28 @@ static void test_polled(void)
 	create(false);
 	ok(start("function:*:mod:brd"), "a module can be asked for that is not there");
 	is_u64(sites_of(0), 0, "none of its functions is recorded");
-	place_module();
-	list_sites(DISABLED);
+	fake_module_place(&fs);
+	fake_module_list_sites(&fs, true);
 	ok(tick() && records(false, false), "while ftrace prepares the module it is left alone");
-	list_sites(0);
+	fake_module_list_sites(&fs, false);
 	ok(tick() && records(true, true), "functions of a module that was loaded are recorded");
 	is_u64(sites_of(0), 2, "the instance has them");
 	is_u64(nr_late(), 1, "that their first calls were missed is counted");
 	ok(tick() && trace_session_switch(fs.session).times == 1, "a tick alone changes nothing");
-	unload();
+	fake_module_unload(&fs);
 	ok(tick() && !sites_of(0), "functions of a module that is gone are forgotten");
-	load();
+	fake_module_load(&fs);
 	ok(tick() && records(true, true), "it may come again");
-	memcpy(memory(TEXT_GPA), nop, sizeof(nop));
+	memcpy(fake_module_text(&fs, 0), nop, sizeof(nop));
 	ok(tick() && records(true, true), "also between two looks at the list");
 	for (size_t i = 0; i < fs.session->plan.shared.n; i++)
 		fs.session->plan.shared.v[i].yielded = true;
-	load();
+	fake_module_load(&fs);
 	ok(tick() && records(true, true),
 	   "also if the guest's ftrace had its sites, and has given them back by unloading it");
-	unload();
+	fake_module_unload(&fs);
 	ok(tick(), "it goes");
-	ok(!trace_session_symbolize(fs.session, MODULE_TEXT + 5, name, sizeof(name), &begin,
+	ok(!trace_session_symbolize(fs.session, FAKE_MODULE_TEXT + 5, name, sizeof(name), &begin,
 				    &size) &&
 		   !strcmp(name, "brd_read [brd]"),
 	   "its functions keep their names: %s", name);
@@ -264,22 +142,23 @@ static void test_slow_names(void)
 
 	create(false);
 	fs.fg.guest.caps |= GUEST_STOPS_TO_READ;
-	load();
+	fake_module_load(&fs);
 	ok(start("kmem"), "tracing starts");
 	reads = fs.fg.reads;
 	ok(!symbolize(fake_gva(FAKE_KFREE) + 1, name) && !strcmp(name, "kfree"),
 	   "the image names its functions: %s", name);
-	is_u64((uint64_t)-symbolize(MODULE_TEXT + 5, name), EAGAIN,
+	is_u64((uint64_t)-symbolize(FAKE_MODULE_TEXT + 5, name), EAGAIN,
 	       "a module's functions have no names yet");
 	is_u64(fs.fg.reads, reads, "the guest is not read");
 	trace_session_modules_changed(fs.session);
 	stops = fs.fg.stops;
-	ok(!symbolize(MODULE_TEXT + 5, name) && !strcmp(name, "brd_read [brd]"),
+	ok(!symbolize(FAKE_MODULE_TEXT + 5, name) && !strcmp(name, "brd_read [brd]"),
 	   "they have when the list of modules may be read: %s", name);
 	is_u64(fs.fg.stops, stops + 1, "the guest is stopped once for all reads");
 	is_u64(fs.fg.stopped, 0, "and goes on");
 	reads = fs.fg.reads;
-	is_u64((uint64_t)-symbolize(MODULE_TEXT - 5, name), EAGAIN, "an address without a name");
+	is_u64((uint64_t)-symbolize(FAKE_MODULE_TEXT - 5, name), EAGAIN,
+	       "an address without a name");
 	is_u64(fs.fg.reads, reads, "the list is read once");
 	end();
 }
@@ -289,16 +168,16 @@ static void test_selection(void)
 	struct error err = {0};
 
 	create(false);
-	load();
+	fake_module_load(&fs);
 	ok(start("function:brd_read,kfree"), "functions of a module and of the kernel");
 	ok(records(true, false) && sites_of(0) == 2, "only those that are wanted are recorded");
-	unload();
+	fake_module_unload(&fs);
 	ok(tick() && sites_of(0) == 1, "one that is gone is no error");
 	ok(!trace_session_add_instance(fs.session, "other=function:__kmalloc", &err),
 	   "nor when another tracer comes: %s", err.text);
 	ok(trace_session_add_instance(fs.session, "again=function:brd_read", &err) == -ENOENT,
 	   "a new tracer must name functions that there are: %s", err.text);
-	load();
+	fake_module_load(&fs);
 	ok(tick() && records(true, false) && sites_of(0) == 2,
 	   "it is recorded when it comes again");
 	end();
@@ -308,19 +187,19 @@ static void test_selection(void)
 static void free_text(struct fake_guest *fg)
 {
 	fg->on_stop = NULL;
-	unload();
+	fake_module_unload(&fs);
 }
 
 static void test_race(void)
 {
 	create(false);
 	ok(start("function:kfree,*:mod:brd"), "a function and a module");
-	load();
+	fake_module_load(&fs);
 	fs.fg.on_stop = free_text;
 	ok(tick() && sites_of(0) == 1,
 	   "a module that goes while its sites are planned is left alone");
-	load();
-	put64(PT_GPA, 0);
+	fake_module_load(&fs);
+	fake_module_free_text(&fs);
 	ok(tick() && sites_of(0) == 1 && fake_session_status(&fs).instances[0].nr_refused == 2,
 	   "text that cannot be read is refused by name");
 	end();
@@ -333,7 +212,7 @@ static bool seen;
 static void *load_on_vcpu(void *arg)
 {
 	(void)arg;
-	load();
+	fake_module_load(&fs);
 	fake_session_call(&fs, 1, FAKE_INIT_MODULE, 0);
 	seen = records(true, true);
 	atomic_store(&through, true);
@@ -397,18 +276,18 @@ static void test_held(void)
 	create(true);
 	ok(start("function:*:mod:brd"), "a module is asked for");
 	hold_bell(true);
-	load();
+	fake_module_load(&fs);
 	ok(tick() && records(true, true),
 	   "a module is loaded while the guest holds the bell's site");
 	is_u64(nr_late(), 1, "that its first calls were missed is counted");
-	unload();
+	fake_module_unload(&fs);
 	memcpy(fake_text(&fs.fg, FAKE_INIT_MODULE), nop, sizeof(nop));
 	ok(tick() && *fake_text(&fs.fg, FAKE_INIT_MODULE) == CALL, "the site is the bell's again");
 	late = nr_late();
 	hold_bell(true);
 	ok(tick(), "the guest holds it once more");
 	hold_bell(false);
-	load();
+	fake_module_load(&fs);
 	ok(tick() && records(true, true), "it gives the site back when a module has been loaded");
 	is_u64(nr_late(), late + 1, "which is counted, too");
 	end();
@@ -419,7 +298,7 @@ static void test_deaf(void)
 {
 	create(true);
 	ok(start("function:*:mod:brd"), "a module is asked for");
-	load();
+	fake_module_load(&fs);
 	ok(fake_session_call(&fs, 1, FAKE_INIT_MODULE, 0) == 1 && records(false, false),
 	   "a vCPU does not wait for ever");
 	is_u64(nr_late(), 1, "that is counted");

@@ -15,6 +15,8 @@ enum {
 	JMP = 0xe9,
 	SLOT_BYTES = 5,
 	ALLOC_SLOT = FAKE_CACHE_ALLOC + 15, /* kmem_cache_alloc(): behind the site and a load */
+	ALLOC_LOAD = FAKE_CACHE_ALLOC + 5,
+	LOAD_BYTES = 10,
 };
 
 static struct fake_session fs;
@@ -33,6 +35,7 @@ static void create(void)
 
 	fake_session_create(&fs);
 	fake_session_list_return_sites(&fs);
+	fake_session_list_reserved(&fs);
 	trace_session_set_options(fs.session, &options);
 	memcpy(ram, fs.fg.base.ram, FAKE_RAM);
 	if (trace_session_start(fs.session, specs, NULL))
@@ -107,7 +110,7 @@ static void test_entry(void)
 	ok(is_direct(FAKE_CACHE_FREE) && !strcmp(last()->spec.name, "freed"),
 	   "its site is patched, and the instance has the event's name");
 	is_str(fields_of_last(),
-	       "my/freed 88 __probe_ip:8@0 pid:4@16 faults:4@40 cache:8@48 obj:4@56 arg3_0:1@64 "
+	       "my/freed 88 pid:4@16 __probe_ip:8@0 faults:4@40 cache:8@48 obj:4@56 arg3_0:1@64 "
 	       "arg3_1:1@65 arg4:16@72",
 	       "its class has the user's fields");
 	class = class_of_last();
@@ -131,9 +134,118 @@ static void test_return(void)
 	ok(add("probe:r:got kmem_cache_alloc $retval bp=%bp"), "a probe of returns");
 	ok(is_direct(ALLOC_SLOT) && !is_direct(FAKE_CACHE_ALLOC),
 	   "its return slot is patched, and not its site");
-	is_str(fields_of_last(), "kprobes/got 56 __probe_ret_ip:8@8 pid:4@16 arg1:8@40 bp:8@48",
+	is_str(fields_of_last(), "kprobes/got 56 pid:4@16 __probe_ret_ip:8@8 arg1:8@40 bp:8@48",
 	       "its class has the address that it returns to");
 	ok(add("graph:kmem_cache_alloc") && is_direct(FAKE_CACHE_ALLOC), "beside a graph");
+	end();
+}
+
+/* kmem_cache_alloc() loads its result by one instruction of ten bytes. */
+static void test_inside(void)
+{
+	static const uint8_t nops[] = {0x90, 0x90, 0x90, 0x90, 0x90};
+
+	create();
+	ok(add("probe:p:load kmem_cache_alloc+5 %ax cx=%cx +0(%r10):u32"),
+	   "a probe in the middle of a function");
+	ok(is_direct(ALLOC_LOAD) && !is_direct(FAKE_CACHE_ALLOC) && !is_direct(ALLOC_SLOT),
+	   "its instruction is patched, and neither site nor slot");
+	ok(!memcmp(fake_text(&fs.fg, ALLOC_LOAD) + SLOT_BYTES, nops, LOAD_BYTES - SLOT_BYTES),
+	   "what the jump leaves of it are NOPs");
+	is_str(fields_of_last(),
+	       "kprobes/load 72 pid:4@16 __probe_ip:8@0 faults:4@40 arg1:8@48 cx:8@56 arg3:4@64",
+	       "its class has all registers that it asks for");
+	ok(event_field_find(class_of_last(), "__probe_ip")->type == EVENT_CODE,
+	   "and a place with an offset");
+	ok(last()->nr_refused == 0, "nothing of it is refused");
+	ok(add("graph:kmem_cache_alloc") && is_direct(FAKE_CACHE_ALLOC) && is_direct(ALLOC_SLOT) &&
+		   is_direct(ALLOC_LOAD),
+	   "beside a graph of the function");
+	ok(add("same=probe:p kmem_cache_alloc+5 %di"), "a second one at the same place");
+	ok(!trace_session_remove_instance(fs.session, "load", NULL) && is_direct(ALLOC_LOAD),
+	   "the first one goes, and the place stays");
+	ok(!trace_session_remove_instance(fs.session, "same", NULL) &&
+		   !memcmp(fake_text(&fs.fg, ALLOC_LOAD), fs.text + ALLOC_LOAD, LOAD_BYTES),
+	   "with the second one the instruction is back");
+	ok(add("probe:p kmem_cache_alloc+5"), "it is probed again until the end");
+	end();
+}
+
+/* A kprobe that reaches the instruction gets it; the instance says so. */
+static void test_kprobe(void)
+{
+	struct error err;
+
+	create();
+	if (!add("probe:p:load kmem_cache_alloc+5"))
+		abort();
+	fake_text(&fs.fg, ALLOC_SLOT)[0] = 0xcc;
+	ok(add("probe:p:third kfree") && is_direct(ALLOC_LOAD) &&
+		   !trace_session_remove_instance(fs.session, "third", NULL) &&
+		   is_direct(ALLOC_LOAD),
+	   "a kprobe elsewhere in the function leaves the probe alone");
+	fake_text(&fs.fg, ALLOC_SLOT)[0] = fs.text[ALLOC_SLOT];
+	ok(!fs.fg.guest.control->stop(&fs.fg.guest, NULL) &&
+		   !kprobe_handoff_give(&fs.session->kprobes, fake_gva(ALLOC_LOAD + 7), &err),
+	   "the guest is about to make a kprobe there");
+	fs.fg.guest.control->resume(&fs.fg.guest, NULL);
+	ok(!memcmp(fake_text(&fs.fg, ALLOC_LOAD), fs.text + ALLOC_LOAD, LOAD_BYTES),
+	   "the instruction is the guest's");
+	direct_count_sites(fs.session, fs.session->instances.v[fs.session->instances.n - 1]);
+	ok(last()->sites == 0 && last()->nr_refused == 1 &&
+		   strstr(last()->refused[0].reason, "a kprobe of the guest"),
+	   "the probe has no place: %s", last()->refused[0].reason);
+	fake_text(&fs.fg, ALLOC_LOAD)[0] = 0xcc;
+	ok(add("probe:p:other kfree"), "another probe comes");
+	direct_count_sites(fs.session, fs.session->instances.v[1]);
+	ok(fs.session->instances.v[1]->nr_refused == 1 &&
+		   strstr(fs.session->instances.v[1]->refused[0].reason, "INT3"),
+	   "as long as the kprobe is there, the first one is refused: %s",
+	   fs.session->instances.v[1]->refused[0].reason);
+	fake_text(&fs.fg, ALLOC_LOAD)[0] = fs.text[ALLOC_LOAD];
+	ok(!trace_session_remove_instance(fs.session, "other", NULL) && is_direct(ALLOC_LOAD),
+	   "the next change behind it takes the place again");
+	end();
+}
+
+static void register_kprobe(struct fake_guest *fg)
+{
+	fg->on_stop = NULL;
+	fake_session_put_kprobe(&fs, ALLOC_LOAD, FAKE_KPROBE_DISABLED);
+}
+
+static bool has_kprobe(struct session_instance *instance)
+{
+	direct_count_sites(fs.session, instance);
+	return instance->nr_refused == 1 && strstr(instance->refused[0].reason, "registered");
+}
+
+/* It shows in no text, and has copied the instruction. */
+static void test_disabled_kprobe(void)
+{
+	create();
+	fake_session_put_kprobe(&fs, ALLOC_LOAD - 4, FAKE_KPROBE_DISABLED);
+	ok(add("probe:p:load kmem_cache_alloc+5") && !is_direct(ALLOC_LOAD) &&
+		   has_kprobe(fs.session->instances.v[1]),
+	   "a kprobe that is registered, and disabled, keeps its instruction");
+	fake_session_put_kprobe(&fs, ALLOC_LOAD - 4, FAKE_KPROBE_FTRACE);
+	ok(add("probe:p:third kfree") && is_direct(ALLOC_LOAD), "one of ftrace's has none");
+	fake_session_put_kprobe(&fs, ALLOC_LOAD + LOAD_BYTES - 1, FAKE_KPROBE_DISABLED);
+	ok(!trace_session_remove_instance(fs.session, "third", NULL) && !is_direct(ALLOC_LOAD),
+	   "a change finds one that has come");
+	fake_session_put_kprobe(&fs, 0, 0);
+	ok(add("probe:p:third kfree") && is_direct(ALLOC_LOAD), "and that it has gone");
+	end();
+}
+
+static void test_kprobe_comes(void)
+{
+	create();
+	fs.fg.on_stop = register_kprobe;
+	ok(add("probe:p:load kmem_cache_alloc+5") && !fs.fg.on_stop,
+	   "a kprobe is registered between a plan and its change");
+	ok(!is_direct(ALLOC_LOAD) && has_kprobe(fs.session->instances.v[1]), "it is noticed");
+	fake_session_put_kprobe(&fs, 0, 0);
 	end();
 }
 
@@ -206,7 +318,38 @@ static const struct {
 	{"probe:p:kmem/kfree kfree", "'kmem/kfree' is an event of another tracer"},
 	{"probe:p kfree a=+0(%di):u8[2] a_0=%di", "two fields have the name 'a_0'"},
 	{"probe:p kfree a=%di if b == 1", "b"},
+	{"probe:p kmem_cache_alloc+6",
+	 "kmem_cache_alloc+0x6 cannot be probed: no instruction begins "
+	 "there; try +0x5"},
+	{"probe:p kmem_cache_alloc+15", "the function returns there: probe it with r; try +0x5"},
+	{"probe:p kfree+5", "kfree+0x5 cannot be probed: the instruction is shorter than"},
+	{"probe:p kfree+4096", "kfree has 256 bytes only"},
+	{"probe:p __alloc_pages+5", "the kernel rewrites a jump label there"},
+	{"probe:p kmem_cache_alloc+5 $arg1", "parameters are known only where a function begins"},
 };
+
+/* The guest's function that reads memory for probes. */
+static void test_helper(void)
+{
+	static const struct fake_symbol helper[] = {{"copy_from_kernel_nofault", FAKE_CACHE_ALLOC},
+						    {NULL, 0}};
+	static const char says[] = "the tracer itself calls 'copy_from_kernel_nofault'";
+	struct error err = {0};
+
+	create();
+	if (fake_guest_add_symbols(&fs.fg, helper))
+		abort();
+	ok(trace_session_add_instance(fs.session, "probe:r copy_from_kernel_nofault", &err) ==
+			   -ENOTSUP &&
+		   strstr(err.text, says),
+	   "returns of a function that the tracer calls are refused: %s", err.text);
+	ok(trace_session_add_instance(fs.session, "probe:p copy_from_kernel_nofault+5", &err) ==
+			   -ENOTSUP &&
+		   strstr(err.text, says),
+	   "and so are its instructions: %s", err.text);
+	ok(add("probe:p copy_from_kernel_nofault"), "the tracer does not pass its beginning");
+	end();
+}
 
 static void test_refusals(void)
 {
@@ -227,8 +370,13 @@ int main(void)
 		abort();
 	test_entry();
 	test_return();
+	test_inside();
+	test_kprobe();
+	test_disabled_kprobe();
+	test_kprobe_comes();
 	test_filter();
 	test_many();
+	test_helper();
 	test_refusals();
 	free(ram);
 	return tap_done();

@@ -3,9 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include "patcher/engine/ring-internal.h"
-#include "patcher/session/internal.h"
-#include "tests/lib/fake-session.h"
+#include "tests/lib/fake-counts.h"
 #include "tests/lib/tap.h"
 
 enum {
@@ -20,17 +18,8 @@ static uint8_t *ram;
 
 static void create(void)
 {
-	const struct trace_options options = {.exitless = true, .ring_bytes = RING_BYTES};
-
-	fake_session_create(&fs);
-	fake_session_list_return_sites(&fs);
-	trace_session_set_options(fs.session, &options);
+	fake_counts_create(&fs, RING_BYTES);
 	memcpy(ram, fs.fg.base.ram, FAKE_RAM);
-}
-
-static struct direct_lane *lane(void)
-{
-	return &ring_engine_of(fs.session->ring_engine)->direct;
 }
 
 static int try_add(const char *spec, struct error *err)
@@ -50,14 +39,7 @@ static bool add(const char *spec)
 
 static bool start(const char *spec)
 {
-	const char *const specs[] = {spec, NULL};
-	struct error err = {0};
-	int ret = trace_session_start(fs.session, specs, &err);
-
-	if (ret)
-		tap_diag("%s", err.text);
-	lane()->has_task = true;
-	return !ret;
+	return fake_counts_start(&fs, spec);
 }
 
 static void end(void)
@@ -86,17 +68,8 @@ static struct profile_rows read_rows(size_t i)
 /* As code in the guest would: calls of the function with this site, on vCPU 0. */
 static void call(uint64_t site, uint64_t hits, uint64_t timed, uint64_t longest)
 {
-	struct ring_engine *x = ring_engine_of(fs.session->ring_engine);
-	struct trace_profile list[TRACE_MAX_PROFILES];
-	struct profile *profile;
-	struct call_count *count;
+	struct call_count *count = fake_call_count(&fs, site);
 
-	trace_session_profiles(fs.session, list);
-	profile = list[0].profile;
-	count = (struct call_count *)(void *)((uint8_t *)x->scratch.hva + lane()->offset +
-					      RING_HEADER_BYTES +
-					      profile_layout(profile).counts_at +
-					      profile_offset(profile, fake_gva(site)));
 	count->hits += hits;
 	count->timed += timed;
 	count->ticks += timed * longest;

@@ -3,40 +3,22 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include "patcher/text/patch-set.h"
-#include "tests/lib/fake-guest.h"
+#include "tests/lib/fake-patches.h"
 #include "tests/lib/tap.h"
 
-enum { NR = 3, AT = 0x1000, APART = 0x100, SIZE = 5 };
-
-static const uint8_t old_bytes[SIZE] = {0x0f, 0x1f, 0x44, 0x00, 0x00};
-static const uint8_t new_bytes[SIZE] = {0xe6, 0xe4, 0x0f, 0x1f, 0x00};
+enum { NR = 3, AT = 0x1000, APART = 0x100, SIZE = SITE_SIZE };
 
 static struct fake_guest fg;
 static struct patch_set set;
 static uint8_t before[0x2000];
-
-static struct patch patch_at(uint64_t offset)
-{
-	struct patch p = {.gva = fake_gva(offset), .size = SIZE, .function = "fn"};
-
-	memcpy(p.old_bytes, old_bytes, SIZE);
-	memcpy(p.new_bytes, new_bytes, SIZE);
-	return p;
-}
 
 /* A fresh guest with three sites, and a set for them. */
 static void setup(void)
 {
 	if (fake_guest_create(&fg))
 		abort();
-	for (uint64_t i = 0; i < NR; i++) {
-		struct patch p = patch_at(AT + i * APART);
-
-		fake_code(&fg, AT + i * APART, old_bytes, SIZE);
-		if (patch_set_add(&set, &p, NULL))
-			abort();
-	}
+	for (uint64_t i = 0; i < NR; i++)
+		fake_patch_put(&fg, &set, AT + i * APART);
 	memcpy(before, fake_text(&fg, 0), sizeof(before));
 }
 
@@ -56,7 +38,7 @@ static uint64_t count_patched(void)
 	uint64_t n = 0;
 
 	for (uint64_t i = 0; i < NR; i++)
-		n += !memcmp(fake_text(&fg, AT + i * APART), new_bytes, SIZE);
+		n += fake_patch_is(&fg, AT + i * APART, fake_patch_new);
 	return n;
 }
 
@@ -177,7 +159,7 @@ static void test_write_failures(void)
 
 static void test_unmapped(void)
 {
-	struct patch p = patch_at(AT);
+	struct patch p = fake_patch_at(AT);
 	struct error err = {0};
 
 	setup();
@@ -190,13 +172,12 @@ static void test_unmapped(void)
 
 static void test_outcomes(void)
 {
-	static const uint8_t theirs[SIZE] = {0xe8, 1, 2, 3, 4};
 	struct patch_outcome outcome = {0};
 
 	setup();
 	patch_set_apply(&set, &fg.kernel, NULL);
-	memcpy(fake_text(&fg, AT), old_bytes, SIZE);
-	memcpy(fake_text(&fg, AT + APART), theirs, SIZE);
+	memcpy(fake_text(&fg, AT), fake_patch_old, SIZE);
+	memcpy(fake_text(&fg, AT + APART), fake_patch_theirs, SIZE);
 	ok(!patch_set_revert(&set, &fg.kernel, &outcome, NULL),
 	   "a set of which the guest changed patches is reverted");
 	is_u64(outcome.restored, 1, "the patch that the guest left alone is restored");
@@ -205,8 +186,8 @@ static void test_outcomes(void)
 	is_u64(outcome.foreign, 1, "a patch with other bytes is counted as foreign");
 	is_u64(outcome.first_foreign, fake_gva(AT + APART),
 	       "the outcome has the first foreign address");
-	ok(!memcmp(fake_text(&fg, AT + APART), theirs, SIZE), "foreign bytes are left alone");
-	memcpy(fake_text(&fg, AT + APART), old_bytes, SIZE);
+	ok(fake_patch_is(&fg, AT + APART, fake_patch_theirs), "foreign bytes are left alone");
+	memcpy(fake_text(&fg, AT + APART), fake_patch_old, SIZE);
 	ok(untouched(), "a revert changes nothing besides the patches");
 	teardown();
 }
@@ -227,6 +208,57 @@ static void test_revert_failure(void)
 	teardown();
 }
 
+/* Of patches that are breakpoints: they are in QEMU, and the text has the guest's own bytes. */
+static void test_breaks(void)
+{
+	struct patch_outcome outcome = {0}, second = {0};
+	struct error err = {0};
+
+	setup();
+	fg.guest.caps |= GUEST_CAP_BREAK;
+	for (size_t i = 0; i < NR; i++)
+		set.v[i].trap = true;
+	ok(!patch_set_apply(&set, &fg.kernel, NULL) && untouched() &&
+		   fake_breaks_count(&fg.breaks) == NR,
+	   "breakpoints are set, and the text stays as it is");
+	fg.failing_break = fake_gva(AT);
+	ok(patch_set_revert(&set, &fg.kernel, &outcome, &err) == -EIO && set.applied &&
+		   err.address == fake_gva(AT) && !outcome.restored,
+	   "a breakpoint that cannot be removed is an error: %s", err.text);
+	ok(fake_breaks_count(&fg.breaks) == 1, "the others are removed nevertheless");
+	fg.failing_break = 0;
+	memcpy(fake_text(&fg, AT + APART), fake_patch_theirs, SIZE);
+	ok(!patch_set_revert(&set, &fg.kernel, &second, NULL) && !fake_breaks_count(&fg.breaks) &&
+		   fake_patch_is(&fg, AT + APART, fake_patch_theirs),
+	   "a second revert removes it, and writes nothing");
+	ok(second.restored == NR - 1 && second.foreign == 1 &&
+		   second.first_foreign == fake_gva(AT + APART),
+	   "text that the guest has changed under a breakpoint is counted");
+	teardown();
+}
+
+/* The text cannot be read: of a module that is gone, or by a failure. */
+static void test_unreadable(bool transient)
+{
+	struct patch_outcome outcome = {0};
+	int ret;
+
+	setup();
+	for (size_t i = 0; i < NR; i++)
+		set.v[i].transient = transient;
+	patch_set_apply(&set, &fg.kernel, NULL);
+	fg.missing_gpa = FAKE_PHYS_TEXT + AT;
+	ret = patch_set_revert(&set, &fg.kernel, &outcome, NULL);
+	if (transient)
+		ok(!ret && !set.applied && outcome.unchanged == NR && !outcome.failed,
+		   "patches of text that is gone are done with");
+	else
+		ok(ret == -EFAULT && set.applied && outcome.failed == NR && !outcome.unchanged,
+		   "patches of text that cannot be read are still there");
+	ok(count_patched() == NR, "nothing is written where nothing can be read");
+	teardown();
+}
+
 static int sorted_with(struct patch p, struct error *err)
 {
 	int ret;
@@ -240,7 +272,7 @@ static int sorted_with(struct patch p, struct error *err)
 
 static void test_add(void)
 {
-	struct patch p = patch_at(AT);
+	struct patch p = fake_patch_at(AT);
 	struct error err = {0};
 
 	ok(!sorted_with(p, NULL) && set.n == NR, "the same patch twice is one");
@@ -248,16 +280,16 @@ static void test_add(void)
 	p.new_bytes[2] = 0x90;
 	ok(sorted_with(p, NULL) == -EBUSY, "the same place with other bytes is refused");
 	teardown();
-	p = patch_at(AT + SIZE - 1);
+	p = fake_patch_at(AT + SIZE - 1);
 	ok(sorted_with(p, &err) == -EBUSY && err.address == p.gva,
 	   "a patch that overlaps another one's end is refused");
 	teardown();
-	ok(sorted_with(patch_at(AT - SIZE + 1), NULL) == -EBUSY,
+	ok(sorted_with(fake_patch_at(AT - SIZE + 1), NULL) == -EBUSY,
 	   "a patch that overlaps another one's begin is refused");
 	ok(patch_set_apply(&set, &fg.kernel, NULL) == -EBUSY && !fg.stops,
 	   "a set with an overlap is not applied");
 	teardown();
-	ok(!sorted_with(patch_at(AT + SIZE), NULL) && set.n == NR + 1,
+	ok(!sorted_with(fake_patch_at(AT + SIZE), NULL) && set.n == NR + 1,
 	   "a patch right behind another one is no overlap");
 	p.size = 0;
 	ok(patch_set_add(&set, &p, NULL) == -EINVAL, "a patch without bytes is refused");
@@ -282,14 +314,8 @@ static void fill(unsigned int n, uint64_t apart)
 {
 	if (fake_guest_create(&fg))
 		abort();
-	for (uint64_t i = 0; i < n; i++) {
-		uint64_t at = AT + i * 7919 % n * apart;
-		struct patch p = patch_at(at);
-
-		fake_code(&fg, at, old_bytes, SIZE);
-		if (patch_set_add(&set, &p, NULL))
-			abort();
-	}
+	for (uint64_t i = 0; i < n; i++)
+		fake_patch_put(&fg, &set, AT + i * 7919 % n * apart);
 	memcpy(before, fake_text(&fg, 0), sizeof(before));
 }
 
@@ -328,16 +354,15 @@ static void test_between(void)
 
 static void test_yield(void)
 {
-	static const uint8_t theirs[SIZE] = {0xe8, 1, 2, 3, 4};
 	struct patch_outcome outcome = {0};
 
 	setup();
 	patch_set_apply(&set, &fg.kernel, NULL);
 	ok(!patch_set_yield(&set, 1, &fg.kernel, NULL) && count_patched() == NR - 1,
 	   "a patch that is yielded gets its old bytes");
-	memcpy(fake_text(&fg, AT + APART), theirs, SIZE);
+	memcpy(fake_text(&fg, AT + APART), fake_patch_theirs, SIZE);
 	ok(!patch_set_revert(&set, &fg.kernel, &outcome, NULL) && outcome.restored == NR - 1 &&
-		   !outcome.foreign && !memcmp(fake_text(&fg, AT + APART), theirs, SIZE),
+		   !outcome.foreign && fake_patch_is(&fg, AT + APART, fake_patch_theirs),
 	   "a revert passes a yielded patch over");
 	ok(!patch_set_apply(&set, &fg.kernel, NULL) && count_patched() == NR - 1,
 	   "an apply passes a yielded patch over");
@@ -355,7 +380,7 @@ static int note_bytes(void *arg, struct patch *patch, const uint8_t *now, struct
 
 static void test_read(void)
 {
-	struct patch p = patch_at(AT);
+	struct patch p = fake_patch_at(AT);
 	unsigned int n = 0;
 
 	setup();
@@ -404,52 +429,6 @@ static void test_place(void)
 	   "a place that cannot be written has failed");
 }
 
-static int add_target(struct patch_set *to, uint64_t i, uint8_t last, bool yielded)
-{
-	struct patch p = patch_at(AT + i * APART);
-
-	p.new_bytes[SIZE - 1] = last;
-	p.yielded = yielded;
-	return patch_set_add(to, &p, NULL);
-}
-
-/* From sites 0, 1 and 2 to another patch at 1, the same at 2, and a new one at 3. */
-static void test_difference(void)
-{
-	struct patch_set from = {0}, to = {0}, difference = {0}, back = {0};
-	bool good = true;
-
-	setup();
-	fake_code(&fg, AT + 3 * APART, old_bytes, SIZE);
-	memcpy(before, fake_text(&fg, 0), sizeof(before));
-	for (uint64_t i = 0; i < 3; i++)
-		good &= !add_target(&from, i, 1, false);
-	for (uint64_t i = 1; i < 4; i++)
-		good &= !add_target(&to, i, i == 1 ? 2 : 1, false);
-	good &= !patch_set_sort(&from, NULL) && !patch_set_sort(&to, NULL) &&
-		!patch_set_apply(&from, &fg.kernel, NULL);
-	ok(good && !patch_set_difference(&from, &to, &difference, NULL), "a difference is made");
-	is_u64(difference.n, 3, "what stays is not in it");
-	ok(!patch_set_apply(&difference, &fg.kernel, NULL), "it is applied");
-	ok(!memcmp(fake_text(&fg, AT), old_bytes, SIZE) && fake_text(&fg, AT + APART)[4] == 2 &&
-		   fake_text(&fg, AT + 2 * APART)[4] == 1 && fake_text(&fg, AT + 3 * APART)[4] == 1,
-	   "the text is as the second set has it");
-	ok(!patch_set_difference(&to, &(struct patch_set){.sorted = true}, &back, NULL) &&
-		   !patch_set_apply(&back, &fg.kernel, NULL) && untouched(),
-	   "the difference to nothing takes all back");
-	patch_set_deinit(&difference);
-	patch_set_deinit(&to);
-	add_target(&to, 0, 5, true);
-	ok(!patch_set_difference(&from, &to, &difference, NULL) && difference.n == 3 &&
-		   !memcmp(difference.v[0].new_bytes, old_bytes, SIZE),
-	   "a patch that is yielded is no target");
-	patch_set_deinit(&difference);
-	patch_set_deinit(&back);
-	patch_set_deinit(&from);
-	patch_set_deinit(&to);
-	teardown();
-}
-
 /* Text that the guest frees with a patch in it. */
 static void test_transient(void)
 {
@@ -470,7 +449,6 @@ static void test_transient(void)
 
 int main(void)
 {
-	test_difference();
 	test_transient();
 	test_apply_and_revert();
 	test_mismatch();
@@ -480,6 +458,9 @@ int main(void)
 	test_unmapped();
 	test_outcomes();
 	test_revert_failure();
+	test_breaks();
+	test_unreadable(true);
+	test_unreadable(false);
 	test_add();
 	test_find();
 	test_pages(false);

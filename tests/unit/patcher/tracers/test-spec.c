@@ -13,12 +13,17 @@
 static const char *const kmem_words[] = {"kmalloc", "cache", "pages", NULL};
 static const char *const function_words[] = {"parent", "pid", "comm", NULL};
 
+static const struct trace_read_option readers[] = {{"only", "sonde show --only"}, {NULL, NULL}};
+
+static const char *const probe_words[] = {"stack", NULL};
 static const struct trace_grammar grammars[] = {
-	{"kmem", kmem_words, TRACE_TAKES_PIDS | TRACE_TAKES_VCPUS | TRACE_TAKES_FILTER},
+	{"kmem", kmem_words, TRACE_TAKES_PIDS | TRACE_TAKES_VCPUS | TRACE_TAKES_FILTER, NULL},
 	{"function", function_words,
-	 TRACE_TAKES_FUNCTIONS | TRACE_TAKES_PIDS | TRACE_TAKES_VCPUS | TRACE_TAKES_FILTER},
-	{"plain", NULL, 0},
-	{"probe", NULL, TRACE_TAKES_PROBE | TRACE_TAKES_FILTER},
+	 TRACE_TAKES_FUNCTIONS | TRACE_TAKES_PIDS | TRACE_TAKES_VCPUS | TRACE_TAKES_FILTER |
+		 TRACE_TAKES_HIST, NULL},
+	{"plain", NULL, 0, NULL},
+	{"probe", probe_words, TRACE_TAKES_PROBE | TRACE_TAKES_FILTER | TRACE_TAKES_HIST, NULL},
+	{"calls", NULL, TRACE_TAKES_FUNCTIONS, readers},
 };
 
 static int parse(const char *text, struct trace_spec *out, struct error *err)
@@ -87,6 +92,9 @@ static const struct {
 	{"probe:p:x vfs_read n=%di:u8 ", "x probe 0"},
 	{"y=probe: p:x vfs_read if n == 1", "y probe 0 if n == 1"},
 	{"probe:p:if vfs_read\t if  if == 1", "if probe 0 if if == 1"},
+	{"probe:p:x vfs_read n=%di,stack", "x probe 1"},
+	{"probe:p:x vfs_read ,\tstack if n == 1", "x probe 1 if n == 1"},
+	{"probe:p stack stack=%di , stack", "p_stack_0 probe 1"},
 	{"function:iffy if a==1", "function function 0 iffy if a==1"},
 };
 
@@ -113,6 +121,9 @@ static const struct {
 	{"probe if pid == 1", 6, "a definition is missing"},
 	{"probe:x vfs_read", 7, "begins with 'p'"},
 	{"y=probe:p vfs_read %dj", 21, "unknown register 'dj'"},
+	{"probe:p vfs_read,stack,stak", 24, "unknown item 'stak': did you mean 'stack'?"},
+	{"probe:p vfs_read,stack,pid=1", 24, "the probe tracer takes no pid"},
+	{"probe:p vfs_read,stack a=%di", 24, "',' or 'if' is missing"},
 	{"kmem:", 6, "an item is missing"},
 	{"kmem:,cache", 6, "an item is missing"},
 	{"kmem:cache,", 12, "an item is missing"},
@@ -154,6 +165,9 @@ static const struct {
 	{"function:\"vfs_read", 10, "the item has no closing quote"},
 	{"function:@", 11, "the name of a file is missing"},
 	{"function:@\"\"", 11, "the name of a file is missing"},
+	{"calls:vfs_*,only=vfs_read", 13,
+	 "the calls tracer takes no only: it records all calls of its functions. Choose when you "
+	 "read the trace: sonde show --only"},
 	{"plain:x", 7, "the plain tracer takes no items"},
 	{"plain:x=3", 7, "the plain tracer takes no values"},
 	{"plain:pid=3", 7, "the plain tracer takes no pid"},

@@ -6,13 +6,13 @@
 #include "tests/lib/tap.h"
 
 enum { RAX = 0, RSP = 4, RSI = 6, R10 = 10, R11 = 11, ID = 7 };
-enum { PAGE_SIZE = 64, REFERENCES = 52, HEAD_BIT = 6, ORDER_AT = PAGE_SIZE + 0 };
+enum { PAGE_SIZE = 56, REFERENCES = 52, HEAD_BIT = 6, ORDER_AT = PAGE_SIZE + 0 };
 
 static struct fake_rings rings;
 static struct fake_function function;
 static struct fake_cpu *cpu;
 static uint64_t consumed;
-static _Alignas(PAGE_SIZE) uint8_t page[2 * PAGE_SIZE];
+static _Alignas(8) uint8_t page[2 * PAGE_SIZE];
 
 static void call(uint32_t references, bool is_head, uint8_t order)
 {
@@ -69,9 +69,9 @@ int main(void)
 	if (!fake_function_create(&spec, &rings, FAKE_RET, &function))
 		abort();
 	call(1, false, 3);
-	ok(take(&item) == 1 && item == address, "the last reference to a page makes it an item");
+	ok(take(&item) == 1 && item == page_item(address, 0), "the last reference to a page makes it an item");
 	call(1, true, 9);
-	ok(take(&item) == 1 && item == address + 9, "a compound page has its order");
+	ok(take(&item) == 1 && item == page_item(address, 9), "a compound page has its order");
 	call(2, false, 0);
 	ok(!take(&item), "with another reference there is none");
 	call(0, false, 0);

@@ -91,7 +91,7 @@ static void test_many(struct fake_items *f, uint64_t count, uint64_t said, bool 
 		f->count = CAPTURE_ITEMS_PER_CALL;
 	fake_items_call(f, 0);
 	fake_items_drain(f);
-	ok(complete(f, lost + bounded) && !host.wrong && host.rings > 50,
+	ok(complete(f, lost + bounded) && !host.wrong && host.rings > 20,
 	   "%s: %s: recorded up to the most", names[f->how], name);
 }
 

@@ -17,9 +17,12 @@ enum { PAGES = 8, HEAD = 2, TAIL = 3, NOT_SLAB = 4, ID = 0x7fffabcd, START = 64 
 /* The second one's tail has a mask and not an address. */
 enum { HEAD_2 = 6, TAIL_2 = 7 };
 
+/* The task's stack lies so many bytes below the CPU's: 0, it is that one. */
+static uint64_t stack_below;
+
 static const uint64_t page_offset = UINT64_C(0xffff923f40000000), cache = 0xffff923f41234500;
-/* struct page: flags, compound_head, slab_cache */
-static _Alignas(128) uint64_t fake_pages[PAGES][8];
+/* struct page: flags, compound_head, slab_cache; larger than in most kernels */
+static _Alignas(256) uint64_t fake_pages[PAGES][16];
 
 /* struct kernfs_node, cgroup, css_set and task_struct */
 static struct {
@@ -37,6 +40,7 @@ static struct {
 	char comm[CAPTURE_COMM_SIZE];
 	uint32_t pid, tgid;
 	void *cgroups;
+	uint64_t stack;
 } task = {.comm = "fifteen-letters", .pid = 0x12345678, .tgid = 0x55555555, .cgroups = &css_set};
 
 static struct trampoline_kernel kernel_figures(void)
@@ -46,6 +50,8 @@ static struct trampoline_kernel kernel_figures(void)
 	k.task_pid = (uint32_t)((char *)&task.pid - (char *)&task);
 	k.task_comm = (uint32_t)((char *)task.comm - (char *)&task);
 	k.task_tgid = (uint32_t)((char *)&task.tgid - (char *)&task);
+	k.task_stack = (uint32_t)((char *)&task.stack - (char *)&task);
+	k.stack_bytes = FAKE_STACK;
 	k.cgroup_path[0] = (uint32_t)((char *)&task.cgroups - (char *)&task);
 	k.cgroup_path[1] = 0;
 	k.cgroup_path[2] = (uint32_t)((char *)&cgroup.kn - (char *)&cgroup);
@@ -53,6 +59,7 @@ static struct trampoline_kernel kernel_figures(void)
 	k.page_offset = page_offset;
 	k.vmemmap = (uint64_t)(uintptr_t)fake_pages;
 	k.pages = PAGES;
+	k.page_size = sizeof(fake_pages[0]);
 	k.page_compound_head = 8;
 	k.page_lowest_mask = INT32_MIN;
 	k.page_slab_cache = 24;
@@ -61,7 +68,7 @@ static struct trampoline_kernel kernel_figures(void)
 	fake_pages[HEAD][3] = cache;
 	fake_pages[TAIL][1] = (uint64_t)(uintptr_t)fake_pages[HEAD] + 1;
 	memcpy(fake_pages[HEAD_2], fake_pages[HEAD], sizeof(fake_pages[HEAD]));
-	fake_pages[TAIL_2][1] = UINT64_C(0xffffffffffffff81);
+	fake_pages[TAIL_2][1] = UINT64_C(0xffffffffffffff01);
 	fake_pages[NOT_SLAB][0] = UINT64_C(0xf412345600000000);
 	fake_pages[NOT_SLAB][3] = cache;
 	return k;
@@ -94,6 +101,7 @@ static bool bench_init(struct bench *b, struct capture capture, enum trampoline_
 	b->spec = (struct trampoline_spec){
 		.capture = capture, .id = ID, .kernel = &b->kernel, .full = full};
 	b->cpu->current_task = (uint64_t)(uintptr_t)&task;
+	task.stack = (uint64_t)(uintptr_t)b->cpu->stack - stack_below;
 	b->ring = fake_ring(&b->rings, 1);
 	return fake_function_create(&b->spec, &b->rings, leave, &b->function);
 }
@@ -184,6 +192,25 @@ static bool stack_recorded(const struct bench *b, const uint8_t *got)
 	       !memcmp(got + present, zeros, size - present);
 }
 
+/* From the return address up to the end of the stack. */
+static bool chain_recorded(const struct bench *b, const uint8_t *got)
+{
+	const struct direct_stack *chain = (const void *)got;
+	const uint64_t sp = b->cpu->in.reg[RSP] - sizeof(uint64_t);
+	const uint64_t end = (uint64_t)(uintptr_t)b->cpu->stack + FAKE_STACK;
+	const uint32_t present = (uint32_t)((end - sp) / sizeof(uint64_t));
+	const uint32_t words = b->spec.capture.chain_words;
+	const uint32_t n = direct_stack_words(chain, FAKE_STACK, words);
+	uint32_t rest = 0;
+
+	for (uint32_t i = n; i < words; i++)
+		rest |= chain->words[i] != 0;
+	return chain->sp == sp && chain->bp == b->cpu->in.reg[RBP] && chain->task == task.stack &&
+	       n == (present < words ? present : words) && !rest &&
+	       chain->words[0] == expected_word(b, FIELD_CALL_SITE) &&
+	       !memcmp(chain->words + 1, (const void *)(uintptr_t)(sp + 8), 8 * (n - 1));
+}
+
 static bool fields_recorded(const struct bench *b, const uint8_t *record)
 {
 	const struct record_layout *layout = &b->function.trampoline.layout;
@@ -196,6 +223,8 @@ static bool fields_recorded(const struct bench *b, const uint8_t *record)
 			continue;
 		if (f == FIELD_STACK)
 			good = stack_recorded(b, at);
+		else if (f == FIELD_CHAIN)
+			good = chain_recorded(b, at);
 		else if (f == FIELD_COMM)
 			good = !memcmp(at, task.comm, CAPTURE_COMM_SIZE);
 		else
@@ -245,6 +274,7 @@ static bool capture_works(struct capture capture)
 {
 	bool good = true;
 
+	capture_fit_chain(&capture);
 	for (int i = 0; i < 4 && good; i++) {
 		struct bench b;
 
@@ -284,6 +314,15 @@ static void test_captures(enum probe_point point, const char *name)
 			fake_capture(point, (uint32_t)fake_random() & possible,
 				     (uint8_t)(1 + fake_random() % CAPTURE_MAX_STACK)));
 	ok(good, "%s: random combinations of fields are recorded", name);
+}
+
+/* On another stack than the task's the copy ends with the page. */
+static void test_other_stack(enum probe_point point, const char *name)
+{
+	stack_below = 1 << 20;
+	ok(capture_works(fake_capture(point, CAPTURE(FIELD_CHAIN) | CAPTURE(FIELD_KEY), 0)),
+	   "%s: what another stack than the task's holds is recorded up to its page's end", name);
+	stack_below = 0;
 }
 
 static void test_no_cgroup(enum probe_point point, const char *name)
@@ -463,6 +502,8 @@ int main(void)
 	test_captures(POINT_ENTRY, "entry");
 	test_no_cgroup(POINT_ENTRY, "entry");
 	test_no_cgroup(POINT_RETURN, "return");
+	test_other_stack(POINT_ENTRY, "entry");
+	test_other_stack(POINT_RETURN, "return");
 	test_captures(POINT_RETURN, "return");
 	test_parameters();
 	test_full(POINT_ENTRY, TRAMPOLINE_BLOCK, "entry, block");

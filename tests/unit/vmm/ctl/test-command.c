@@ -58,6 +58,12 @@ static void test_parse(void)
 	parses("trace list", "query-instances", "none");
 	parses("trace add x=kmem:cache", "trace-add", "{\"spec\":\"x=kmem:cache\"}");
 	parses("trace remove x", "trace-remove", "{\"name\":\"x\"}");
+	parses("profile", "query-profile", "none");
+	parses("profile clear p", "profile-clear", "{\"name\":\"p\"}");
+	parses("hist", "query-hist", "none");
+	parses("hist h", "query-hist", "{\"name\":\"h\"}");
+	parses("hist clear", "hist-clear", "none");
+	fails("hist h clear", "usage: hist [NAME] | hist clear [NAME]");
 	parses("trace set 'x=function:vfs_* if pid == 1'", "trace-set",
 	       "{\"spec\":\"x=function:vfs_* if pid == 1\"}");
 	parses("pmemsave val=0 size=4096 filename=x", "pmemsave",
@@ -172,24 +178,34 @@ static void test_metrics(void)
 		"# HELP sonde_overruns_total record: not written.\n# TYPE sonde_overruns_total "
 		"counter\nsonde_overruns_total 1\n",
 		"\nsonde_tracing_seconds_total 0.000000000\n",
+		"\nsonde_live_bytes 4096\n# HELP sonde_live_objects ",
+		"\n# TYPE sonde_live_time_seconds gauge\nsonde_live_time_seconds 2.500000000\n",
+		"\nsonde_live_failed 0\n",
+		"\nsonde_live_failed 1\n",
 	};
 	json_t *trace = json_loads(trace_json, 0, NULL),
-	       *odd = json_pack("{s:s}", "trace_dir", "a\"\\\n");
+	       *odd = json_pack("{s:s, s:s}", "trace_dir", "a\"\\\n", "domain", "web\"1"),
+	       *failed = json_pack("{s:{s:s}}", "live", "error", "no memory");
 	char *text = NULL;
 	size_t size;
 	FILE *out = open_memstream(&text, &size);
 
+	json_object_set_new(
+		trace, "live",
+		json_pack("{s:i, s:I}", "bytes", 4096, "time_ns", (json_int_t)2500000000));
 	metrics_print(out, trace);
 	metrics_print(out, odd);
+	metrics_print(out, failed);
 	fclose(out);
 	for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++)
 		ok(strstr(text, lines[i]), "the metrics have '%.*s'",
 		   (int)strcspn(lines[i] + 1, "\n"), lines[i] + 1);
-	ok(strstr(text, "{trace_dir=\"a\\\"\\\\\\n\",mode=\"\"}"),
+	ok(strstr(text, "{domain=\"web\\\"1\",trace_dir=\"a\\\"\\\\\\n\",mode=\"\"}"),
 	   "quotes, backslashes and newlines of a label are escaped");
 	free(text);
 	json_decref(trace);
 	json_decref(odd);
+	json_decref(failed);
 }
 
 static void test_show_counters(void)

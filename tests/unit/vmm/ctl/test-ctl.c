@@ -2,9 +2,11 @@
 #include "tests/unit/vmm/monitor/monitor-fixture.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include "tests/lib/capture.h"
 #include "vmm/cmd.h"
 #include "vmm/ctl/ctl.h"
@@ -258,6 +260,52 @@ static void test_quit(struct fixture *f)
 	is_str(capture.err, "", "the lines after quit are not run");
 }
 
+/* A child of another user listens. Returns it, when it does. */
+static pid_t listen_as(uid_t uid, const char *path)
+{
+	struct sockaddr_un address;
+	char byte;
+	int done[2];
+	pid_t child;
+
+	if (pipe(done) || monitor_socket_address(path, &address, NULL))
+		abort();
+	child = fork();
+	if (!child) {
+		int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+
+		if (bind(fd, (struct sockaddr *)&address, sizeof(address)) || setuid(uid) ||
+		    listen(fd, 1) || write(done[1], "", 1) != 1)
+			_exit(1);
+		for (;;)
+			pause();
+	}
+	close(done[1]);
+	if (child < 0 || read(done[0], &byte, 1) != 1)
+		abort();
+	close(done[0]);
+	return child;
+}
+
+/* Root is told whose the socket is: what another user's process says is not believed. */
+static void test_other_user(const struct fixture *f)
+{
+	enum { NOBODY = 65534 };
+	char path[64];
+	pid_t child;
+
+	if (geteuid()) {
+		tap_skip("a socket of another user is refused", "only root can be another user");
+		return;
+	}
+	snprintf(path, sizeof(path), "%s/other", f->dir);
+	child = listen_as(NOBODY, path);
+	complains(path, "status", "", "", 1, "a process of user 65534 listens on");
+	kill(child, SIGKILL);
+	waitpid(child, NULL, 0);
+	unlink(path);
+}
+
 int main(void)
 {
 	struct fixture *f = fixture_create(NULL);
@@ -272,6 +320,7 @@ int main(void)
 	test_input(f);
 	test_stale(f);
 	test_impostors(f);
+	test_other_user(f);
 	test_quit(f);
 	fixture_destroy(f);
 	return tap_done();

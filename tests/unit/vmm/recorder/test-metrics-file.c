@@ -67,7 +67,9 @@ static void test_failures(void)
 	ok(metrics_file_create("/nowhere/a.prom", &file, &err) == -ENOENT &&
 		   strstr(err.text, "--metrics /nowhere/a.prom: No such file"),
 	   "a directory that is not there is an error at once");
-	ok(metrics_file_create("/tmp/", &file, &err) == -EISDIR, "and so is a directory");
+	ok(metrics_file_create("/tmp/", &file, &err) == -EISDIR &&
+		   metrics_file_create("/tmp", &file, &err) == -EISDIR,
+	   "and so is a directory");
 	snprintf(path, sizeof(path), "%s/a.prom", dir.path);
 	if (metrics_file_create(path, &file, &err))
 		abort();

@@ -26,6 +26,7 @@ struct tracing {
 	struct recorder *recorder;
 	struct scratch dir;
 	char trace[96], monitor[96], metrics[96];
+	const char *awaited; /* a line of the metrics */
 };
 
 static void quit_loop(void *arg);
@@ -37,6 +38,7 @@ static const struct monitor_guest_ops ops = {.quit = quit_loop};
 static void begin_tracing_with(struct tracing *t, uint64_t keep_bytes, uint32_t caps)
 {
 	struct recorder_config config = {.verb = "attach",
+					 .domain = "web1",
 					 .options = &t->options,
 					 .nr_vcpus = FAKE_VCPUS,
 					 .clock = "fake",
@@ -446,6 +448,44 @@ static void test_metrics(void)
 	end_tracing(&t);
 }
 
+static void quit_when_awaited(void *arg)
+{
+	const struct tracing *t = arg;
+
+	if (metrics_have(t, t->awaited))
+		quit_loop(arg);
+}
+
+/* Trace an allocation, with this much memory for what is live, until the metrics have `line`. */
+static void await_live(uint64_t live_bytes, const char *line, const char *label)
+{
+	enum { PAUSE_MS = 10 };
+	static struct tracing t;
+	struct event_source *timer;
+	struct error err;
+	int reason;
+
+	begin_tracing(&t, 0);
+	ok(!live_memory_create(t.trace, live_bytes, &t.recorder->live, &err),
+	   "live memory is asked for");
+	allocate(&t);
+	t.awaited = line;
+	if (event_loop_add_timer(t.loop, PAUSE_MS, quit_when_awaited, &t, &timer, &err))
+		abort();
+	ok(!recorder_run(t.recorder, &reason, &err) && metrics_have(&t, line), "%s", label);
+	event_source_remove(timer);
+	end_tracing(&t);
+}
+
+static void test_live_metrics(void)
+{
+	/* Its cache has objects of FAKE_CACHE_SIZE. */
+	await_live(1 << 20, "\nsonde_live_bytes 96\n",
+		   "the metrics have the bytes that are live, while they are traced");
+	await_live(1, "\nsonde_live_failed 1\n",
+		   "a heap that takes more memory than it may ends, and the metrics say so");
+}
+
 enum { TRIED_MS = 450, ENOUGH_MS = 700, PATIENCE_MS = 10000, HLT = 0xf4 };
 
 static struct tracing *leaving;
@@ -616,6 +656,7 @@ static void test_query(void)
 	   "query-trace: tracing is on, and how many events there are");
 	is_str(text_in(reply, "mode"), "trap", "query-trace: how it traces");
 	is_str(text_in(reply, "trace_dir"), t.trace, "query-trace: where to");
+	is_str(text_in(reply, "domain"), "web1", "query-trace: of which domain");
 	ok(number_in(json_object_get(reply, "sites"), "entry") > 0 &&
 		   json_is_array(json_object_get(json_object_get(reply, "sites"), "refused")),
 	   "query-trace: how many functions");
@@ -675,6 +716,12 @@ static void test_print(void)
 	   "a trace of profiles only has its own verb: %s", result.err);
 	verb_result_deinit(&result);
 	t.recorder->has_profiles = false;
+	t.recorder->has_hists = true;
+	result = verb_run(print_all, argv);
+	ok(strstr(result.err, "next: sonde hist "), "so has one of histograms only: %s",
+	   result.err);
+	verb_result_deinit(&result);
+	t.recorder->has_hists = false;
 	t.recorder->dir = "it's here";
 	result = verb_run(print_all, argv);
 	ok(strstr(result.err, "next: sonde report 'it'\\''s here'"),
@@ -752,6 +799,7 @@ int main(void)
 	test_instances();
 	test_max_size();
 	test_metrics();
+	test_live_metrics();
 	test_end_fails();
 	test_flight_recorder();
 	test_hung_disk();

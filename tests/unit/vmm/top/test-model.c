@@ -82,6 +82,36 @@ static void test_json(void)
 	top_model_deinit(&model);
 }
 
+static void test_chains(void)
+{
+	const struct top_sample site = {.key = 5, .name = "d_alloc+0x10/0x100"};
+	char *texts = strdup("a+0x1\nb+0x2\n[cut]\n");
+	const struct top_sample sample = {.chain = texts, .total = 3, .live = 64, .count = 1};
+	struct top_model model = {0};
+	json_t *json = top_model_json(&model), *row;
+
+	ok(!json_object_get(json, "stacks") && !json_object_get(json, "site"),
+	   "no call chains unless they are wanted");
+	json_decref(json);
+	top_model_drill(&model, &site);
+	if (!texts || top_model_put_chains(&model, &sample, 1, texts, second, NULL))
+		abort();
+	json = top_model_json(&model);
+	row = json_array_get(json_object_get(json, "stacks"), 0);
+	is_str(json_string_value(json_object_get(json, "site")), site.name, "they name their site");
+	ok(json_integer_value(json_object_get(row, "allocs")) == 3 &&
+		   json_is_true(json_object_get(row, "cut")) &&
+		   json_array_size(json_object_get(row, "frames")) == 2 &&
+		   !strcmp(json_string_value(json_array_get(json_object_get(row, "frames"), 1)),
+			   "b+0x2"),
+	   "a chain has its frames, and says that it goes on");
+	json_decref(json);
+	top_model_drill(&model, &site);
+	ok(!model.tables[TOP_STACKS].n && !model.tables[TOP_STACKS].has_rates,
+	   "another site begins without chains");
+	top_model_deinit(&model);
+}
+
 static void is_text(enum top_view view, enum top_column column, double value, bool has_rates,
 		    const char *expected, const char *what)
 {
@@ -101,6 +131,7 @@ static void test_texts(void)
 
 	is_text(TOP_SITES, TOP_LIVE, 1536, true, "1.5 KiB", "bytes");
 	is_text(TOP_FUNCTIONS, TOP_LIVE, 1536, true, "1.5 us", "times");
+	is_text(TOP_SYSCALLS, TOP_COUNT, 2500, true, "2.5 us", "also of system calls");
 	is_text(TOP_CACHES, TOP_TOTAL, 1234567, true, "1,234,567", "counts");
 	is_text(TOP_CACHES, TOP_RATE, 12, false, "-", "no rates");
 	if (top_table_put(&model.tables[TOP_FUNCTIONS], &hits_only, 1, second, NULL))
@@ -120,6 +151,7 @@ int main(void)
 	test_rates();
 	test_order();
 	test_json();
+	test_chains();
 	test_texts();
 	return tap_done();
 }

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* sonde top and sonde profile, of a monitor whose guest only pretends, and of a trace. */
+/* sonde top, sonde profile and sonde hist, of a monitor whose guest only pretends, and of a trace.
+ */
 #include "tests/unit/vmm/monitor/monitor-fixture.h"
 
 #include <jansson.h>
 #include "tests/lib/trace-make.h"
+#include "formats/hist/hists.h"
 #include "formats/profile/profiles.h"
 #include "vmm/cmd.h"
 
@@ -52,6 +54,8 @@ static void add_profiles(struct fixture *f)
 {
 	f->trace_ops.profiles = give_profiles;
 	f->trace_ops.clear_profiles = clear_profiles;
+	f->trace_ops.hists = give_profiles;
+	f->trace_ops.clear_hists = clear_profiles;
 }
 
 static void put_trace(const char *dir)
@@ -233,7 +237,10 @@ static void test_profile(const struct fixture *f, const char *dir)
 	snprintf(file, sizeof(file), "%s/%s", dir, PROFILE_FILE);
 	prints(f->path, "--since", file, "vfs_read", "--since takes an earlier output");
 	prints(f->path, "--name", "p", "vfs_read", "--name selects a profile");
-	fails(f->path, "--name", "x", "'x'", "a name that no profile has is refused");
+	fails(f->path, "--name", "x", "--name takes p, not 'x'",
+	      "a name that no profile has is refused");
+	fails("/dev/null", NULL, NULL, "neither a trace, nor a monitor's socket, nor a profile",
+	      "a file that is none of these is refused");
 	fails(file, "--since", f->path, "sonde profile: ", "numbers that have shrunk are refused");
 	fails("/nonexistent", NULL, NULL, "/nonexistent: No such file",
 	      "what is not there is named");
@@ -241,6 +248,38 @@ static void test_profile(const struct fixture *f, const char *dir)
 	      "also what numbers are compared with");
 	counted = NULL;
 	fails(f->path, NULL, NULL, "the rings are torn", "what the monitor says is passed on");
+}
+
+/* --- hist ------------------------------------------------------------------------------------ */
+
+#define HISTS                                                                              \
+	"{\"histograms\":[{\"name\":\"h\",\"spec\":\"s\",\"ended\":false,\"size\":16,"     \
+	"\"dropped\":0,\"keys\":[{\"name\":\"pid\",\"show\":\"unsigned\"}],\"values\":[]," \
+	"\"sort\":[],\"rows\":[{\"keys\":[{\"number\":42}],\"hitcount\":7,\"values\":{}}]}]}"
+
+static void hist(const char *source, const char *option, const char *value, const char *want,
+		 const char *label)
+{
+	const char *const argv[] = {"hist", source, option, value, NULL};
+	struct verb_result result = verb_run(cmd_hist, argv);
+
+	ok(strstr(result.status ? result.err : result.out, want), "hist: %s: %s%s", label,
+	   result.out, result.err);
+	verb_result_deinit(&result);
+}
+
+static void test_hist(const struct fixture *f, const char *dir)
+{
+	counted = HISTS;
+	hist(f->path, NULL, NULL, "{ pid:         42 } hitcount:          7\n",
+	     "a guest that runs is asked by its monitor");
+	hist(dir, NULL, NULL, "has no histogram", "a trace without one says so");
+	file_put(dir, HIST_FILE, HISTS, strlen(HISTS));
+	hist(dir, "--json", NULL, "\"hitcount\": 7", "of a trace the numbers at its end are shown");
+	hist(dir, "--name", "g", "--name takes h, not 'g'", "--name selects one");
+	hist(dir, "--sort", "pids", "did you mean 'pid'?", "--sort takes columns");
+	counted = NULL;
+	hist(f->path, NULL, NULL, "the rings are torn", "what the monitor says is passed on");
 }
 
 int main(void)
@@ -256,6 +295,7 @@ int main(void)
 	test_missing(f, scratch.path);
 	test_named(f);
 	test_profile(f, scratch.path);
+	test_hist(f, scratch.path);
 	fixture_destroy(f);
 	scratch_remove(&scratch);
 	return tap_done();

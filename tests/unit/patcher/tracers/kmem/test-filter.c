@@ -101,6 +101,32 @@ static void test_refused(const char *spec, int code, const char *text)
 	fake_session_destroy(&fs);
 }
 
+/* Before there is a guest. */
+static void test_places(void)
+{
+	static const struct {
+		const char *spec;
+		unsigned int column;
+	} rows[] = {
+		{"kmem if byte_req > 3", 9},
+		{"kmem:filter=\"call_site ~ \\\"x\\\" && byte_req > 3\"", 35},
+		{"k=kmem:pid if comm == \"x\"", 15},
+		{"kmem:kmalloc,hist:keys=pid if byte_req > 3", 31},
+		{"function:vfs_* if order == 1", 19},
+		{"function:vfs_*,hist:keys=ip if order == 1", 32},
+	};
+	struct error err = {0};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		int ret = tracer_check_specs(&rows[i].spec, 1, &err);
+
+		ok(ret < 0 && err.column == rows[i].column, "%s: wrong at character %u: %s",
+		   rows[i].spec, err.column, err.text);
+	}
+	ok(!tracer_check_specs((const char *const[]){"kmem if gfp_flags & GFP_ANY"}, 1, NULL),
+	   "flags may have any names");
+}
+
 int main(void)
 {
 	test_spec("kmem", ALL);
@@ -110,7 +136,11 @@ int main(void)
 	test_spec("kmem if ptr != 0", ALL);
 	test_spec("kmem if ptr == 0", 0);
 	test_spec("kmem if gfp_flags & 0x80", KMALLOC_33 | KMALLOC_80);
+	test_spec("kmem if gfp_flags == \"0xcc0\"", KMALLOC_33 | KMALLOC_80);
+	test_spec("kmem if gfp_flags ~ \"0xcc1*\"", 0);
 	test_spec("kmem:vcpu=0", KMALLOC_33 | FREE);
+	test_spec("kmem:pid=100", KMALLOC_33 | FREE);
+	test_spec("kmem:pid=101+102,vcpu=0-1,comm", KMALLOC_80);
 	test_spec("kmem:vcpu=1-2,filter=bytes_req>0", KMALLOC_80 | ALLOC);
 	test_spec("kmem if call_site ~ \"fake_c*\"", ALL);
 	test_spec("kmem if call_site.function == fake_caller", ALL);
@@ -119,6 +149,7 @@ int main(void)
 	test_spec("kmem if cache ~ \"other*\"", 0);
 	test_names();
 	test_refused("kmem if bytes > 3", ENOENT, "bytes_req");
-	test_refused("kmem if gfp_flags ~ \"GFP*\"", EINVAL, "gfp_flags");
+	test_refused("kmem if gfp_flags & NO_FLAG", EINVAL, "character 13: 'NO_FLAG' is neither");
+	test_places();
 	return tap_done();
 }

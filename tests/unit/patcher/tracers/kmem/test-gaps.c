@@ -76,22 +76,23 @@ static void test_types(void)
 	fake_kernel_destroy(&other);
 }
 
-/* Kernels for one CPU with SLAB have such a struct page. */
-static void test_small_pages(void)
+/* What is not known of pages costs only the events of pages. */
+static void test_odd_pages(void)
 {
 	static const char *const pages[] = {"kmem:pages", NULL};
 	static const char *const all[] = {"kmem", NULL};
-	static const char reason[] = "struct page has 56 bytes, not 64";
+	static const char reason[] = "struct page has 60 bytes: not a multiple of 8 up to 256";
 	struct fake_kernel other;
 	struct trace_status status;
 	struct btf_types *own;
 	struct error err = {0};
 
-	if (fake_kernel_create(&other, FAKE_SMALL_PAGES, 4))
+	if (fake_kernel_create(&other, FAKE_ODD_PAGES, 4))
 		abort();
 	begin(&other, &own);
 	ok(trace_session_start(fs.session, pages, &err) == -ENOENT,
-	   "with a small struct page, tracing of pages alone is refused: %s", err.text);
+	   "with a struct page of no known layout, tracing of pages alone is refused: %s",
+	   err.text);
 	ok(!trace_session_start(fs.session, all, &err), "tracing of all starts: %s", err.text);
 	status = fake_session_status(&fs);
 	is_str(reason_of(&status, "__alloc_pages"), reason, "allocations of pages are a gap");
@@ -158,11 +159,55 @@ static void test_members(void)
 	   "a kernel whose structures are not known has the others traced");
 }
 
+/* A kernel without return thunks: what stands behind a `ret` is code. */
+static void test_returns(void)
+{
+	enum { KMALLOC_RET = FAKE_KMALLOC + 28 };
+	static const char *const frees[] = {"kmem:kmalloc", NULL};
+	struct trace_status status;
+	struct trace_info info = {0};
+
+	fake_session_create(&fs);
+	ok(*fake_text(&fs.fg, KMALLOC_RET) == 0xc3, "__kmalloc() returns there");
+	fake_code(&fs.fg, KMALLOC_RET + 1, "\x90", 1);
+	ok(!trace_session_start(fs.session, frees, NULL),
+	   "tracing starts without a function whose return cannot be trapped");
+	status = fake_session_status(&fs);
+	is_str(reason_of(&status, "__kmalloc"), "a `ret` has no room for a trap",
+	       "the function is a gap, with the reason");
+	ok(reason_of(&status, "other functions"), "what the tracer cannot see is one beside it");
+	trace_session_info(fs.session, &info);
+	is_u64(info.nr_gaps, status.nr_gaps, "the trace has both");
+	fake_session_call(&fs, 0, FAKE_KMALLOC, 100);
+	is_u64(fake_session_recorded(&fs), 0, "calls of the function are not recorded");
+	fake_session_call(&fs, 0, FAKE_KFREE, fake_object());
+	is_u64(fake_session_recorded(&fs), 1, "frees are, nevertheless");
+	ok(!trace_session_stop(fs.session, NULL), "tracing stops");
+	fake_session_destroy(&fs);
+}
+
+/* Unless no instance wants it. */
+static void test_returns_unwanted(void)
+{
+	static const char *const pages[] = {"kmem:pages", NULL};
+	struct trace_status status;
+
+	fake_session_create(&fs);
+	fake_code(&fs.fg, FAKE_KMALLOC + 29, "\x90", 1);
+	ok(!trace_session_start(fs.session, pages, NULL), "tracing of pages starts");
+	status = fake_session_status(&fs);
+	ok(!reason_of(&status, "__kmalloc"), "a function that pages do not need is no gap");
+	ok(!trace_session_stop(fs.session, NULL), "tracing of pages stops");
+	fake_session_destroy(&fs);
+}
+
 int main(void)
 {
+	test_returns();
+	test_returns_unwanted();
 	test_layout();
 	test_types();
-	test_small_pages();
+	test_odd_pages();
 	test_no_btf();
 	test_members();
 	return tap_done();

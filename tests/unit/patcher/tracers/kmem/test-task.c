@@ -108,6 +108,91 @@ static void test_filter(void)
 	fake_session_end(&fs);
 }
 
+/* The trace need not have what chooses the events. */
+static void test_pids(void)
+{
+	struct error err = {0};
+
+	begin((const char *const[]){"a=kmem:pid=101", "b=kmem:kmalloc", NULL});
+	free_object(0);
+	free_object(1);
+	is_u64(events_of("a", 0, NULL), 1, "an instance chooses tasks by their pids");
+	is_u64(events_of("b", 0, NULL), 2, "beside another one, which does not");
+	is_str(fake_session_status(&fs).instances[0].host_conditions, "pid=101",
+	       "the host decides that");
+	ok(!trace_session_add_instance(fs.session, "c=kmem:pid=100", &err),
+	   "another one may come: %s", err.text);
+	fake_session_end(&fs);
+	begin((const char *const[]){"kmem", NULL});
+	ok(trace_session_add_instance(fs.session, "c=kmem:pid=100", &err) == -ENOTSUP,
+	   "but not where pids are not captured: %s", err.text);
+	fake_session_end(&fs);
+}
+
+/* How many events of an instance have a chain that begins with this address and is cut behind it;
+ * -1: the trace has no such field. */
+static int chains_of(const char *instance, uint64_t first)
+{
+	uint64_t frames[EVENT_STACK_FRAMES];
+	struct trace_reader *reader;
+	struct event event;
+	int good = 0;
+	bool cut;
+
+	if (trace_writer_flush(fs.writer, NULL) || trace_reader_open(fs.dir.path, &reader, NULL))
+		abort();
+	while (trace_reader_next(reader, &event, NULL) == 1) {
+		const struct event_field *stack = event_field_find(event.class, "stack");
+
+		if (strcmp(event.instance->name, instance))
+			continue;
+		if (!stack)
+			good = -1;
+		else if (event_field_frames(stack, event.bytes, frames, &cut) == 1)
+			good += frames[0] == first && cut;
+	}
+	trace_reader_close(reader);
+	return good;
+}
+
+/* The fake stack leads nowhere. */
+static void test_chains(void)
+{
+	begin((const char *const[]){"kmem:stack,pid", "plain=kmem:kmalloc", NULL});
+	fake_session_call(&fs, 0, FAKE_KMALLOC, 33);
+	free_object(1);
+	fake_session_call(&fs, 2, FAKE_ALLOC_PAGES, 0);
+	is_u64(events_of("kmem", 100, NULL), 3, "with chains an instance records all events");
+	is_u64((uint64_t)chains_of("kmem", fake_session_call_site()), 3,
+	       "each has the chain of its call, to where it can be followed");
+	is_u64((uint64_t)chains_of("plain", 0), UINT64_MAX, "beside it another one has none");
+	is_u64(fake_session_recorded(&fs), 5, "analyses take both for records");
+	fake_session_end(&fs);
+}
+
+/* What an allocation's entry has seen of the stack is not what its return sees. */
+static void test_chain_of_return(void)
+{
+	struct direct_stack first = {.sp = 0xffff888000003000, .words = {0xffffffff81111111}};
+	struct direct_stack second = {.sp = 0xffff888000003000, .words = {0xffffffff81222222}};
+	struct probe_hit hit = {.key = 0x1000, .args = {33}, .chain = {&first.sp, 1}};
+
+	begin((const char *const[]){"kmem:kmalloc,stack", NULL});
+	fake_session_emit(&fs, find("__kmalloc"), POINT_ENTRY, &hit);
+	hit = (struct probe_hit){.key = 0x1000,
+				 .result = fake_object(),
+				 .slab_cache = fake_cache(),
+				 .chain = {&second.sp, 1}};
+	fake_session_emit(&fs, find("__kmalloc"), POINT_RETURN, &hit);
+	is_u64((uint64_t)chains_of("kmem", second.words[0]), 1,
+	       "an allocation has the chain of its return");
+	hit = (struct probe_hit){.key = 0x1000, .args = {fake_object()}};
+	fake_session_emit(&fs, find("kfree"), POINT_ENTRY, &hit);
+	is_u64(events_of("kmem", 0, NULL), 2, "a free whose stack could not be read is recorded");
+	is_u64((uint64_t)chains_of("kmem", second.words[0]), 1, "without the chain before it");
+	fake_session_end(&fs);
+}
+
 static void test_refusals(void)
 {
 	struct error err = {0};
@@ -131,6 +216,9 @@ int main(void)
 	test_fields();
 	test_entry();
 	test_filter();
+	test_pids();
+	test_chains();
+	test_chain_of_return();
 	test_refusals();
 	return tap_done();
 }

@@ -38,6 +38,7 @@ struct fixture {
 	struct libvirt_guest *g;
 	_Atomic unsigned int hits, gaps;
 	const char *refuse; /* a packet that begins so meets `fault`, after `spare` others */
+	const char *also;   /* all packets that begin so are refused */
 	enum fake_fault fault;
 	int spare, times; /* NULL `refuse` after so many */
 	bool full;        /* the journal's disk is, from that packet on */
@@ -78,6 +79,8 @@ static enum fake_fault on_packet(void *arg, const char *packet)
 {
 	struct fixture *f = arg;
 
+	if (f->also && !strncmp(packet, f->also, strlen(f->also)))
+		return FAKE_REFUSE;
 	if (!f->refuse || strncmp(packet, f->refuse, strlen(f->refuse)) || f->spare-- > 0)
 		return FAKE_OBEY;
 	if (--f->times <= 0)
@@ -233,6 +236,21 @@ static void end_trace(struct fixture *f)
 		   !libvirt_guest_holds_breaks(f->g),
 	   "in the end the guest has its bytes, and runs without gdbstub");
 	tear_down(f);
+}
+
+/* A recovery finds the breakpoints of a tracer that dies right after it has set the first one. */
+static void test_first(void)
+{
+	struct journal_contents c;
+	struct fixture f;
+
+	set_up(&f, KERNEL_CR3, KERNEL_CS);
+	if (set_one(&f, 0, true))
+		abort();
+	c = journal_of(&f);
+	ok(c.breaks && c.nr_places == 1, "the journal has the first breakpoint when it is set");
+	journal_contents_deinit(&c);
+	end_trace(&f);
 }
 
 static void test_plain(void)
@@ -479,6 +497,22 @@ static void test_counted(void)
 	end_trace(&f);
 }
 
+/* The same for one that the gdbstub does not set: there are no breakpoints when the guest goes on. */
+static void test_refused_all(void)
+{
+	struct fixture f;
+
+	set_up(&f, USER_CR3, USER_CS);
+	f.fault = FAKE_REFUSE;
+	f.spare = 1;
+	f.refuse = "P1d";
+	f.also = "Z0";
+	ok(set_one(&f, 0, true) < 0 && !f.refuse && runs_with_own_tables(&f),
+	   "without breakpoints, too, a guest goes on with its own page tables only");
+	f.also = NULL;
+	end_trace(&f);
+}
+
 /*
  * The disk under the journal fills up while a vCPU has borrowed page tables. `fault`: of the packet
  * that ends the loan.
@@ -614,6 +648,7 @@ int main(int argc, char **argv)
 {
 	fake_qemu_main(argc, argv);
 	test_plain();
+	test_first();
 	test_loan();
 	test_lost_loan("Z0", 0, true);
 	test_lost_loan("Z0", 0, false);
@@ -629,6 +664,7 @@ int main(int argc, char **argv)
 	test_refused_loan(1);
 	test_refused_loan(1000);
 	test_counted();
+	test_refused_all();
 	test_full_disk(FAKE_OBEY);
 	test_full_disk(FAKE_REFUSE);
 	test_full_disk(FAKE_GARBAGE);

@@ -359,6 +359,22 @@ static void test_dead(void)
 	tear_down(&f);
 }
 
+/* The watchdog is told of a stop that lasts long: the time of each must be known, and end. */
+static void test_since(void)
+{
+	struct fixture f;
+
+	set_up(&f);
+	libvirt_guest_stop(&f.g.guest, NULL);
+	ok(f.g.stopped_ns, "it is known since when a domain is stopped");
+	libvirt_guest_resume(&f.g.guest, NULL);
+	ok(!f.g.stopped_ns, "a domain that runs again is not stopped since any time");
+	world.stop = STOP_REFUSED;
+	ok(libvirt_guest_stop(&f.g.guest, NULL) < 0 && !f.g.stopped_ns,
+	   "nor is one that could not be stopped");
+	tear_down(&f);
+}
+
 /* libvirt has started the domain again, under the same name: no command may reach it. */
 static void test_started_anew(void)
 {
@@ -438,6 +454,7 @@ int main(void)
 	test_states();
 	test_is_stopped();
 	test_dead();
+	test_since();
 	test_started_anew();
 	test_journal();
 	return tap_done();

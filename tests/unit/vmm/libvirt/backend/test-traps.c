@@ -284,6 +284,30 @@ static void lose_connection(struct fixture *f)
 		clock_wait_ms(1);
 }
 
+/* Without a gdbstub QEMU's monitor stops the domain. */
+static void test_stop_after_loss(void)
+{
+	struct guest *guest;
+	struct fixture f;
+
+	set_up(&f);
+	guest = libvirt_guest(f.g);
+	pthread_mutex_lock(&f.g->stopper);
+	error_set(&f.g->stub.rsp.lost, ECONNRESET, "lost");
+	fake_qemu_set_dead_libvirtd(f.qemu, true);
+	ok(libvirt_guest_stop(guest, NULL) < 0 && fake_qemu_runs(f.qemu) && f.g->traps.running,
+	   "a stop without gdbstub and libvirt fails, and the domain counts as running with its "
+	   "breakpoints");
+	fake_qemu_set_dead_libvirtd(f.qemu, false);
+	ok(!libvirt_guest_stop(guest, NULL) && !fake_qemu_runs(f.qemu) && !f.g->traps.running &&
+		   !rsp_is_lost(&f.g->stub.rsp),
+	   "a stop after a lost connection stops the domain, and has a new one");
+	ok(!libvirt_guest_resume(guest, NULL) && fake_qemu_runs(f.qemu), "the domain runs on");
+	pthread_mutex_unlock(&f.g->stopper);
+	ok(end_trace(&f) && is_undone(&f), "the end finds nothing left");
+	tear_down(&f);
+}
+
 /* An administrator's suspend is kept, also after the connection was lost. */
 static void test_suspended(bool lost)
 {
@@ -452,6 +476,7 @@ int main(int argc, char **argv)
 	test_suspended(false);
 	test_suspended(true);
 	test_goes_on();
+	test_stop_after_loss();
 	test_monitor_stop(false);
 	test_monitor_stop(true);
 	test_unknown_stop(false);

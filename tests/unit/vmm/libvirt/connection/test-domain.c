@@ -70,7 +70,10 @@ static void test_states(struct libvirt_domain *domain)
 	is_state(domain, 3, LIBVIRT_PAUSED, "is paused is paused");
 	is_state(domain, 4, LIBVIRT_PAUSED, "is being shut down is paused");
 	is_state(domain, 5, LIBVIRT_GONE, "is shut off is gone");
-	is_state(domain, 6, LIBVIRT_PAUSED, "has crashed is paused: QEMU still exists");
+	is_state(domain, 6, LIBVIRT_PANICKED, "has crashed has panicked: QEMU still exists");
+	reason_now = 10;
+	is_state(domain, 3, LIBVIRT_PANICKED, "is paused as its guest has panicked");
+	reason_now = 0;
 	is_state(domain, 7, LIBVIRT_PAUSED, "suspended itself is paused: it can wake up");
 	state_now = -1;
 	ok(libvirt_domain_state(domain, &got, NULL) == -EACCES,

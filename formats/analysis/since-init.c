@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "formats/analysis/since-init.h"
+
+#include <errno.h>
+#include <string.h>
+#include "formats/trace/reader.h"
+
+/* The kernel frees the memory of its own initialisation last, then runs init (init/main.c). */
+bool since_init_frees(const struct sidecar *sidecar, const struct kmem_record *record)
+{
+	return record->event_id == KMEM_EVENT_FREE && record->type_id == KMEM_TYPE_PAGES &&
+	       !strcmp(sidecar_function_text(sidecar, record->call_site).s, "free_reserved_area");
+}
+
+static int search(struct trace_reader *reader, const struct sidecar *names, int64_t *ns,
+		  struct error *err)
+{
+	const struct sidecar *own = trace_reader_sidecar(reader);
+	struct kmem_record record;
+	struct event event;
+	bool found = false;
+	int ret;
+
+	while ((ret = trace_reader_next(reader, &event, err)) > 0) {
+		if (!kmem_record_of(&event, &record))
+			continue;
+		if (!since_init_frees(names, &record) && !since_init_frees(own, &record))
+			continue;
+		*ns = event.ns;
+		found = true;
+	}
+	if (!ret && !found)
+		ret = error_set(err, ENOENT,
+				"--since init: no pages were freed by free_reserved_area(), so "
+				"nothing says when init began");
+	return ret;
+}
+
+/* Whether a free of such memory was the last one shows at the end. */
+int since_init_find(const char *dir, const struct sidecar *names, int64_t *ns, struct error *err)
+{
+	struct trace_reader *reader;
+	int ret = trace_reader_open(dir, &reader, err);
+
+	if (ret)
+		return ret;
+	trace_reader_read_ahead(reader, TRACE_READER_ALL_CPUS);
+	ret = search(reader, names, ns, err);
+	trace_reader_close(reader);
+	return ret;
+}

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef SONDE_FORMATS_ANALYSIS_SINCE_INIT_H
+#define SONDE_FORMATS_ANALYSIS_SINCE_INIT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include "formats/base/error.h"
+#include "formats/event/kmem.h"
+#include "formats/trace/sidecar.h"
+
+/* Where in a trace the guest's init begins: with the last free of memory of the kernel's own
+ * initialisation. */
+
+/* Whether a record is such a free. The sidecar may be NULL. */
+bool since_init_frees(const struct sidecar *sidecar, const struct kmem_record *record);
+
+/* Find the last one in the trace `dir`, in a pass of its own, also by the names in `names` (may be
+ * NULL). -ENOENT: there is none (yet). */
+int since_init_find(const char *dir, const struct sidecar *names, int64_t *ns, struct error *err);
+
+#endif

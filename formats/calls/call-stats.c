@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "formats/calls/call-stats.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include "formats/base/u64-map.h"
+#include "formats/graph/calls.h"
+#include "formats/syscalls/calls.h"
+#include "formats/syscalls/prototypes.h"
+
+enum {
+	MAX_ROWS = 1 << 17,   /* a trace of nonsense gets no more memory */
+	MAX_POWERS = 1 << 20, /* of durations, 64 bytes each: a row of a kernel's has about 5 */
+};
+
+struct call_stats {
+	const struct trace_reader *reader;
+	const struct trace_instance *instance; /* whose calls are counted */
+	const char *only;
+	struct syscall_calls *syscalls;
+	struct graph_calls *graph;
+	struct u64_map index; /* by ip: of its row, uint32_t */
+	struct call_row **rows;
+	size_t n, room;
+	size_t powers_left; /* of MAX_POWERS */
+	bool failed;        /* memory ran out */
+	bool ending;        /* what is counted now was open at the end of the trace */
+	uint64_t open;      /* calls that were */
+};
+
+/* --- counting -------------------------------------------------------------------------------- */
+
+static int add_row(struct call_stats *c, uint64_t ip, struct call_row **out)
+{
+	size_t room = c->room ? 2 * c->room : 64;
+	struct call_row **rows = c->rows;
+	uint32_t *number;
+
+	if (c->n == c->room) {
+		rows = reallocarray(rows, room, sizeof(*rows));
+		if (!rows)
+			return -ENOMEM;
+		c->rows = rows;
+		c->room = room;
+	}
+	*out = calloc(1, sizeof(**out));
+	number = *out ? u64_map_insert(&c->index, ip, NULL) : NULL;
+	if (!number) {
+		free(*out);
+		return -ENOMEM;
+	}
+	(*out)->ip = ip;
+	*number = (uint32_t)c->n;
+	rows[c->n++] = *out;
+	return 0;
+}
+
+/* NULL: no memory, or too many. */
+static struct call_row *row_of(struct call_stats *c, uint64_t ip)
+{
+	const uint32_t *number = u64_map_find(&c->index, ip);
+	struct call_row *row = number ? c->rows[*number] : NULL;
+
+	if (!row && (c->n == MAX_ROWS || add_row(c, ip, &row)))
+		return NULL;
+	return row;
+}
+
+static uint64_t duration(int64_t begin_ns, int64_t end_ns)
+{
+	return end_ns > begin_ns ? (uint64_t)end_ns - (uint64_t)begin_ns : 0;
+}
+
+static int count_syscall(void *arg, const struct syscall_call *call)
+{
+	struct call_stats *c = arg;
+	struct call_row *row = row_of(c, call->ip);
+
+	c->open += c->ending;
+	if (!row)
+		return c->n == MAX_ROWS ? 0 : -ENOMEM;
+	row->calls++;
+	if (call->end != SYSCALL_RETURNED) {
+		row->unreturned++;
+		return 0;
+	}
+	row->errors += syscall_call_failed(call);
+	return durations_add(&row->durations, duration(call->begin_ns, call->end_ns),
+			     &c->powers_left);
+}
+
+static bool is_wanted(void *arg, uint64_t ip)
+{
+	const struct call_stats *c = arg;
+	const struct sidecar *sidecar = trace_reader_sidecar(c->reader);
+
+	return graph_name_matches(c->only, sidecar_function_text(sidecar, ip).s);
+}
+
+static void on_enter(void *arg, struct graph_call *call)
+{
+	(void)arg;
+	(void)call;
+}
+
+static void on_leave(void *arg, const struct graph_call *call, unsigned int vcpu, bool seen)
+{
+	struct call_stats *c = arg;
+	struct call_row *row = row_of(c, call->ip);
+	const uint64_t ns = duration(call->begin_ns, call->end_ns);
+
+	(void)vcpu;
+	c->failed |= !row && c->n < MAX_ROWS;
+	if (!row)
+		return;
+	row->calls++;
+	row->unreturned += !seen;
+	if (!seen)
+		return;
+	row->self_ns += ns > call->within_ns ? ns - call->within_ns : 0;
+	c->failed |= durations_add(&row->durations, ns, &c->powers_left) != 0;
+}
+
+static void count_open(void *arg, const struct graph_call *call)
+{
+	struct call_stats *c = arg;
+	struct call_row *row = row_of(c, call->ip);
+
+	c->open++;
+	if (!row)
+		return;
+	row->calls++;
+	row->unreturned++;
+}
+
+/* --- an instance ------------------------------------------------------------------------------ */
+
+static int create_calls(struct call_stats *c, struct error *err)
+{
+	const struct sidecar *sidecar = trace_reader_sidecar(c->reader);
+	const struct graph_visitor visitor = {.arg = c,
+					      .stack_bytes = sidecar_stack_bytes(sidecar),
+					      .wants = c->only ? is_wanted : NULL,
+					      .enter = on_enter,
+					      .leave = on_leave};
+
+	if (syscall_is_of(c->instance))
+		return syscall_calls_create(count_syscall, c, &c->syscalls, err);
+	return graph_calls_create(&visitor, &c->graph, err);
+}
+
+int call_stats_create(const struct trace_reader *reader, const struct trace_instance *instance,
+		      const char *only, struct call_stats **out, struct error *err)
+{
+	struct call_stats *c = calloc(1, sizeof(*c));
+	int ret;
+
+	if (!c)
+		return error_set(err, ENOMEM, "out of memory");
+	c->reader = reader;
+	c->instance = instance;
+	c->only = only;
+	u64_map_init(&c->index, sizeof(uint32_t));
+	c->powers_left = MAX_POWERS;
+	ret = create_calls(c, err);
+	if (ret)
+		call_stats_destroy(c);
+	else
+		*out = c;
+	return ret;
+}
+
+void call_stats_destroy(struct call_stats *c)
+{
+	if (!c)
+		return;
+	for (size_t i = 0; i < c->n; i++) {
+		durations_deinit(&c->rows[i]->durations);
+		free(c->rows[i]);
+	}
+	free(c->rows);
+	u64_map_deinit(&c->index);
+	syscall_calls_destroy(c->syscalls);
+	graph_calls_destroy(c->graph);
+	free(c);
+}
+
+const struct trace_instance *call_stats_instance(const struct call_stats *c)
+{
+	return c->instance;
+}
+
+bool call_stats_are_syscalls(const struct call_stats *c)
+{
+	return c->syscalls;
+}
+
+int call_stats_add(struct call_stats *c, const struct event *event)
+{
+	if (event->instance != c->instance)
+		return 0;
+	if (c->syscalls)
+		return syscall_calls_add(c->syscalls, event);
+	return graph_calls_add(c->graph, event) || c->failed ? -ENOMEM : 0;
+}
+
+int call_stats_end(struct call_stats *c)
+{
+	c->ending = true;
+	if (c->syscalls)
+		return syscall_calls_end(c->syscalls);
+	graph_calls_visit_open(c->graph, count_open, c);
+	return 0;
+}
+
+uint64_t call_stats_open(const struct call_stats *c)
+{
+	return c->open;
+}
+
+/* --- rows ------------------------------------------------------------------------------------- */
+
+static int by_total(const void *a, const void *b)
+{
+	const struct call_row *const *x = a, *const *y = b;
+
+	if ((*x)->durations.total_ns != (*y)->durations.total_ns)
+		return (*x)->durations.total_ns < (*y)->durations.total_ns ? 1 : -1;
+	return ((*x)->calls < (*y)->calls) - ((*x)->calls > (*y)->calls);
+}
+
+void call_stats_sort(struct call_stats *c)
+{
+	if (c->n)
+		qsort(c->rows, c->n, sizeof(struct call_row *), by_total);
+	for (size_t i = 0; i < c->n; i++)
+		*(uint32_t *)u64_map_find(&c->index, c->rows[i]->ip) = (uint32_t)i;
+}
+
+size_t call_stats_rows(const struct call_stats *c)
+{
+	return c->n;
+}
+
+const struct call_row *call_stats_row(const struct call_stats *c, size_t index)
+{
+	return c->rows[index];
+}
+
+struct text call_stats_name(const struct call_stats *c, const struct call_row *row)
+{
+	struct text name = sidecar_function_text(trace_reader_sidecar(c->reader), row->ip);
+
+	if (c->syscalls)
+		memmove(name.s, syscall_name_of(name.s), strlen(syscall_name_of(name.s)) + 1);
+	return name;
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef SONDE_FORMATS_EVENT_GRAPH_FIELDS_H
+#define SONDE_FORMATS_EVENT_GRAPH_FIELDS_H
+
+#include "formats/event/graph.h"
+
+/* The fields of graph_classes(), for those whose code the compiler is to make from them. All others
+ * use that. */
+#define FIELD(name_, type_, member, ...)                                                         \
+	{                                                                                        \
+		.name = name_, .type = type_, .size = sizeof(((struct graph_event *)0)->member), \
+		.at = offsetof(struct graph_event, member), .bits = {__VA_ARGS__}, .implied = 0  \
+	}
+
+/* Frames have 48 or 57 bits, with 4- and 5-level paging. */
+#define IP FIELD("ip", EVENT_FUNCTION, call.ip, 16, 16, 64)
+#define PARENT FIELD("parent_ip", EVENT_CODE, call.parent_ip, 16, 16, 64)
+#define PID FIELD("pid", EVENT_UINT, call.pid, 22, 22, 32)
+#define COMM FIELD("comm", EVENT_STRING, call.comm, 10, 10, 128)
+#define FRAME FIELD("frame", EVENT_POINTER, frame, 48, 57, 64)
+
+/* 33 bits hold an int of either sign, whether its upper half is extended or not. */
+#define EXIT_FRAME FIELD("frame", EVENT_POINTER, frame, 48, 48, 57, 64)
+#define RESULT FIELD("result", EVENT_POINTER, result, 33, 48, 57, 64)
+
+#define STACK                                                                                      \
+	{                                                                                          \
+		.name = "stack", .type = EVENT_STACK, .size = sizeof(uint64_t),                    \
+		.at = offsetof(struct call_stack_event, stack), .bits = {16, 16, 64}, .implied = 0 \
+	}
+
+static const struct event_field graph_entry[] = {PID, IP, PARENT, FRAME};
+static const struct event_field graph_entry_comm[] = {PID, COMM, IP, PARENT, FRAME};
+static const struct event_field graph_entry_stack[] = {PID, IP, PARENT, FRAME, STACK};
+static const struct event_field graph_entry_comm_stack[] = {PID, COMM, IP, PARENT, FRAME, STACK};
+static const struct event_field graph_exit_frame[] = {FRAME};
+static const struct event_field graph_exit_result[] = {EXIT_FRAME, RESULT};
+
+#undef FIELD
+#undef IP
+#undef PARENT
+#undef PID
+#undef COMM
+#undef FRAME
+#undef EXIT_FRAME
+#undef RESULT
+#undef STACK
+
+#endif

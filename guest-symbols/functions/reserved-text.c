@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "guest-symbols/functions/function-set.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* An entry of a list: the address of the text is its first member. */
+struct text_list {
+	const char *begin, *end; /* symbols */
+	const char *what;
+	uint8_t entry;   /* bytes of one */
+	uint8_t size;    /* bytes of text that it is about; 0: a function */
+	bool relative;   /* 32 bits from the entry itself; else a pointer */
+	bool may_be_off; /* entries that are 0 are none */
+	/* The function without which the kernel has no such list, nor needs one; NULL: each has. */
+	const char *by;
+};
+
+static const struct text_list lists[] = {
+	{"__start___jump_table", "__stop___jump_table", "the kernel rewrites a jump label there",
+	 16, 5, true, false, NULL},
+	{"__start_static_call_sites", "__stop_static_call_sites",
+	 "the kernel rewrites a static call there", 8, 5, true, false, NULL},
+	{"__smp_locks", "__smp_locks_end", "the kernel rewrites a LOCK prefix there", 4, 1, true,
+	 true, "alternatives_enable_smp"}, /* gone in 7.3 */
+	{"__start___ex_table", "__stop___ex_table",
+	 "the instruction may fault, and the kernel knows it by its address", 12, 1, true, false,
+	 NULL},
+	{"__start_kprobe_blacklist", "__stop_kprobe_blacklist",
+	 "the kernel keeps kprobes away from the function", 8, 0, false, false, NULL},
+};
+
+enum { NR_LISTS = sizeof(lists) / sizeof(lists[0]), JUMP_LABELS = 0 };
+
+static const struct {
+	const char *begin, *end, *what;
+} sections[] = {
+	{"__kprobes_text_start", "__kprobes_text_end",
+	 "the kernel keeps kprobes away from the section"},
+	{"__noinstr_text_start", "__noinstr_text_end", "the section is not to be instrumented"},
+	{"__entry_text_start", "__entry_text_end", "it is the kernel's entry code"},
+};
+
+enum { NR_SECTIONS = sizeof(sections) / sizeof(sections[0]) };
+
+struct reserved {
+	uint64_t address, size;
+	const char *what;
+};
+
+struct reserved_text {
+	struct reserved *v; /* by address */
+	size_t n;
+	uint64_t most; /* bytes of the largest */
+};
+
+static void destroy(void *fact)
+{
+	struct reserved_text *text = fact;
+
+	free(text->v);
+	free(text);
+}
+
+static void add(struct reserved_text *text, uint64_t address, uint64_t size, const char *what)
+{
+	text->v[text->n++] = (struct reserved){address, size, what};
+	text->most = size > text->most ? size : text->most;
+}
+
+/* Since 5.15 one may have two bytes: a short jump, or a NOP of that size. */
+static uint64_t label_size(const struct kernel_image *image, uint64_t address)
+{
+	static const uint8_t nop[] = {0x66, 0x90};
+	enum { SHORT_JMP = 0xeb };
+	const uint8_t *bytes = kernel_image_bytes(image, address, sizeof(nop));
+
+	return bytes && (bytes[0] == SHORT_JMP || !memcmp(bytes, nop, sizeof(nop)))
+		       ? sizeof(nop)
+		       : lists[JUMP_LABELS].size;
+}
+
+static uint64_t size_of(const struct kernel_image *image, const struct text_list *list,
+			uint64_t address)
+{
+	const struct symbol *symbol;
+
+	if (list == &lists[JUMP_LABELS])
+		return label_size(image, address);
+	if (list->size)
+		return list->size;
+	symbol = symbols_covering(image->symbols, address);
+	return symbol && symbol->size ? symbol->address + symbol->size - address : 1;
+}
+
+/* The text that an entry names; 0: none. */
+static uint64_t text_of(const struct kernel_image *image, const struct text_list *list,
+			uint64_t entry, const uint8_t *bytes)
+{
+	uint64_t pointer;
+	int32_t distance;
+
+	if (list->relative) {
+		memcpy(&distance, bytes, sizeof(distance));
+		return distance || !list->may_be_off ? entry + (uint64_t)(int64_t)distance : 0;
+	}
+	memcpy(&pointer, bytes, sizeof(pointer));
+	return pointer - image->bytes_slide;
+}
+
+static bool is_needed(const struct kernel_image *image, const struct text_list *list)
+{
+	return !list->by || symbols_find(image->symbols, list->by) ||
+	       symbols_find(image->symbols, list->begin);
+}
+
+static int damaged(const struct text_list *list, uint64_t address, struct error *err)
+{
+	return error_set_at(err, EBADMSG, address, "the kernel's list %s is damaged", list->begin);
+}
+
+static int add_list(struct reserved_text *text, const struct kernel_image *image,
+		    const struct text_list *list, struct error *err)
+{
+	const uint64_t begin = symbols_address(image->symbols, list->begin);
+	const uint64_t end = symbols_address(image->symbols, list->end);
+	const size_t before = text->n;
+
+	if (!is_needed(image, list))
+		return 0;
+	for (uint64_t at = begin; at + list->entry <= end; at += list->entry) {
+		const uint64_t address =
+			text_of(image, list, at, kernel_image_bytes(image, at, list->entry));
+
+		if (!address)
+			continue;
+		if (address < image->text || address >= image->end)
+			return damaged(list, at, err);
+		add(text, address, size_of(image, list, address), list->what);
+	}
+	return text->n > before ? 0 : damaged(list, begin, err);
+}
+
+/* *n grows by its entries. */
+static int check_list(const struct kernel_image *image, const struct text_list *list, size_t *n,
+		      struct error *err)
+{
+	const uint64_t begin = symbols_address(image->symbols, list->begin);
+	const uint64_t end = symbols_address(image->symbols, list->end);
+
+	if (!is_needed(image, list))
+		return 0;
+	if (!begin || !end)
+		return error_set(err, ENOTSUP, "the kernel has no list %s", list->begin);
+	if (begin >= end || !kernel_image_bytes(image, begin, end - begin))
+		return damaged(list, begin, err);
+	*n += (end - begin) / list->entry;
+	return 0;
+}
+
+static int by_address(const void *a, const void *b)
+{
+	const struct reserved *x = a, *y = b;
+
+	return x->address < y->address ? -1 : x->address > y->address;
+}
+
+static void add_sections(struct reserved_text *text, const struct kernel_image *image)
+{
+	for (size_t i = 0; i < NR_SECTIONS; i++) {
+		const uint64_t begin = symbols_address(image->symbols, sections[i].begin);
+		const uint64_t end = symbols_address(image->symbols, sections[i].end);
+
+		if (begin && begin < end)
+			add(text, begin, end - begin, sections[i].what);
+	}
+}
+
+static int fill(struct reserved_text *text, const struct kernel_image *image, struct error *err)
+{
+	size_t room = NR_SECTIONS;
+	int ret = 0;
+
+	for (size_t i = 0; !ret && i < NR_LISTS; i++)
+		ret = check_list(image, &lists[i], &room, err);
+	if (ret)
+		return ret;
+	text->v = calloc(room, sizeof(*text->v));
+	if (!text->v)
+		return error_set(err, ENOMEM, "out of memory");
+	for (size_t i = 0; !ret && i < NR_LISTS; i++)
+		ret = add_list(text, image, &lists[i], err);
+	add_sections(text, image);
+	qsort(text->v, text->n, sizeof(*text->v), by_address);
+	return ret;
+}
+
+static int derive(const struct kernel_image *image, void **out, struct error *err)
+{
+	struct reserved_text *text = calloc(1, sizeof(*text));
+	int ret;
+
+	if (!text)
+		return error_set(err, ENOMEM, "out of memory");
+	ret = fill(text, image, err);
+	if (ret)
+		destroy(text);
+	else
+		*out = text;
+	return ret;
+}
+
+int reserved_text_of(const struct kernel_image *image, const struct reserved_text **out,
+		     struct error *err)
+{
+	static const struct image_fact fact = {derive, destroy};
+	const void *text;
+	int ret = kernel_image_derive(image, &fact, &text, err);
+
+	if (!ret)
+		*out = text;
+	return ret;
+}
+
+/* The first that begins at this address, or behind it. */
+static size_t first_from(const struct reserved_text *text, uint64_t address)
+{
+	size_t low = 0, high = text->n;
+
+	while (low < high) {
+		size_t mid = low + (high - low) / 2;
+
+		if (text->v[mid].address < address)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return low;
+}
+
+const char *reserved_text_find(const struct reserved_text *text, uint64_t address, uint64_t size)
+{
+	const uint64_t from = address > text->most ? address - text->most : 0;
+
+	for (size_t i = first_from(text, from); i < text->n; i++) {
+		const struct reserved *r = &text->v[i];
+
+		if (r->address >= address + size)
+			break;
+		if (address < r->address + r->size)
+			return r->what;
+	}
+	return NULL;
+}

@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "introspect/kernel/module-list.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+	MAX_SECTIONS = 1024, /* of one module */
+	MAX_SLOTS = 1 << 20, /* entries that are read, of all modules */
+	PAGE_BYTES = 4096,
+};
+
+static const char list_name[] = ".return_sites";
+
+/*
+ * Offsets. struct module_sect_attrs has a group of struct bin_attribute; to 6.13 each of these is
+ * in a struct module_sect_attr with the section's address, from 6.14 on the address is its
+ * `private`.
+ */
+struct layout {
+	uint32_t sect_attrs, bin_attrs, name, address;
+};
+
+struct slots {
+	struct layout layout;
+	struct module_returns *out;
+	size_t room;
+	size_t left; /* entries that may still be read */
+};
+
+static bool get_offset(const struct btf_types *btf, const char *structure, const char *member,
+		       uint32_t *offset)
+{
+	struct btf_field field;
+
+	if (btf_field(btf, structure, member, &field, NULL) || field.size != sizeof(uint64_t))
+		return false;
+	*offset = field.offset;
+	return true;
+}
+
+static bool get_address(const struct btf_types *btf, uint32_t *offset)
+{
+	struct btf_field begin;
+
+	if (btf_field(btf, "module_sect_attr", "battr", &begin, NULL))
+		return get_offset(btf, "bin_attribute", "private", offset);
+	if (!get_offset(btf, "module_sect_attr", "address", offset))
+		return false;
+	*offset -= begin.offset;
+	return true;
+}
+
+static bool get_layout(const struct btf_types *btf, struct layout *out)
+{
+	return btf && get_offset(btf, "module", "sect_attrs", &out->sect_attrs) &&
+	       get_offset(btf, "module_sect_attrs", "grp.bin_attrs", &out->bin_attrs) &&
+	       get_offset(btf, "bin_attribute", "attr.name", &out->name) &&
+	       get_address(btf, &out->address);
+}
+
+static int read_u64(const struct kernel *kernel, uint64_t gva, uint64_t *out)
+{
+	return kernel_read(kernel, gva, out, sizeof(*out), NULL);
+}
+
+/* --- where a module's list is ---------------------------------------------------------------- */
+
+struct range {
+	uint64_t begin, end;
+};
+
+static bool is_list(const struct kernel *kernel, uint64_t name)
+{
+	char text[sizeof(list_name) + 1];
+
+	return !kernel_read_string(kernel, name, text, sizeof(text), NULL) &&
+	       !strcmp(text, list_name);
+}
+
+/* The next section's address; false: there is none. */
+static bool next_section(const struct kernel *kernel, const struct layout *layout, uint64_t *link,
+			 uint64_t *address, uint64_t *name)
+{
+	uint64_t attribute;
+
+	if (read_u64(kernel, *link, &attribute) || !attribute)
+		return false;
+	*link += sizeof(attribute);
+	return !read_u64(kernel, attribute + layout->name, name) &&
+	       !read_u64(kernel, attribute + layout->address, address);
+}
+
+/* Where the pointers to its sections are; 0: that is not known yet. */
+static uint64_t find_sections(const struct kernel *kernel, const struct layout *layout,
+			      uint64_t module)
+{
+	uint64_t link;
+
+	if (read_u64(kernel, module + layout->sect_attrs, &link) || !link ||
+	    read_u64(kernel, link + layout->bin_attrs, &link))
+		return 0;
+	return link;
+}
+
+/* False: it has none. */
+static bool find_list(const struct kernel *kernel, const struct layout *layout, uint64_t link,
+		      struct range *list)
+{
+	uint64_t sections[MAX_SECTIONS], name;
+	size_t n = 0;
+
+	*list = (struct range){0, UINT64_MAX};
+	while (n < MAX_SECTIONS && next_section(kernel, layout, &link, &sections[n], &name))
+		if (!list->begin && is_list(kernel, name))
+			list->begin = sections[n];
+		else
+			n++;
+	for (size_t i = 0; i < n; i++)
+		if (sections[i] > list->begin && sections[i] < list->end)
+			list->end = sections[i];
+	return list->begin;
+}
+
+/* --- its entries ----------------------------------------------------------------------------- */
+
+static int add(struct slots *slots, uint64_t gva)
+{
+	const size_t room = slots->room ? 2 * slots->room : 1024;
+	struct module_returns *out = slots->out;
+	uint64_t *v = out->v;
+
+	if (out->n == slots->room) {
+		v = reallocarray(v, room, sizeof(*v));
+		if (!v)
+			return -ENOMEM;
+		out->v = v;
+		slots->room = room;
+	}
+	out->v[out->n++] = gva;
+	return 0;
+}
+
+/* Slots of init text that was freed are passed over. *more: there may be more entries. */
+static int add_entries(struct slots *slots, const struct module_view *module,
+		       const struct range *list, const int32_t *entries, size_t n, bool *more)
+{
+	int ret = 0;
+
+	for (size_t i = 0; *more && !ret && i < n; i++) {
+		const uint64_t at = list->begin + i * sizeof(*entries);
+		const uint64_t slot = at + (uint64_t)(int64_t)entries[i];
+
+		*more = entries[i] != 0;
+		if (*more && module_text_end(module, slot))
+			ret = add(slots, slot);
+	}
+	return ret;
+}
+
+/* Entries that one read gets: a page may be mapped, and the next one not. */
+static size_t at_once(const struct slots *slots, const struct range *list)
+{
+	const uint64_t in_list = (list->end - list->begin) / sizeof(int32_t);
+	const uint64_t in_page = (PAGE_BYTES - list->begin % PAGE_BYTES) / sizeof(int32_t);
+	const uint64_t n = in_list < in_page ? in_list : in_page;
+
+	return n < slots->left ? (size_t)n : slots->left;
+}
+
+static int add_list(struct slots *slots, const struct kernel *kernel,
+		    const struct module_view *module, struct range list)
+{
+	bool more = true;
+	int ret = 0;
+
+	while (!ret && more && list.begin < list.end) {
+		const size_t n = at_once(slots, &list);
+		int32_t entries[PAGE_BYTES / sizeof(int32_t)];
+
+		if (!n || kernel_read(kernel, list.begin, entries, n * sizeof(*entries), NULL))
+			break;
+		slots->left -= n;
+		ret = add_entries(slots, module, &list, entries, n, &more);
+		list.begin += n * sizeof(*entries);
+	}
+	return ret;
+}
+
+static int add_module(void *arg, const struct kernel *kernel, const struct module_view *module)
+{
+	struct slots *slots = arg;
+	const uint64_t sections = find_sections(kernel, &slots->layout, module->gva);
+	struct range list;
+
+	slots->out->complete &= sections != 0;
+	if (!find_list(kernel, &slots->layout, sections, &list))
+		return 0;
+	return add_list(slots, kernel, module, list);
+}
+
+static int by_gva(const void *a, const void *b)
+{
+	const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+static size_t without_doubles(uint64_t *v, size_t n)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < n; i++)
+		if (!kept || v[i] != v[kept - 1])
+			v[kept++] = v[i];
+	return kept;
+}
+
+int module_returns_read(const struct kernel *kernel, struct module_returns *out, struct error *err)
+{
+	struct slots slots = {.out = out, .left = MAX_SLOTS};
+	int ret = 0;
+
+	*out = (struct module_returns){.complete = true};
+	if (get_layout(kernel->image->btf, &slots.layout))
+		ret = modules_for_each(kernel, add_module, &slots);
+	if (ret) {
+		free(out->v);
+		*out = (struct module_returns){0};
+		return error_set(err, -ret, "no memory for the return slots of modules");
+	}
+	if (out->n)
+		qsort(out->v, out->n, sizeof(*out->v), by_gva);
+	out->n = without_doubles(out->v, out->n);
+	return 0;
+}

@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "patcher/coexist/kprobe-table.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+	NR_LISTS = 64,         /* KPROBE_TABLE_SIZE, kernel/kprobes.c */
+	MAX_KPROBES = 1 << 15, /* nodes that are read: the lists may be damaged */
+	JUMP_REACH = 4,        /* bytes of an optimised kprobe behind its first */
+};
+
+/* Flags of a struct kprobe, include/linux/kprobes.h. */
+enum {
+	FLAG_GONE = 1 << 0,   /* its text is freed */
+	FLAG_FTRACE = 1 << 3, /* it is called by ftrace, and writes no text */
+};
+
+/* Offsets in struct kprobe. */
+struct layout {
+	uint32_t hlist, addr, flags;
+};
+
+static bool get_layout(const struct btf_types *btf, struct layout *out)
+{
+	struct btf_field hlist, addr, flags;
+
+	if (!btf || btf_field(btf, "kprobe", "hlist", &hlist, NULL) ||
+	    btf_field(btf, "kprobe", "addr", &addr, NULL) ||
+	    btf_field(btf, "kprobe", "flags", &flags, NULL))
+		return false;
+	*out = (struct layout){hlist.offset, addr.offset, flags.offset};
+	return true;
+}
+
+static int read_u64(const struct kernel *kernel, uint64_t gva, uint64_t *out)
+{
+	return kernel_read(kernel, gva, out, sizeof(*out), NULL);
+}
+
+struct reader {
+	const struct kernel *kernel;
+	struct layout layout;
+	struct kprobe_table *out;
+	size_t room, left; /* left: nodes that may still be read */
+};
+
+static int add(struct reader *r, uint64_t address)
+{
+	const size_t room = r->room ? 2 * r->room : 16;
+	uint64_t *v = r->out->addresses;
+
+	if (r->out->n == r->room) {
+		v = reallocarray(v, room, sizeof(*v));
+		if (!v)
+			return -ENOMEM;
+		r->out->addresses = v;
+		r->room = room;
+	}
+	r->out->addresses[r->out->n++] = address;
+	return 0;
+}
+
+/* A struct hlist_head and each struct hlist_node begin with the next node's address, 0 at the end
+ * (include/linux/types.h). */
+static int add_list(struct reader *r, uint64_t node)
+{
+	int ret = 0;
+
+	for (; !ret && node && r->left; r->left--) {
+		const uint64_t kprobe = node - r->layout.hlist;
+		uint64_t address;
+		uint32_t flags;
+
+		if (read_u64(r->kernel, kprobe + r->layout.addr, &address) ||
+		    kernel_read(r->kernel, kprobe + r->layout.flags, &flags, sizeof(flags), NULL) ||
+		    read_u64(r->kernel, node, &node))
+			break;
+		if (!(flags & (FLAG_GONE | FLAG_FTRACE)))
+			ret = add(r, address);
+	}
+	return ret;
+}
+
+static int by_address(const void *a, const void *b)
+{
+	const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+int kprobe_table_read(const struct kernel *kernel, struct kprobe_table *out, struct error *err)
+{
+	const uint64_t gva = kernel_symbol(kernel, "kprobe_table");
+	struct reader reader = {.kernel = kernel, .out = out, .left = MAX_KPROBES};
+	uint64_t first[NR_LISTS];
+	int ret = 0;
+
+	*out = (struct kprobe_table){0};
+	if (!gva || !get_layout(kernel->image->btf, &reader.layout) ||
+	    kernel_read(kernel, gva, first, sizeof(first), NULL))
+		return 0;
+	for (size_t i = 0; !ret && i < NR_LISTS; i++)
+		ret = add_list(&reader, first[i]);
+	if (ret) {
+		kprobe_table_deinit(out);
+		return error_set(err, -ret, "no memory for the guest's kprobes");
+	}
+	if (out->n)
+		qsort(out->addresses, out->n, sizeof(*out->addresses), by_address);
+	return 0;
+}
+
+void kprobe_table_deinit(struct kprobe_table *table)
+{
+	free(table->addresses);
+	*table = (struct kprobe_table){0};
+}
+
+bool kprobe_table_reaches(const struct kprobe_table *table, uint64_t gva, size_t size)
+{
+	size_t low = 0, high = table->n;
+
+	while (low < high) {
+		const size_t mid = low + (high - low) / 2;
+
+		if (table->addresses[mid] + JUMP_REACH < gva)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return low < table->n && table->addresses[low] < gva + size;
+}
+
+void kprobe_table_keep_sites(const struct kprobe_table *table, struct shared_sites *sites)
+{
+	for (size_t i = 0; table->n && i < sites->n; i++) {
+		struct shared_site *site = &sites->v[i];
+
+		if (!site->refusal &&
+		    kprobe_table_reaches(table, site->patch.gva, site->patch.size))
+			site->refusal = KPROBE_IS_REGISTERED;
+	}
+}
+
+void kprobe_table_keep_slots(const struct kprobe_table *table, struct shared_slots *slots)
+{
+	for (size_t i = 0; table->n && i < slots->n; i++) {
+		const struct patch *patch = &slots->v[i].patch;
+
+		if (kprobe_table_reaches(table, patch->gva, patch->size))
+			slots->v[i].usable = false;
+	}
+}
+
+int kprobe_table_is_current(const struct kprobe_table *table, const struct kernel *kernel,
+			    bool *current, struct error *err)
+{
+	struct kprobe_table now;
+	int ret = kprobe_table_read(kernel, &now, err);
+
+	if (ret)
+		return ret;
+	*current = now.n == table->n && (!now.n || !memcmp(now.addresses, table->addresses,
+							   now.n * sizeof(*now.addresses)));
+	kprobe_table_deinit(&now);
+	return 0;
+}
+
+/* --- copies ----------------------------------------------------------------------------------- */
+
+/* Whether a kprobe at this address reaches a jump that stands in the text. What is applied is
+ * sorted. */
+static bool is_copied_from(const struct patch_set *set, uint64_t address)
+{
+	bool any = false;
+
+	if (!set->applied)
+		return false;
+	for (size_t i = patch_set_find(set, address);
+	     !any && i < set->n && set->v[i].gva <= address + JUMP_REACH; i++)
+		any = !set->v[i].trap && !set->v[i].yielded && !set->v[i].off;
+	return any;
+}
+
+int kprobe_table_find_copies(const struct patch_plan *plan, const struct kernel *kernel,
+			     struct kprobe_table *out, struct error *err)
+{
+	const struct patch_set *const sets[] = {&plan->entries, &plan->returns, &plan->shared,
+						&plan->slots, &plan->inside};
+	int ret = kprobe_table_read(kernel, out, err);
+	size_t n = 0;
+
+	for (size_t i = 0; !ret && i < out->n; i++) {
+		bool copied = false;
+
+		for (size_t k = 0; !copied && k < sizeof(sets) / sizeof(*sets); k++)
+			copied = is_copied_from(sets[k], out->addresses[i]);
+		if (copied)
+			out->addresses[n++] = out->addresses[i];
+	}
+	out->n = n;
+	return ret;
+}
+
+uint64_t kprobe_table_remaining(const struct kprobe_table *table, const struct kernel *kernel)
+{
+	struct kprobe_table now;
+	uint64_t gva = 0;
+
+	if (!table->n)
+		return 0;
+	if (kprobe_table_read(kernel, &now, NULL))
+		return table->addresses[0];
+	for (size_t i = 0; !gva && i < table->n; i++)
+		if (now.n && bsearch(&table->addresses[i], now.addresses, now.n,
+				     sizeof(*now.addresses), by_address))
+			gva = table->addresses[i];
+	kprobe_table_deinit(&now);
+	return gva;
+}

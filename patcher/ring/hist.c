@@ -1,0 +1,359 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "patcher/ring/hist.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { HIST_MAX_WORDS = HIST_COLUMNS + HIST_COLUMNS * HIST_KEY_WORDS + 1 }; /* sums, and a key */
+
+/* Rows of hits, sums and key words; modulo 2^64, so that what is to be left out can be added. */
+struct rows {
+	uint64_t *words;
+	size_t n, room;
+	uint64_t dropped;
+};
+
+struct hist {
+	_Atomic unsigned int users;
+	pthread_mutex_t lock;
+	struct hist_config config;
+	uint32_t key_words;
+	size_t row_words;
+	bool attached;
+	struct hist_layout layout; /* the last one */
+	struct hist_memory memory;
+	struct rows past; /* of memory that is gone, minus what was there at the last clear */
+};
+
+int hist_create(const struct hist_config *config, struct hist **out, struct error *err)
+{
+	struct hist *h = calloc(1, sizeof(*h));
+
+	if (!h)
+		return error_set(err, ENOMEM, "out of memory");
+	pthread_mutex_init(&h->lock, NULL);
+	h->users = 1;
+	h->config = *config;
+	h->key_words = config->has_faults;
+	for (size_t i = 0; i < config->nr_keys; i++)
+		h->key_words += config->words[i];
+	h->row_words = 1 + config->nr_values + h->key_words;
+	*out = h;
+	return 0;
+}
+
+struct hist *hist_get(struct hist *h)
+{
+	h->users++;
+	return h;
+}
+
+bool hist_is_shared(const struct hist *h)
+{
+	return h->users > 1;
+}
+
+const struct hist_config *hist_config_of(const struct hist *h)
+{
+	return &h->config;
+}
+
+static uint8_t *data_of(const struct hist *h, uint32_t cpu)
+{
+	return (uint8_t *)h->memory.data + (size_t)cpu * h->memory.stride;
+}
+
+static void zero(const struct hist *h)
+{
+	const size_t bytes = sizeof(struct hist_head) + (size_t)h->layout.places * h->layout.size;
+
+	for (uint32_t cpu = 0; h->attached && cpu < h->memory.nr_cpus; cpu++)
+		memset(data_of(h, cpu), 0, bytes);
+}
+
+void hist_put(struct hist *h)
+{
+	if (!h || --h->users)
+		return;
+	zero(h);
+	free(h->past.words);
+	pthread_mutex_destroy(&h->lock);
+	free(h);
+}
+
+/* --- memory ---------------------------------------------------------------------------------- */
+
+static bool fits(const struct hist *h, uint32_t data_bytes, uint32_t size, struct hist_layout *out)
+{
+	return hist_layout_make(data_bytes, size, (uint32_t)h->config.nr_values, h->key_words, out);
+}
+
+static int choose_layout(struct hist *h, uint32_t data_bytes, struct error *err)
+{
+	uint32_t size = h->config.size ? h->config.size : HIST_DEFAULT_SIZE;
+
+	while (size > HIST_MIN_SIZE && !fits(h, data_bytes, size, &h->layout))
+		size /= 2;
+	if (!fits(h, data_bytes, size, &h->layout))
+		return error_set(err, ENOSPC,
+				 "no room for a histogram in %u KiB of each vCPU: give it larger "
+				 "rings",
+				 data_bytes >> 10);
+	if (h->config.size && size < h->config.size)
+		return error_set(
+			err, ENOSPC,
+			"no room for a histogram of size=%u in %u KiB of each vCPU: size=%u "
+			"fits, or give it larger rings",
+			h->config.size, data_bytes >> 10, size);
+	return 0;
+}
+
+int hist_attach(struct hist *h, const struct hist_memory *memory, struct error *err)
+{
+	int ret = 0;
+
+	pthread_mutex_lock(&h->lock);
+	if (!h->attached) {
+		ret = choose_layout(h, memory->data_bytes, err);
+		h->memory = *memory;
+		h->attached = !ret;
+		zero(h);
+	}
+	pthread_mutex_unlock(&h->lock);
+	return ret;
+}
+
+struct hist_layout hist_layout_of(const struct hist *h)
+{
+	return h->layout;
+}
+
+/* --- rows ------------------------------------------------------------------------------------ */
+
+static int make_room(const struct hist *h, struct rows *rows)
+{
+	const size_t room = rows->room ? 2 * rows->room : 64;
+	uint64_t *words = rows->words;
+
+	if (rows->n < rows->room)
+		return 0;
+	words = reallocarray(words, room, h->row_words * sizeof(*words));
+	if (!words)
+		return -ENOMEM;
+	rows->words = words;
+	rows->room = room;
+	return 0;
+}
+
+/* `negative`: take it away. */
+static int add_row(const struct hist *h, struct rows *rows, const uint64_t *from, bool negative)
+{
+	const size_t sums = 1 + h->config.nr_values;
+	uint64_t *to;
+
+	if (make_room(h, rows))
+		return -ENOMEM;
+	to = rows->words + rows->n++ * h->row_words;
+	for (size_t i = 0; i < h->row_words; i++)
+		to[i] = i < sums && negative ? -from[i] : from[i];
+	return 0;
+}
+
+static uint64_t load(const uint64_t *word)
+{
+	return __atomic_load_n(word, __ATOMIC_RELAXED);
+}
+
+/* A place of the guest's memory, of which each word is read once. */
+static int add_place(const struct hist *h, struct rows *rows, const struct hist_place *place,
+		     bool negative)
+{
+	uint64_t row[1 + HIST_MAX_WORDS];
+
+	if (__atomic_load_n(&place->state, __ATOMIC_ACQUIRE) != HIST_READY)
+		return 0;
+	row[0] = load(&place->hits);
+	for (size_t i = 1; i < h->row_words; i++)
+		row[i] = load(&place->words[i - 1]);
+	return add_row(h, rows, row, negative);
+}
+
+/* What is in the guest now. */
+static int add_live(const struct hist *h, struct rows *rows, bool negative)
+{
+	int ret = 0;
+
+	for (uint32_t cpu = 0; h->attached && cpu < h->memory.nr_cpus; cpu++) {
+		const struct hist_head *head = (const void *)data_of(h, cpu);
+		const uint8_t *places = (const uint8_t *)(head + 1);
+		const uint64_t dropped = load(&head->dropped);
+
+		rows->dropped += negative ? -dropped : dropped;
+		for (uint32_t i = 0; !ret && i < h->layout.places; i++)
+			ret = add_place(h, rows,
+					(const void *)(places + (size_t)i * h->layout.size),
+					negative);
+	}
+	return ret;
+}
+
+struct order {
+	size_t first, n; /* words of keys */
+};
+
+static int compare_rows(const void *a, const void *b, void *arg)
+{
+	const uint64_t *x = a, *y = b;
+	const struct order *order = arg;
+
+	for (size_t i = order->first; i < order->first + order->n; i++)
+		if (x[i] != y[i])
+			return x[i] < y[i] ? -1 : 1;
+	return 0;
+}
+
+/* One row for each key. Those that nothing was counted of since the last clear go. */
+static void merge(const struct hist *h, struct rows *rows)
+{
+	struct order order = {1 + h->config.nr_values, h->key_words};
+	size_t n = 0;
+
+	if (rows->n)
+		qsort_r(rows->words, rows->n, h->row_words * sizeof(uint64_t), compare_rows,
+			&order);
+	for (size_t i = 0; i < rows->n; i++) {
+		const uint64_t *from = rows->words + i * h->row_words;
+		uint64_t *last = n ? rows->words + (n - 1) * h->row_words : NULL;
+
+		if (last && !compare_rows(last, from, &order)) {
+			for (size_t k = 0; k < order.first; k++)
+				last[k] += from[k];
+			continue;
+		}
+		if (last && !last[0])
+			n--;
+		memmove(rows->words + n++ * h->row_words, from, h->row_words * sizeof(uint64_t));
+	}
+	if (n && !rows->words[(n - 1) * h->row_words])
+		n--;
+	rows->n = n;
+}
+
+static int copy_rows(const struct hist *h, const struct rows *from, struct rows *to)
+{
+	int ret = 0;
+
+	*to = (struct rows){.dropped = from->dropped};
+	for (size_t i = 0; !ret && i < from->n; i++)
+		ret = add_row(h, to, from->words + i * h->row_words, false);
+	return ret;
+}
+
+/* Under the lock. */
+static int read_all(const struct hist *h, struct rows *out)
+{
+	int ret = copy_rows(h, &h->past, out);
+
+	if (!ret)
+		ret = add_live(h, out, false);
+	if (ret) {
+		free(out->words);
+		*out = (struct rows){0};
+		return ret;
+	}
+	merge(h, out);
+	return 0;
+}
+
+static void replace_past(struct hist *h, const struct rows *rows)
+{
+	free(h->past.words);
+	h->past = *rows;
+}
+
+/* Without memory to keep the sums, their events are dropped ones. */
+static void drop_live(struct hist *h)
+{
+	for (uint32_t cpu = 0; cpu < h->memory.nr_cpus; cpu++) {
+		const struct hist_head *head = (const void *)data_of(h, cpu);
+		const uint8_t *places = (const uint8_t *)(head + 1);
+
+		h->past.dropped += load(&head->dropped);
+		for (uint32_t i = 0; i < h->layout.places; i++) {
+			const struct hist_place *place =
+				(const void *)(places + (size_t)i * h->layout.size);
+
+			h->past.dropped += load(&place->hits);
+		}
+	}
+}
+
+void hist_detach(struct hist *h)
+{
+	struct rows all;
+
+	pthread_mutex_lock(&h->lock);
+	if (h->attached) {
+		if (read_all(h, &all))
+			drop_live(h);
+		else
+			replace_past(h, &all);
+		zero(h);
+		h->attached = false;
+	}
+	pthread_mutex_unlock(&h->lock);
+}
+
+int hist_clear(struct hist *h, struct error *err)
+{
+	struct rows none = {0};
+	int ret;
+
+	pthread_mutex_lock(&h->lock);
+	ret = add_live(h, &none, true);
+	if (ret)
+		free(none.words);
+	else
+		replace_past(h, &none);
+	pthread_mutex_unlock(&h->lock);
+	return ret ? error_set(err, ENOMEM, "out of memory") : 0;
+}
+
+/* --- results --------------------------------------------------------------------------------- */
+
+int hist_read(struct hist *h, struct hist_sums *out, struct error *err)
+{
+	struct rows all;
+	int ret;
+
+	pthread_mutex_lock(&h->lock);
+	ret = read_all(h, &all);
+	*out = (struct hist_sums){.size = h->layout.limit};
+	pthread_mutex_unlock(&h->lock);
+	if (!ret)
+		out->v = calloc(all.n + 1, sizeof(*out->v));
+	if (ret || !out->v) {
+		if (!ret)
+			free(all.words);
+		return error_set(err, ENOMEM, "out of memory");
+	}
+	out->words = all.words;
+	out->n = all.n;
+	out->dropped = all.dropped;
+	for (size_t i = 0; i < all.n; i++) {
+		const uint64_t *row = all.words + i * h->row_words;
+
+		out->v[i] = (struct hist_sum){
+			.hits = row[0], .sums = row + 1, .key = row + 1 + h->config.nr_values};
+	}
+	return 0;
+}
+
+void hist_sums_deinit(struct hist_sums *sums)
+{
+	free(sums->v);
+	free(sums->words);
+	*sums = (struct hist_sums){0};
+}

@@ -1,0 +1,474 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* What the instances of the direct lane want of the guest's text. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include "introspect/guest/memory.h"
+#include "patcher/session/lane-plan.h"
+
+void lane_plan_deinit(struct lane_plan *p)
+{
+	for (size_t i = 0; i < p->n; i++) {
+		function_tails_destroy(p->tails[i]);
+		free(p->refused[i]);
+		free(p->chosen[i]);
+		function_notes_deinit(&p->notes[i]);
+	}
+	free(p->wanted);
+	kernel_names_destroy(p->names);
+	inside_places_deinit(&p->inside);
+	shared_slots_deinit(&p->slots);
+	module_exits_deinit(&p->exits);
+	shared_sites_deinit(&p->sites);
+	kprobe_table_deinit(&p->kprobes);
+	site_table_deinit(&p->table);
+}
+
+static bool is_at_returns(const struct session_instance *instance)
+{
+	return instance->ops->at_returns && instance->ops->at_returns(instance->tracer);
+}
+
+static bool wants_returns(const struct instance_list *list)
+{
+	bool wanted = false;
+
+	for (size_t i = 0; i < list->n; i++)
+		wanted |= list->v[i]->ops->return_fields || is_at_returns(list->v[i]);
+	return wanted;
+}
+
+static int read_slots(struct lane_plan *p, struct error *err)
+{
+	const struct trace_session *s = p->session;
+	int ret = module_exits_read(&p->exits, &s->kernel, p->names, &p->table, err);
+
+	if (!ret)
+		ret = shared_slots_make(&p->slots, &s->kernel, &p->exits, &s->plan, p->part, err);
+	if (!ret)
+		kprobe_table_keep_slots(&p->kprobes, &p->slots);
+	return ret;
+}
+
+static int read_sites(struct lane_plan *p, struct error *err)
+{
+	struct trace_session *s = p->session;
+	int ret = guest_hold_to_read(s->guest, err);
+
+	if (ret)
+		return ret;
+	if (module_orcs_are_wanted(s->module_orcs))
+		module_orcs_update(s->module_orcs, &s->kernel);
+	ret = kernel_names_create(&s->kernel, &p->names, err);
+	if (!ret)
+		ret = (p->part ? site_table_read_modules : site_table_read)(&p->table, &s->kernel,
+									    p->names, err);
+	if (!ret)
+		ret = shared_sites_make(&p->sites, &p->table, &s->plan,
+					session_is_asked(s, ASK_FTRACE), err);
+	if (!ret)
+		ret = kprobe_table_read(&s->kernel, &p->kprobes, err);
+	if (!ret)
+		kprobe_table_keep_sites(&p->kprobes, &p->sites);
+	if (!ret && (wants_returns(p->list) || s->plan.slots.n))
+		ret = read_slots(p, err);
+	if (!ret && !p->part)
+		ret = inside_read(p->session, p->list, &p->kprobes, &p->inside, err);
+	ret = guest_release(s->guest, ret, err);
+	if (ret)
+		return ret;
+	p->wanted = calloc(p->table.n + 1, sizeof(*p->wanted));
+	return p->wanted ? 0 : error_set(err, ENOMEM, "out of memory");
+}
+
+static int refuse(struct lane_plan *p, size_t k, const struct site_refusal *why, struct error *err)
+{
+	size_t n = p->nr_refused[k];
+	struct site_refusal *refused = p->refused[k];
+
+	if (!(n & (n - 1))) {
+		refused = realloc(refused, (n ? 2 * n : 1) * sizeof(*refused));
+		if (!refused)
+			return error_set(err, ENOMEM, "out of memory");
+		p->refused[k] = refused;
+	}
+	refused[n] = *why;
+	p->nr_refused[k]++;
+	return 0;
+}
+
+static int keep_choice(struct lane_plan *p, size_t k, struct error *err)
+{
+	const size_t bytes = (p->table.n + 1) * sizeof(bool);
+
+	p->chosen[k] = malloc(bytes);
+	if (!p->chosen[k])
+		return error_set(err, ENOMEM, "out of memory");
+	memcpy(p->chosen[k], p->wanted, bytes);
+	return 0;
+}
+
+/* --- what an instance wants ------------------------------------------------------------------ */
+
+/* The bits of an instance's wants, as of enum tracer_class. */
+struct want_bits {
+	uint32_t entry, exit, call, tail, inside; /* entry: of a histogram's first part */
+	bool tails;
+	bool own; /* a return that is seen is the function's own */
+};
+
+/* What is counted at the places of a class. */
+static enum count_action action_of(unsigned int class)
+{
+	if (class == TRACER_EXIT)
+		return COUNT_STOP;
+	return class == TRACER_CALL ? COUNT_HIT : COUNT_START;
+}
+
+/* *bit is that of the want; unchanged on error. */
+static int add_want(struct lane_plan *p, const struct session_instance *instance,
+		    enum probe_point point, unsigned int class, uint32_t *bit, struct error *err)
+{
+	const struct tracer_ops *ops = instance->ops;
+	struct instance_stream *stream = instance->stream;
+	struct direct_want *want = &p->wants[p->nr_wants];
+
+	if (p->nr_wants == DIRECT_MAX)
+		return error_set(err, ENOSPC,
+				 "too many traced instances: one with returns takes "
+				 "the place of three");
+	*want = (struct direct_want){.point = point, .class = class};
+	want->fields =
+		(point == POINT_RETURN && ops->return_fields ? ops->return_fields
+							     : ops->fields)(instance->tracer);
+	if (ops->gate)
+		want->gate = ops->gate(instance->tracer);
+	if (ops->filter)
+		want->filter = ops->filter(instance->tracer);
+	if (ops->profile) {
+		want->owner = instance;
+		want->profile = ops->profile(instance->tracer);
+		want->action = action_of(class);
+	}
+	if (ops->hist) {
+		want->owner = instance;
+		want->hist = ops->hist(instance->tracer);
+	}
+	if (ops->fetch)
+		want->fetch = ops->fetch(instance->tracer);
+	if (stream) {
+		want->owner = instance;
+		want->output = &p->session->stream_ops->output;
+		want->sinks = stream->sinks;
+		want->records = &stream->records;
+		want->lost = &stream->lost;
+	}
+	*bit = UINT32_C(1) << p->nr_wants++;
+	return 0;
+}
+
+/* The wants of a histogram's parts stand behind each other. */
+static int add_parts(struct lane_plan *p, const struct session_instance *instance,
+		     struct want_bits *bits, struct error *err)
+{
+	const bool returns = is_at_returns(instance);
+	const enum probe_point point = returns ? POINT_RETURN : POINT_ENTRY;
+	uint32_t bit, first = 0;
+	size_t n;
+	const struct hist_part *parts = instance->ops->hist_parts(instance->tracer, &n);
+	int ret = 0;
+
+	for (size_t i = 0; !ret && i < n; i++) {
+		ret = add_want(p, instance, point, TRACER_ENTRY, &bit, err);
+		if (ret)
+			break;
+		p->wants[p->nr_wants - 1].program = &parts[i].program;
+		p->wants[p->nr_wants - 1].gate = parts[i].gate.n ? &parts[i].gate : NULL;
+		first = first ? first : bit;
+	}
+	*(returns ? &bits->exit : &bits->entry) = first;
+	return ret;
+}
+
+static int add_wants(struct lane_plan *p, const struct session_instance *instance,
+		     struct want_bits *bits, struct error *err)
+{
+	int ret;
+
+	if (instance->ops->hist)
+		return add_parts(p, instance, bits, err);
+	if (inside_of(instance))
+		return add_want(p, instance, POINT_INSIDE, TRACER_ENTRY, &bits->inside, err);
+	if (is_at_returns(instance))
+		return add_want(p, instance, POINT_RETURN, TRACER_ENTRY, &bits->exit, err);
+	ret = add_want(p, instance, POINT_ENTRY, TRACER_ENTRY, &bits->entry, err);
+	if (ret || !instance->ops->return_fields)
+		return ret;
+	bits->tails = instance->ops->tails(instance->tracer);
+	ret = add_want(p, instance, POINT_RETURN, TRACER_EXIT, &bits->exit, err);
+	if (!ret)
+		ret = add_want(p, instance, POINT_ENTRY, TRACER_CALL, &bits->call, err);
+	bits->own = instance->ops->profile;
+	bits->tail = bits->entry;
+	if (ret || instance->ops->profile || instance->ops->no_tail_calls)
+		return ret;
+	return add_want(p, instance, POINT_ENTRY, TRACER_TAIL, &bits->tail, err);
+}
+
+/* A function, by its address without the kernel's slide. */
+static bool is_of_image(const struct lane_plan *p, uint64_t function)
+{
+	return kernel_in_image(&p->session->kernel, kernel_gva(&p->session->kernel, function));
+}
+
+/* Where the function of this site begins, without the kernel's slide; 0: that is not known. */
+static uint64_t function_at(const struct lane_plan *p, uint64_t site)
+{
+	return function_exits_owner(p->exits.exits, kernel_link(&p->session->kernel, site));
+}
+
+static bool want_range(struct lane_plan *p, uint64_t function, const struct exit_range *range,
+		       const struct want_bits *bits)
+{
+	const size_t nr_image = p->session->image->nr_return_sites;
+	bool any = false;
+
+	p->leads_in |= range->begin < nr_image && !is_of_image(p, function);
+	for (size_t i = range->begin; i < range->end; i++) {
+		struct shared_slot *slot =
+			i < p->slots.first ? NULL : &p->slots.v[i - p->slots.first];
+
+		if (!slot || !slot->usable)
+			continue;
+		slot->mask |= bits->exit;
+		any = true;
+	}
+	return any;
+}
+
+/* Want the slots of a function. Returns whether its return may be seen, if only as that of one that
+ * it tail-calls. */
+static bool want_slots(struct lane_plan *p, uint64_t function, const struct want_bits *bits)
+{
+	const struct function_exits *exits = p->exits.exits;
+	struct exit_range ranges[FUNCTION_EXITS_MAX];
+	size_t n = function_exits_find(exits, function, bits->tails, ranges);
+	bool any = false;
+
+	for (size_t r = 0; r < n; r++)
+		any |= want_range(p, function, &ranges[r], bits);
+	return any || (!bits->own && function_exits_find(exits, function, true, ranges) > n);
+}
+
+/*
+ * A function that only others jump to is none that a tail call may enter: its entry shows that the
+ * call which had its frame has ended, whether or not that one's return was seen.
+ *
+ * Functions of the image jump to such only. So what they enter is found once, and is `base` for
+ * plans of the modules.
+ */
+struct tails {
+	const struct function_tails *base;
+	struct function_tails *of_modules;
+};
+
+static bool is_tail(const struct tails *tails, uint64_t function)
+{
+	return function_tails_has(tails->base, function) ||
+	       function_tails_has(tails->of_modules, function);
+}
+
+static int make_base(struct lane_plan *p, size_t k, struct error *err)
+{
+	const struct function_exits *of_image;
+	int ret = function_exits_of(p->session->image, &of_image, err);
+
+	return ret ? ret : function_tails_create(of_image, &p->tails[k], err);
+}
+
+static int find_tails(struct lane_plan *p, size_t k, struct tails *tails, struct error *err)
+{
+	int ret = function_tails_create(p->exits.exits, &tails->of_modules, err);
+
+	if (!ret && !p->part)
+		ret = make_base(p, k, err);
+	if (ret)
+		return ret;
+	for (size_t i = 0; i < p->sites.n; i++) {
+		const uint64_t function =
+			p->wanted[i] ? function_at(p, p->sites.v[i].patch.gva) : 0;
+
+		if (function)
+			function_tails_add(is_of_image(p, function) ? p->tails[k]
+								    : tails->of_modules,
+					   function);
+	}
+	tails->base = p->part ? p->instances[k]->tails : p->tails[k];
+	return 0;
+}
+
+/* Whether the instance wants this function of the image, which is looked up where all sites are. */
+static bool wants_function(const struct lane_plan *p, size_t k, uint64_t function)
+{
+	const struct trace_session *s = p->session;
+	const struct site_table *table = p->part ? &s->sites : &p->table;
+	const bool *wanted = p->part ? p->instances[k]->wanted : p->wanted;
+	const size_t i = site_table_find(table, kernel_gva(&s->kernel, function));
+
+	return i < table->n && wanted[i] && function_at(p, table->v[i].gva) == function;
+}
+
+/* Modules that lead into functions of the image change what is wanted of these. */
+static bool lead_in(const struct lane_plan *p, size_t k, const struct tails *tails,
+		    const struct want_bits *bits)
+{
+	uint64_t function;
+	size_t cursor = 0;
+
+	if (bits->tail == bits->entry)
+		return false;
+	while ((function = function_tails_next(tails->of_modules, &cursor)))
+		if (is_of_image(p, function) && !function_tails_has(tails->base, function) &&
+		    wants_function(p, k, function))
+			return true;
+	return false;
+}
+
+/* What an instance with returns wants of this site: nothing, if it wants returns only. */
+static uint32_t choose_entry(struct lane_plan *p, const struct tails *tails, uint64_t site,
+			     const struct want_bits *bits)
+{
+	const uint64_t function = function_at(p, site);
+
+	if (!function || !want_slots(p, function, bits))
+		return bits->call;
+	return is_tail(tails, function) ? bits->tail : bits->entry;
+}
+
+/* Why an instance that wants returns alone gets none of a function; NULL: it gets all. */
+static const char *no_returns(const struct lane_plan *p, const struct shared_site *site)
+{
+	static const char *const reasons[] = {
+		[FUNCTION_RETURNS_NONE] = "no return of it can be recorded: it has none of its own",
+		[FUNCTION_RETURNS_SOME] =
+			"not all of its returns can be recorded: it may leave by a "
+			"jump to another function",
+		[FUNCTION_RETURNS_ALL] = NULL,
+	};
+
+	return reasons[function_returns_of(p->exits.exits, function_at(p, site->patch.gva))];
+}
+
+/* What an instance without returns wants of this site. */
+static uint32_t entry_bit(const struct session_instance *instance, uint64_t site,
+			  const struct want_bits *bits)
+{
+	if (!instance->ops->hist)
+		return bits->entry;
+	return bits->entry << instance->ops->hist_part_of(instance->tracer, site);
+}
+
+static int want_site(struct lane_plan *p, size_t k, size_t i, const struct want_bits *bits,
+		     const struct tails *tails, struct error *err)
+{
+	struct shared_site *site = &p->sites.v[i];
+	const uint64_t gva = site->patch.gva;
+	const char *refusal = site->refusal;
+
+	if (!refusal && is_at_returns(p->instances[k]))
+		refusal = no_returns(p, site);
+	if (refusal) {
+		const struct site_refusal why =
+			site_refuse(site->patch.function, gva, "%s", refusal);
+
+		return refuse(p, k, &why, err);
+	}
+	site->mask |= bits->exit ? choose_entry(p, tails, gva, bits)
+				 : entry_bit(p->instances[k], gva, bits);
+	p->nr_sites[k]++;
+	p->nr_outside[k] += !kernel_in_image(&p->session->kernel, gva);
+	return 0;
+}
+
+static int want_sites(struct lane_plan *p, size_t k, const struct want_bits *bits,
+		      struct error *err)
+{
+	struct tails tails = {0};
+	int ret = bits->exit ? find_tails(p, k, &tails, err) : 0;
+
+	for (size_t i = 0; !ret && i < p->sites.n; i++)
+		if (p->wanted[i])
+			ret = want_site(p, k, i, bits, &tails, err);
+	if (!ret && bits->exit)
+		p->leads_in |= lead_in(p, k, &tails, bits);
+	function_tails_destroy(tails.of_modules);
+	return ret;
+}
+
+static int want_inside(struct lane_plan *p, size_t k, const struct want_bits *bits,
+		       struct error *err)
+{
+	const uint64_t gva = inside_of(p->instances[k]);
+
+	for (size_t i = 0; gva && i < p->inside.n; i++) {
+		struct inside_place *place = &p->inside.v[i];
+
+		if (place->patch.gva != gva)
+			continue;
+		if (inside_place_is_refused(place))
+			return refuse(p, k, &place->refusal, err);
+		place->mask |= bits->inside;
+		p->nr_sites[k]++;
+	}
+	return 0;
+}
+
+/* -ENOENT, unless the plan is to go on without it, with nothing wanted. */
+static int select_sites(struct lane_plan *p, size_t k, struct error *err)
+{
+	const struct session_instance *instance = p->instances[k];
+	const bool lenient = p->lenient || instance->failure.code;
+	struct error *why = lenient ? &p->failures[k] : err;
+	int ret = instance->ops->select(instance->tracer, &p->table, instance->active, p->wanted,
+					&p->notes[k], why);
+
+	if (!ret)
+		return 0;
+	if (ret == -ENOENT && lenient) {
+		memset(p->wanted, 0, (p->table.n + 1) * sizeof(*p->wanted));
+		return 0;
+	}
+	if (lenient && err)
+		*err = *why;
+	else if (ret == -ENOENT)
+		error_prefix(err, "instance '%s': ", instance->spec.name);
+	return ret;
+}
+
+static int add_instance(struct lane_plan *p, struct session_instance *instance, struct error *err)
+{
+	const size_t k = p->n++, nr_wants = p->nr_wants;
+	struct want_bits bits = {0};
+	int ret = add_wants(p, instance, &bits, err);
+
+	p->instances[k] = instance;
+	if (!ret)
+		ret = select_sites(p, k, err);
+	if (!ret && p->failures[k].code)
+		p->nr_wants = nr_wants;
+	else if (!ret)
+		ret = want_sites(p, k, &bits, err);
+	if (!ret && !p->failures[k].code)
+		ret = want_inside(p, k, &bits, err);
+	return ret ? ret : keep_choice(p, k, err);
+}
+
+int lane_plan_make(struct lane_plan *p, struct error *err)
+{
+	int ret = read_sites(p, err);
+
+	for (size_t i = 0; !ret && i < p->list->n; i++)
+		if (p->list->v[i]->ops->lane == LANE_DIRECT)
+			ret = add_instance(p, p->list->v[i], err);
+	return ret;
+}

@@ -1,0 +1,316 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include <errno.h>
+#include <string.h>
+#include "formats/base/text.h"
+#include "patcher/text/site.h"
+#include "patcher/tracers/hist/hist.h"
+
+enum {
+	WORD = 8,
+	RDI = 7,
+	PT_REGS_ORIG_AX = 120, /* struct pt_regs, arch/x86/include/asm/ptrace.h */
+};
+
+void hist_fields_add(struct hist_fields *f, const struct hist_field *field)
+{
+	for (size_t i = 0; i < f->n; i++)
+		if (!strcmp(f->v[i].name, field->name))
+			return;
+	if (f->n < HIST_MAX_FIELDS)
+		f->v[f->n++] = *field;
+}
+
+static void add_all(struct hist_fields *f, const struct hist_field *fields, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		hist_fields_add(f, &fields[i]);
+}
+
+#define ADD_ALL(f, fields) add_all(f, fields, sizeof(fields) / sizeof((fields)[0]))
+
+/* Under ftrace's names, and those that Sonde's events have. */
+void hist_fields_add_common(struct hist_fields *f)
+{
+	static const struct hist_field common[] = {
+		{"pid", {.source = HIST_PID, .size = WORD}, HIST_UNSIGNED, 0, 0},
+		{"common_pid", {.source = HIST_PID, .size = WORD}, HIST_UNSIGNED, 0, 0},
+		{"comm", {.source = HIST_COMM, .size = 2 * WORD}, HIST_TEXT, 0, 0},
+		{"common_comm", {.source = HIST_COMM, .size = 2 * WORD}, HIST_TEXT, 0, 0},
+		{"cpu", {.source = HIST_CPU, .size = WORD}, HIST_UNSIGNED, 0, 0},
+		{"common_cpu", {.source = HIST_CPU, .size = WORD}, HIST_UNSIGNED, 0, 0},
+		{"vcpu", {.source = HIST_CPU, .size = WORD}, HIST_UNSIGNED, 0, 0},
+	};
+
+	ADD_ALL(f, common);
+}
+
+static void add_place(struct hist_fields *f, bool returns)
+{
+	static const struct hist_field parent[] = {
+		{"parent_ip", {.source = HIST_PARENT, .size = WORD}, HIST_SYM_OFFSET, 0, 0},
+		{"__probe_ret_ip", {.source = HIST_PARENT, .size = WORD}, HIST_SYM_OFFSET, 0, 0},
+	};
+	static const struct hist_field ip[] = {
+		{"ip", {.source = HIST_IP, .size = WORD}, HIST_SYM_OFFSET, -SITE_SIZE, 0},
+		{"__probe_ip", {.source = HIST_IP, .size = WORD}, HIST_SYM_OFFSET, -SITE_SIZE, 0},
+	};
+
+	ADD_ALL(f, parent);
+	if (!returns)
+		ADD_ALL(f, ip);
+}
+
+static void add_syscall(struct hist_fields *f)
+{
+	/* as DIRECT_SYSCALL has them */
+	static const struct {
+		const char *name;
+		uint8_t at;
+	} args[] = {{"arg0", 112}, {"arg1", 104}, {"arg2", 96},
+		    {"arg3", 56},  {"arg4", 72},  {"arg5", 64}};
+	struct hist_field field = {
+		"id",
+		{.source = HIST_POINTED, .reg = RDI, .at = PT_REGS_ORIG_AX, .size = WORD},
+		HIST_UNSIGNED,
+		0,
+		0};
+
+	hist_fields_add(f, &field);
+	for (size_t i = 0; i < sizeof(args) / sizeof(args[0]); i++) {
+		field.name = args[i].name;
+		field.operand.at = args[i].at;
+		field.show = HIST_HEX;
+		hist_fields_add(f, &field);
+	}
+}
+
+/* --- what a dynamic probe fetches ------------------------------------------------------------- */
+
+static bool is_text(const struct fetch_arg *arg)
+{
+	return arg->show == FETCH_STRING || arg->show == FETCH_CHARACTER;
+}
+
+static struct hist_operand operand_of(const struct fetch_arg *arg,
+				      const struct fetch_program *program)
+{
+	const struct fetch_op *op = &arg->ops[0];
+	struct hist_operand o = {.source = HIST_REGISTER,
+				 .reg = (uint8_t)op->reg,
+				 .at = op->at,
+				 .size = arg->size,
+				 .is_signed = arg->show == FETCH_SIGNED,
+				 .bit_offset = arg->bit_offset,
+				 .bit_width = arg->bit_width};
+
+	if (fetch_reads_memory(arg)) {
+		o.source = HIST_FETCHED;
+		o.at = program ? fetch_place(program, arg) : 0;
+		o.bit_width = 0; /* cut when it was read */
+		if (arg->bit_width)
+			o.size = WORD;
+		if (is_text(arg))
+			o.size = (uint8_t)fetch_room(arg);
+	} else if (op->kind == FETCH_COMM) {
+		o.source = HIST_COMM;
+		o.size = 2 * WORD;
+	} else if (op->kind == FETCH_CONSTANT) {
+		o.source = HIST_CONSTANT;
+	} else if (op->reg == FETCH_SP) {
+		o.source = HIST_STACK;
+	}
+	return o;
+}
+
+static void add_argument(struct hist_fields *f, const struct fetch_arg *arg,
+			 const struct fetch_program *program)
+{
+	static const enum hist_show shows[] = {
+		[FETCH_UNSIGNED] = HIST_UNSIGNED, [FETCH_SIGNED] = HIST_SIGNED,
+		[FETCH_HEX] = HIST_HEX,           [FETCH_CHARACTER] = HIST_TEXT,
+		[FETCH_CODE] = HIST_SYM_OFFSET,   [FETCH_STRING] = HIST_TEXT};
+	struct hist_field field = {arg->name, operand_of(arg, program), shows[arg->show], 0, 0};
+
+	if (program && fetch_reads_memory(arg))
+		field.faults = fetch_field_bits(arg);
+	/* of an array there is no one value; hist_make_program() says so */
+	if (!is_text(arg) && arg->count > 1)
+		field.operand.size = 0;
+	hist_fields_add(f, &field);
+}
+
+static void add_arguments(struct hist_fields *f, const struct trace_spec *spec,
+			  const struct fetch_program *program)
+{
+	const struct fetch_arg *args = program ? program->args : spec->probe->args;
+	const size_t n = program ? program->nr_args : spec->probe->nr_args;
+
+	for (size_t i = 0; i < n; i++) {
+		add_argument(f, &args[i], program);
+		f->open |= !program && !strcmp(args[i].symbol, "*");
+	}
+}
+
+void hist_fields_of(const struct trace_spec *spec, const struct tracer_ops *source,
+		    const struct fetch_program *program, struct hist_fields *out)
+{
+	*out = (struct hist_fields){0};
+	if (spec->probe)
+		add_arguments(out, spec, program);
+	else if (!strcmp(source->name, "syscalls"))
+		add_syscall(out);
+	else if (source->lane == LANE_ORDERED)
+		hist_allocs_fields(out);
+	if (source->lane == LANE_DIRECT)
+		add_place(out, spec->probe && spec->probe->returns);
+	hist_fields_add_common(out);
+}
+
+/* --- programs -------------------------------------------------------------------------------- */
+
+#define FAIL(term, ...) error_set_column(err, EINVAL, (term)->column, __VA_ARGS__)
+
+static int no_field(const struct hist_term *term, const struct hist_fields *f, struct error *err)
+{
+	const char *names[HIST_MAX_FIELDS + 1] = {0}, *nearest;
+	char list[320] = "";
+
+	for (size_t i = 0; i < f->n; i++) {
+		const size_t used = strlen(list);
+
+		names[i] = f->v[i].name;
+		snprintf(list + used, sizeof(list) - used, "%s%s", used ? ", " : "", names[i]);
+	}
+	nearest = text_nearest(term->name, names);
+	if (nearest)
+		return FAIL(term, "unknown field '%s': did you mean '%s'?", term->name, nearest);
+	return FAIL(term, "unknown field '%s'; known: %s", term->name, list);
+}
+
+static const struct hist_field *find(const struct hist_fields *f, const char *name)
+{
+	for (size_t i = 0; i < f->n; i++)
+		if (!strcmp(f->v[i].name, name))
+			return &f->v[i];
+	return NULL;
+}
+
+static bool is_number(const struct hist_field *field)
+{
+	return field->show != HIST_TEXT;
+}
+
+static bool is_pid(const struct hist_field *field)
+{
+	return field->operand.source == HIST_PID;
+}
+
+/* How a key is shown, and what its operand becomes. */
+static int modify(const struct hist_term *term, const struct hist_field *field,
+		  struct hist_operand *operand, struct hist_column *column, struct error *err)
+{
+	static const enum hist_show shows[HIST_MODIFIERS] = {[HIST_MOD_HEX] = HIST_HEX,
+							     [HIST_MOD_SYM] = HIST_SYMBOL,
+							     [HIST_MOD_SYM_OFFSET] =
+								     HIST_SYM_OFFSET,
+							     [HIST_MOD_EXECNAME] = HIST_EXECNAME,
+							     [HIST_MOD_SYSCALL] = HIST_SYSCALL,
+							     [HIST_MOD_LOG2] = HIST_POWER,
+							     [HIST_MOD_BUCKETS] = HIST_RANGE};
+
+	*operand = field->operand;
+	column->show = field->show;
+	if (!term->modifier)
+		return 0;
+	if (!is_number(field))
+		return FAIL(term, "'%s' is text, which takes no .%s", term->name,
+			    hist_modifiers[term->modifier - HIST_MOD_HEX]);
+	if (term->modifier == HIST_MOD_EXECNAME && !is_pid(field))
+		return FAIL(term, "'%s' is no pid, which .execname is for", term->name);
+	column->show = shows[term->modifier];
+	if (term->modifier == HIST_MOD_LOG2)
+		operand->step = HIST_LOG2;
+	if (term->modifier == HIST_MOD_BUCKETS) {
+		operand->step = HIST_BUCKETS;
+		operand->bucket = column->bucket = term->bucket;
+	}
+	return 0;
+}
+
+static int look_up(const struct hist_term *term, const struct hist_fields *f,
+		   const struct hist_field **out, struct error *err)
+{
+	*out = find(f, term->name);
+	if (!*out)
+		return no_field(term, f, err);
+	if (!(*out)->operand.size)
+		return FAIL(term, "'%s' is an array: name one element as an argument", term->name);
+	return 0;
+}
+
+static int add_key(const struct hist_term *term, const struct hist_fields *f,
+		   struct hist_program *p, struct hist_config *c, struct error *err)
+{
+	const struct hist_operand name = {.source = HIST_COMM, .size = 2 * WORD};
+	struct hist_operand *operand = &p->keys[p->nr_keys];
+	struct hist_column *column = &c->keys[c->nr_keys];
+	const struct hist_field *field;
+	int ret = look_up(term, f, &field, err);
+
+	if (!ret)
+		ret = modify(term, field, operand, column, err);
+	if (ret)
+		return ret;
+	if (hist_operand_words(operand) > HIST_OPERAND_WORDS)
+		return FAIL(term, "'%s' is longer than %d bytes, which a key has room for",
+			    term->name, HIST_OPERAND_WORDS * WORD);
+	memcpy(column->name, term->name, sizeof(column->name));
+	c->words[c->nr_keys] = (uint8_t)hist_operand_words(operand);
+	c->bias[c->nr_keys] = operand->step ? 0 : field->bias;
+	c->faults[c->nr_keys] = field->faults;
+	p->faults |= field->faults;
+	p->nr_keys++;
+	if (column->show == HIST_EXECNAME) {
+		p->keys[p->nr_keys++] = name;
+		c->words[c->nr_keys] = 1 + HIST_OPERAND_WORDS;
+	}
+	c->nr_keys++;
+	return 0;
+}
+
+static int add_value(const struct hist_term *term, const struct hist_fields *f,
+		     struct hist_program *p, struct hist_config *c, struct error *err)
+{
+	struct hist_column *column = &c->values[c->nr_values];
+	const struct hist_field *field;
+	int ret = look_up(term, f, &field, err);
+
+	if (ret)
+		return ret;
+	if (!is_number(field))
+		return FAIL(term, "'%s' is text, which cannot be summed up", term->name);
+	memcpy(column->name, term->name, sizeof(column->name));
+	column->show = field->show == HIST_SIGNED ? HIST_SIGNED : HIST_UNSIGNED;
+	p->values[p->nr_values++] = field->operand;
+	c->nr_values++;
+	return 0;
+}
+
+int hist_make_program(const struct trace_spec *spec, const struct hist_fields *fields,
+		      struct hist_program *program, struct hist_config *config, struct error *err)
+{
+	const struct hist_action *h = spec->hist;
+	struct hist_config unused, *c = config ? config : &unused;
+	int ret = 0;
+
+	*program = (struct hist_program){0};
+	*c = (struct hist_config){.size = h->size, .order = h->order};
+	for (size_t i = 0; !ret && i < h->nr_keys; i++)
+		ret = add_key(&h->keys[i], fields, program, c, err);
+	for (size_t i = 0; !ret && i < h->nr_values; i++)
+		ret = add_value(&h->values[i], fields, program, c, err);
+	c->has_faults = program->faults;
+	if (ret && err && err->column)
+		error_prefix(err, "trace spec, character %u: ", err->column);
+	return ret;
+}

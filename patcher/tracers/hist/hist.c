@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Histograms: events of another tracer are summed up in the guest by keys, as its own hist triggers
+ * do. There are no events. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include "patcher/tracers/hist/hist.h"
+
+struct hist_tracer {
+	struct tracer tracer;
+	const struct trace_spec *spec;
+	struct tracer *source; /* whose events they are; NULL: `allocs` */
+	struct hist_part part; /* the only one; `allocs` has its own */
+	struct hist_allocs allocs;
+	struct hist *hist;
+};
+
+extern const struct tracer_ops tracer_hist; /* registry.c has it */
+
+static const struct hist_tracer *hist_of(const struct tracer *tracer)
+{
+	return (const struct hist_tracer *)tracer;
+}
+
+static void destroy(struct tracer *tracer)
+{
+	struct hist_tracer *t = (struct hist_tracer *)tracer;
+
+	if (t->source)
+		t->source->ops->destroy(t->source);
+	hist_allocs_deinit(&t->allocs);
+	hist_put(t->hist);
+	free(t);
+}
+
+/* Words say what is recorded of events. */
+static int check(const struct trace_spec *spec, struct error *err)
+{
+	const struct tracer_ops *source = tracer_source_of(spec);
+	struct hist_program program;
+	struct hist_fields fields;
+	int ret = source->lane == LANE_ORDERED ? hist_allocs_check(spec, err) : 0;
+
+	if (!ret && source->lane == LANE_DIRECT && spec->words)
+		ret = error_set(err, EINVAL,
+				"'%s': a histogram records no events: the word '%s' is for them",
+				spec->text, source->words[__builtin_ctz(spec->words)]);
+	if (!ret && source->lane == LANE_DIRECT && source->check)
+		ret = source->check(spec, err);
+	if (ret)
+		return ret;
+	hist_fields_of(spec, source, NULL, &fields);
+	return fields.open ? 0 : hist_make_program(spec, &fields, &program, NULL, err);
+}
+
+static int check_image(const struct trace_spec *spec, const struct kernel_image *image,
+		       struct error *err)
+{
+	const struct tracer_ops *source = tracer_source_of(spec);
+
+	return source->check_image ? source->check_image(spec, image, err) : 0;
+}
+
+/* --- create ---------------------------------------------------------------------------------- */
+
+/* What the guest decides; the host sees no event. */
+static int take_gate(struct hist_tracer *t, struct error *err)
+{
+	const struct tracer_ops *ops = t->source->ops;
+	const struct gate *gate = ops->gate ? ops->gate(t->source) : NULL;
+	char rest[200] = "";
+
+	if (ops->filter && ops->filter(t->source)) {
+		ops->conditions(t->source, t->spec, DECIDED_BY_HOST, rest, sizeof(rest));
+		return error_set(
+			err, ENOTSUP,
+			"the guest cannot decide '%s', and a histogram is made in the guest", rest);
+	}
+	if (gate)
+		t->part.gate = *gate;
+	return 0;
+}
+
+static int create_of_source(struct hist_tracer *t, const struct tracer_context *context,
+			    struct hist_config *config, struct error *err)
+{
+	const struct tracer_ops *ops = tracer_source_of(t->spec);
+	struct hist_fields fields;
+	int ret = ops->create(context, &t->spec, 1, &t->source, err);
+
+	if (!ret && ops->inside && ops->inside(t->source))
+		ret = error_set(
+			err, ENOTSUP,
+			"'%s': of probes in the middle of functions there are no histograms",
+			t->spec->text);
+	if (!ret)
+		ret = take_gate(t, err);
+	if (ret)
+		return ret;
+	hist_fields_of(t->spec, ops, ops->fetch ? ops->fetch(t->source) : NULL, &fields);
+	return hist_make_program(t->spec, &fields, &t->part.program, config, err);
+}
+
+static int create(const struct tracer_context *context, const struct trace_spec *const *specs,
+		  size_t nr_specs, struct tracer **out, struct error *err)
+{
+	struct hist_tracer *t = calloc(1, sizeof(*t));
+	struct hist_config config;
+	int ret;
+
+	(void)nr_specs;
+	if (!t)
+		return error_set(err, ENOMEM, "out of memory");
+	t->tracer.ops = &tracer_hist;
+	t->spec = specs[0];
+	if (tracer_source_of(t->spec)->lane == LANE_ORDERED)
+		ret = hist_allocs_create(t->spec, context->kernel, &t->allocs, &config, err);
+	else
+		ret = create_of_source(t, context, &config, err);
+	if (!ret)
+		ret = hist_create(&config, &t->hist, err);
+	if (ret)
+		destroy(&t->tracer);
+	else
+		*out = &t->tracer;
+	return ret;
+}
+
+/* --- sites and parts ------------------------------------------------------------------------- */
+
+static const struct hist_alloc_site *find_alloc(const struct hist_allocs *allocs, uint64_t gva)
+{
+	for (size_t i = 0; i < allocs->nr_sites; i++)
+		if (allocs->sites[i].gva == gva)
+			return &allocs->sites[i];
+	return NULL;
+}
+
+static int select_sites(const struct tracer *tracer, const struct site_table *sites, bool again,
+			bool *wanted, struct function_notes *notes, struct error *err)
+{
+	const struct hist_tracer *t = hist_of(tracer);
+
+	if (t->source)
+		return t->source->ops->select(t->source, sites, again, wanted, notes, err);
+	for (size_t i = 0; i < sites->n; i++)
+		wanted[i] = find_alloc(&t->allocs, sites->v[i].gva);
+	return 0;
+}
+
+static const struct hist_part *get_parts(const struct tracer *tracer, size_t *n)
+{
+	const struct hist_tracer *t = hist_of(tracer);
+
+	*n = t->source ? 1 : t->allocs.nr_parts;
+	return t->source ? &t->part : t->allocs.parts;
+}
+
+static size_t part_of(const struct tracer *tracer, uint64_t site)
+{
+	const struct hist_tracer *t = hist_of(tracer);
+	const struct hist_alloc_site *alloc = find_alloc(&t->allocs, site);
+
+	return alloc ? alloc->part : 0;
+}
+
+static struct hist *get_hist(const struct tracer *tracer)
+{
+	return hist_of(tracer)->hist;
+}
+
+/* --- the rest -------------------------------------------------------------------------------- */
+
+/* What must be known of the guest's kernel. */
+static uint32_t fields(const struct tracer *tracer)
+{
+	const struct hist_tracer *t = hist_of(tracer);
+	const struct hist_program *program =
+		t->source ? &t->part.program : &t->allocs.parts[0].program;
+
+	return hist_program_uses(program, HIST_PID) || hist_program_uses(program, HIST_COMM)
+		       ? DIRECT_PID | DIRECT_COMM
+		       : 0;
+}
+
+static const struct fetch_program *fetch(const struct tracer *tracer)
+{
+	const struct tracer *source = hist_of(tracer)->source;
+
+	return source && source->ops->fetch ? source->ops->fetch(source) : NULL;
+}
+
+static bool at_returns(const struct tracer *tracer)
+{
+	const struct tracer *source = hist_of(tracer)->source;
+
+	return source && source->ops->at_returns && source->ops->at_returns(source);
+}
+
+static const struct event_class *no_classes(const struct tracer *tracer, size_t *n)
+{
+	(void)tracer;
+	*n = 0;
+	return NULL;
+}
+
+static void conditions(const struct tracer *tracer, const struct trace_spec *spec,
+		       enum tracer_decider decider, char *out, size_t size)
+{
+	const struct tracer *source = hist_of(tracer)->source;
+
+	*out = '\0';
+	if (source) {
+		source->ops->conditions(source, spec, decider, out, size);
+		return;
+	}
+	if (decider == DECIDED_BY_GUEST)
+		trace_spec_print_conditions(spec, out, size);
+}
+
+const struct tracer_ops tracer_hist = {
+	.name = "hist",
+	.help = "events summed up in the guest by keys, as by its own hist triggers",
+	.lane = LANE_DIRECT,
+	.check = check,
+	.classes = no_classes,
+	.check_image = check_image,
+	.create = create,
+	.destroy = destroy,
+	.select = select_sites,
+	.fields = fields,
+	.fetch = fetch,
+	.at_returns = at_returns,
+	.hist = get_hist,
+	.hist_parts = get_parts,
+	.hist_part_of = part_of,
+	.conditions = conditions,
+};

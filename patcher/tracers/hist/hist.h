@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef SONDE_PATCHER_TRACERS_HIST_HIST_H
+#define SONDE_PATCHER_TRACERS_HIST_HIST_H
+
+#include "patcher/ring/hist.h"
+#include "patcher/tracers/tracer.h"
+
+/*
+ * Inside of the histograms: fields.c knows what the guest can take from each kind of event, and
+ * makes programs of the names in a spec; allocs.c does so for the functions of allocators; hist.c
+ * is the tracer.
+ */
+
+/* A field that a key or a value can be. */
+struct hist_field {
+	const char *name;
+	struct hist_operand operand;
+	enum hist_show show;
+	int64_t bias;    /* of what is shown */
+	uint32_t faults; /* its bits in the word of faults */
+};
+
+/* Of one kind of event. */
+enum { HIST_MAX_FIELDS = 64 };
+struct hist_fields {
+	struct hist_field v[HIST_MAX_FIELDS];
+	size_t n;
+	bool open; /* there are others, which only the guest's kernel tells */
+};
+
+/* Nothing happens where the name is there already, or there is no room. */
+void hist_fields_add(struct hist_fields *fields, const struct hist_field *field);
+
+/* The fields of events that `source` has. `program`: what a dynamic probe fetches; NULL: without a
+ * guest, of the spec's. */
+void hist_fields_of(const struct trace_spec *spec, const struct tracer_ops *source,
+		    const struct fetch_program *program, struct hist_fields *out);
+/* What all events have. */
+void hist_fields_add_common(struct hist_fields *fields);
+
+/*
+ * What the spec's keys and values are, of these fields. `config` may be NULL. -EINVAL with the
+ * position: there is no such field, with the nearest name, or it is nothing to tell events apart
+ * by, or to sum up.
+ */
+int hist_make_program(const struct trace_spec *spec, const struct hist_fields *fields,
+		      struct hist_program *program, struct hist_config *config, struct error *err);
+
+/* --- allocations (allocs.c) ------------------------------------------------------------------- */
+
+/* Their functions, by the registers that their arguments are in. */
+struct hist_allocs {
+	struct hist_part *parts;
+	size_t nr_parts;
+	struct hist_alloc_site {
+		uint64_t gva; /* of the site */
+		size_t part;
+	} * sites;
+	size_t nr_sites;
+};
+
+/* What a spec of the kmem tracer may ask for; no guest is needed. -ENOTSUP: only the host knows it.
+ */
+int hist_allocs_check(const struct trace_spec *spec, struct error *err);
+void hist_allocs_fields(struct hist_fields *out);
+
+/* `config` becomes that of the spec. -ENOTSUP: the kernel has calls that cannot be counted, or the
+ * filter asks for what the guest does not know at a call. -ENOMEM. */
+int hist_allocs_create(const struct trace_spec *spec, const struct kernel *kernel,
+		       struct hist_allocs *out, struct hist_config *config, struct error *err);
+/* Also of one that is zeroed. */
+void hist_allocs_deinit(struct hist_allocs *allocs);
+
+#endif

@@ -1,0 +1,352 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Events that are summed up by a key where they happen (patcher/ring/hist.h). */
+#include <errno.h>
+#include "patcher/fetch/fetch.h"
+#include "patcher/trampoline/code.h"
+
+enum { WORD = 8, SITE_RETURN = 8 /* of an entry's site, from RSP: above the flags */ };
+
+/* --- checks ---------------------------------------------------------------------------------- */
+
+static bool has_register(uint8_t reg, enum probe_point point)
+{
+	static const uint32_t preserved = 1u << ASM_RBX | 1u << ASM_RBP | 0xf000u;
+	static const uint32_t arguments = 1u << ASM_RDI | 1u << ASM_RSI | 1u << ASM_RDX |
+					  1u << ASM_RCX | 1u << ASM_R8 | 1u << ASM_R9;
+	const uint32_t known = preserved | (point == POINT_RETURN ? 1u << ASM_RAX : arguments);
+
+	return reg < 16 && known >> reg & 1;
+}
+
+static bool has_source(const struct hist_operand *o, const struct fetch_program *fetch,
+		       enum probe_point point)
+{
+	switch (o->source) {
+	case HIST_IP:
+		return point == POINT_ENTRY;
+	case HIST_REGISTER:
+		return has_register(o->reg, point);
+	case HIST_POINTED:
+		return has_register(o->reg, point) && o->at == (int32_t)o->at;
+	case HIST_FETCHED:
+		return fetch && fetch->has_faults && o->at >= 0 && !(o->at % WORD) &&
+		       o->at + WORD * hist_operand_words(o) <= fetch->bytes;
+	default:
+		return true;
+	}
+}
+
+static bool is_possible(const struct hist_operand *o, const struct fetch_program *fetch,
+			enum probe_point point)
+{
+	const unsigned int words = hist_operand_words(o);
+	const bool many = o->source == HIST_COMM || o->source == HIST_FETCHED;
+
+	if (!words || words > HIST_OPERAND_WORDS || (words > 1 && (!many || o->step)) ||
+	    (o->source == HIST_COMM && o->size != DIRECT_COMM_SIZE))
+		return false;
+	if (words == 1 && o->size != 1 && o->size != 2 && o->size != 4 && o->size != WORD)
+		return false;
+	if (o->bit_offset + o->bit_width > 64 ||
+	    (o->step == HIST_BUCKETS && (!o->bucket || o->bucket > INT32_MAX)))
+		return false;
+	return has_source(o, fetch, point);
+}
+
+int hist_check(const struct hist_spec *spec, const struct fetch_program *fetch,
+	       enum probe_point point, struct error *err)
+{
+	const struct hist_program *p = spec->program;
+	bool good = p->nr_keys <= HIST_MAX_OPERANDS && p->nr_values <= HIST_MAX_VALUES;
+
+	for (size_t i = 0; good && i < p->nr_keys; i++)
+		good = is_possible(&p->keys[i], fetch, point);
+	for (size_t i = 0; good && i < p->nr_values; i++)
+		good = is_possible(&p->values[i], fetch, point) &&
+		       hist_operand_words(&p->values[i]) == 1;
+	if (good && p->faults)
+		good = fetch && fetch->has_faults && p->faults <= INT32_MAX;
+	if (!good || spec->layout.nr_values != p->nr_values ||
+	    spec->layout.key_words != hist_key_words(p))
+		return error_set(err, EINVAL, "a histogram has impossible keys or values");
+	return fetch ? fetch_check(fetch, point, err) : 0;
+}
+
+/* --- operands -------------------------------------------------------------------------------- */
+
+/* At a return RAX holds the result. */
+static enum asm_reg scratch(const struct hist_code *c)
+{
+	return c->d->point == POINT_RETURN ? ASM_RCX : ASM_RAX;
+}
+
+static uint32_t frame_bytes(const struct hist_code *c)
+{
+	return WORD * c->spec->layout.key_words;
+}
+
+static struct asm_mem stack_at(const struct hist_code *c, uint32_t above_flags)
+{
+	return asm_at(ASM_RSP, above_flags + c->d->pushed);
+}
+
+/* What a kprobe takes for RSP: where the call's return address lies, or behind a return lay. */
+static uint32_t stack_pointer_at(const struct hist_code *c)
+{
+	return c->d->caller_at + (c->d->point == POINT_RETURN ? WORD : 0);
+}
+
+static void emit_source(const struct hist_code *c, const struct hist_operand *o, unsigned int word)
+{
+	const struct trampoline_kernel *kernel = c->d->kernel;
+	struct assembler *a = c->d->a;
+	const enum asm_reg to = scratch(c);
+	const struct asm_mem cpu = {ASM_NO_REG, ASM_NO_REG, kernel->cpu_number, true};
+
+	switch (o->source) {
+	case HIST_IP:
+		if (c->d->ip)
+			asm_constant64(a, to, c->d->ip);
+		else
+			asm_load(a, ASM_64, to, stack_at(c, SITE_RETURN));
+		break;
+	case HIST_PARENT:
+		asm_load(a, ASM_64, to, stack_at(c, c->d->caller_at));
+		break;
+	case HIST_REGISTER:
+		asm_move(a, to, (enum asm_reg)o->reg);
+		break;
+	case HIST_STACK:
+		asm_lea(a, to, stack_at(c, stack_pointer_at(c)));
+		break;
+	case HIST_CONSTANT:
+		asm_constant64(a, to, (uint64_t)o->at);
+		break;
+	case HIST_POINTED:
+		asm_load(a, ASM_64, to, asm_at((enum asm_reg)o->reg, (uint32_t)o->at));
+		break;
+	case HIST_FETCHED:
+		asm_load(a, ASM_64, to,
+			 asm_at(ASM_RSP, frame_bytes(c) + (uint32_t)o->at + word * WORD));
+		break;
+	case HIST_PID:
+		code_load_task_word(a, ASM_32, to, kernel, kernel->task_pid);
+		break;
+	case HIST_COMM:
+		code_load_task_word(a, ASM_64, to, kernel, kernel->task_comm + word * WORD);
+		break;
+	case HIST_CPU:
+		asm_load(a, ASM_32, to, cpu);
+		break;
+	}
+}
+
+/* As ftrace has it: the least n such that 2^n is not less; 0 and 1 have 0. */
+static void emit_log2(struct assembler *a, enum asm_reg reg)
+{
+	const uint8_t bsr[] = {0x48, 0x0f, 0xbd, (uint8_t)(0xc0 | reg << 3 | reg)};
+	struct asm_label small = {0}, done = {0};
+
+	asm_alu(a, ASM_64, ASM_SUB, reg, 1);
+	asm_jump_if(a, ASM_BE, &small);
+	asm_bytes(a, bsr, sizeof(bsr));
+	asm_alu(a, ASM_64, ASM_ADD, reg, 1);
+	asm_jump(a, &done);
+	asm_bind(a, &small);
+	asm_constant32(a, reg, 0);
+	asm_bind(a, &done);
+}
+
+/* DIV takes RDX:RAX. The value comes back through the stack. */
+static void emit_buckets(struct assembler *a, enum asm_reg reg, uint32_t bucket)
+{
+	static const enum asm_reg saved[] = {ASM_RDX, ASM_RCX, ASM_RAX};
+	static const uint8_t div_rcx[] = {0x48, 0xf7, 0xf1};
+	const uint32_t at = reg == ASM_RAX ? 0 : WORD;
+
+	for (int i = 0; i < 3; i++)
+		asm_push(a, saved[i]);
+	asm_move(a, ASM_RAX, reg);
+	asm_constant32(a, ASM_RCX, bucket);
+	asm_constant32(a, ASM_RDX, 0);
+	asm_bytes(a, div_rcx, sizeof(div_rcx));
+	asm_multiply_long(a, ASM_RAX, (int32_t)bucket);
+	asm_store(a, ASM_64, asm_at(ASM_RSP, at), ASM_RAX);
+	for (int i = 3; i-- > 0;)
+		asm_pop(a, saved[i]);
+}
+
+/* A word of an operand, to the scratch register. */
+static void emit_operand(const struct hist_code *c, const struct hist_operand *o, unsigned int word)
+{
+	struct assembler *a = c->d->a;
+	const enum asm_reg reg = scratch(c);
+
+	emit_source(c, o, word);
+	if (o->bit_width) {
+		asm_shift_left(a, reg, (uint8_t)(64 - o->bit_offset - o->bit_width));
+		asm_shift_right(a, reg, (uint8_t)(64 - o->bit_width));
+	} else if (o->size < WORD) {
+		asm_extend(a, reg, reg, o->size, o->is_signed);
+	}
+	if (o->step == HIST_LOG2)
+		emit_log2(a, reg);
+	else if (o->step == HIST_BUCKETS)
+		emit_buckets(a, reg, o->bucket);
+}
+
+/* --- the table ------------------------------------------------------------------------------- */
+
+static struct asm_mem head_at(const struct hist_code *c, size_t field)
+{
+	return asm_at(ASM_R10, (uint32_t)(c->data + field));
+}
+
+/* R10 is the CPU's distance, R11 the offset of the place. */
+static struct asm_mem place_at(const struct hist_code *c, size_t field)
+{
+	return (struct asm_mem){ASM_R10, ASM_R11,
+				(int32_t)(c->data + sizeof(struct hist_head) + field), false};
+}
+
+static size_t word_at(unsigned int i)
+{
+	return offsetof(struct hist_place, words) + i * WORD;
+}
+
+/* A word of the key is in the scratch register: to the stack, and into the hash in R11. */
+static void emit_key_word(const struct hist_code *c, unsigned int i)
+{
+	struct assembler *a = c->d->a;
+
+	asm_store(a, ASM_64, asm_at(ASM_RSP, i * WORD), scratch(c));
+	if (i)
+		asm_add(a, ASM_R11, scratch(c));
+	else
+		asm_move(a, ASM_R11, scratch(c));
+	asm_multiply_long(a, ASM_R11, HIST_MIX);
+}
+
+static void emit_key(const struct hist_code *c)
+{
+	const struct hist_program *p = c->spec->program;
+	const struct hist_layout *l = &c->spec->layout;
+	struct assembler *a = c->d->a;
+	unsigned int n = 0;
+
+	for (size_t i = 0; i < p->nr_keys; i++)
+		for (unsigned int w = 0; w < hist_operand_words(&p->keys[i]); w++) {
+			emit_operand(c, &p->keys[i], w);
+			emit_key_word(c, n++);
+		}
+	if (p->faults) {
+		asm_load(a, ASM_32, scratch(c), asm_at(ASM_RSP, frame_bytes(c)));
+		asm_alu(a, ASM_32, ASM_AND, scratch(c), (int32_t)p->faults);
+		emit_key_word(c, n++);
+	}
+	if (!n)
+		asm_constant32(a, ASM_R11, 0);
+	asm_multiply_long(a, ASM_R11, HIST_MIX);
+	asm_shift_right(a, ASM_R11, (uint8_t)(64 - l->bits));
+	asm_multiply_long(a, ASM_R11, (int32_t)l->size);
+}
+
+static void emit_compare_key(struct hist_code *c)
+{
+	const struct hist_layout *l = &c->spec->layout;
+	struct assembler *a = c->d->a;
+
+	asm_bind(a, &c->again);
+	asm_compare_mem(a, place_at(c, offsetof(struct hist_place, state)), HIST_READY);
+	asm_jump_if(a, ASM_NE, &c->not_ready);
+	for (unsigned int i = l->key_words; i-- > 0;) {
+		if (i + 1 < l->key_words)
+			asm_load(a, ASM_64, scratch(c), asm_at(ASM_RSP, i * WORD));
+		asm_compare_load(a, scratch(c), place_at(c, word_at(l->nr_values + i)));
+		asm_jump_if(a, ASM_NE, &c->next);
+	}
+}
+
+/* The search goes on with the last word of the key in the scratch register, as emit_key() leaves
+ * it. */
+static void emit_last_word(const struct hist_code *c)
+{
+	if (c->spec->layout.key_words)
+		asm_load(c->d->a, ASM_64, scratch(c), asm_at(ASM_RSP, frame_bytes(c) - WORD));
+}
+
+void hist_emit(struct hist_code *c)
+{
+	const struct hist_program *p = c->spec->program;
+	struct direct_code *d = c->d;
+	struct assembler *a = d->a;
+
+	if (d->records[c->number].fetch)
+		fetch_emit_read(d, &d->rings[c->number], d->records[c->number].fetch);
+	if (frame_bytes(c))
+		asm_alu(a, ASM_64, ASM_SUB, ASM_RSP, (int32_t)frame_bytes(c));
+	d->pushed += frame_bytes(c);
+	emit_key(c);
+	emit_compare_key(c);
+	asm_bind(a, &c->found);
+	asm_increment(a, place_at(c, offsetof(struct hist_place, hits)));
+	for (unsigned int i = 0; i < p->nr_values; i++) {
+		emit_operand(c, &p->values[i], 0);
+		asm_add_to_mem(a, place_at(c, word_at(i)), scratch(c));
+	}
+	asm_bind(a, &c->done);
+	fetch_emit_end(d);
+}
+
+/* The compare-exchange needs RAX, and another register. R10 and R11 stay; so does the result. */
+static void emit_claim(struct hist_code *c)
+{
+	struct assembler *a = c->d->a;
+	const enum asm_reg other = scratch(c) == ASM_RAX ? ASM_RCX : ASM_RAX;
+
+	asm_push(a, other);
+	asm_constant32(a, ASM_RCX, HIST_CLAIMED);
+	asm_constant32(a, ASM_RAX, 0);
+	asm_compare_exchange(a, place_at(c, offsetof(struct hist_place, state)), ASM_RCX);
+	asm_pop(a, other);
+	asm_jump_if(a, ASM_NE, &c->look);
+}
+
+static void emit_insert(struct hist_code *c)
+{
+	const struct hist_layout *l = &c->spec->layout;
+	struct assembler *a = c->d->a;
+
+	asm_compare_mem_constant(a, ASM_64, head_at(c, offsetof(struct hist_head, used)),
+				 (int32_t)l->limit);
+	asm_jump_if(a, ASM_AE, &c->drop);
+	emit_claim(c);
+	asm_increment(a, head_at(c, offsetof(struct hist_head, used)));
+	for (unsigned int i = 0; i < l->key_words; i++) {
+		asm_load(a, ASM_64, scratch(c), asm_at(ASM_RSP, i * WORD));
+		asm_store(a, ASM_64, place_at(c, word_at(l->nr_values + i)), scratch(c));
+	}
+	asm_store_constant(a, place_at(c, offsetof(struct hist_place, state)), HIST_READY);
+	asm_jump(a, &c->found);
+}
+
+void hist_emit_slow(struct hist_code *c)
+{
+	const struct hist_layout *l = &c->spec->layout;
+	struct assembler *a = c->d->a;
+
+	asm_bind(a, &c->not_ready);
+	asm_compare_mem(a, place_at(c, offsetof(struct hist_place, state)), 0);
+	asm_jump_if(a, ASM_NE, &c->next);
+	emit_insert(c);
+	asm_bind(a, &c->next);
+	asm_alu(a, ASM_64, ASM_ADD, ASM_R11, (int32_t)l->size);
+	asm_alu(a, ASM_64, ASM_CMP, ASM_R11, (int32_t)(l->places * l->size));
+	asm_jump_if(a, ASM_AE, &c->drop);
+	asm_bind(a, &c->look);
+	emit_last_word(c);
+	asm_jump(a, &c->again);
+	asm_bind(a, &c->drop);
+	asm_increment(a, head_at(c, offsetof(struct hist_head, dropped)));
+	asm_jump(a, &c->done);
+}

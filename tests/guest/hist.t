@@ -1,0 +1,124 @@
+#!/usr/bin/perl
+# SPDX-License-Identifier: GPL-2.0-or-later
+#
+# Histograms against the guest's own hist triggers, in one run: allocations by call site, with the bytes asked for; system
+# calls by number; calls of a function by an argument and by what it points to. All are of one task, from its birth to its
+# end, so that both have the same events: each entry has the same key, the same hits and the same sums. A kernel without such
+# triggers (5.10) records the events, which are counted here.
+# GUEST='5.10 6.12' for other kernels.
+use strict;
+use warnings;
+use FindBin;
+use File::Path qw(make_path);
+use IO::Uncompress::Gunzip qw(gunzip);
+use JSON::PP;
+use MIME::Base64 qw(decode_base64);
+use Test::More;
+
+use lib $FindBin::RealBin, "$FindBin::RealBin/../lib";
+use Files;
+use GuestConfigs;
+use Testbed;
+use Tree;
+
+sub number {
+	my ($text) = @_;
+	no warnings 'portable';
+	return $text =~ /^0x/ ? hex $text : $text;
+}
+
+sub unpacked {
+	my ($log, $name) = @_;
+	my ($packed) = $log =~ /^sonde-begin $name\n(.*?)^sonde-end/ms or return '';
+	my $text;
+	gunzip(\decode_base64($packed), \$text);
+	return $text // '';
+}
+
+# By key, numbers joined by blanks: "hits sum ..."
+sub own_entries {
+	my ($log, $event) = @_;
+	my %entries;
+	for (split /\n/, unpacked($log, $event)) {
+		my ($keys, $hits, $sums) = /^\{ (.*?) \} hitcount: +(\d+)(.*)/ or next;
+		my @keys = map { /call_site: (\w+)/ ? "0x$1" : /: +(-?\w+)/ } split /, /, $keys;
+		$entries{join ' ', map { number($_) } @keys} = join ' ', $hits, $sums =~ /: +(\d+)/g;
+	}
+	return \%entries;
+}
+
+sub count {
+	my ($entries, $key, @sums) = @_;
+	my @before = split / /, $entries->{$key} // '';
+	$entries->{$key} = join ' ', map { ($before[$_] // 0) + (1, @sums)[$_] } 0 .. @sums;
+}
+
+# Of the events themselves, whose call sites are symbols.
+sub traced_entries {
+	my ($log) = @_;
+	my %of;
+	for (split /\n/, unpacked($log, 'trace')) {
+		count($of{kmalloc} //= {}, $1, $2) if /: kmalloc(?:_node)?: .*call_site=(\S+) .*bytes_req=(\d+)/;
+		count($of{sys_enter} //= {}, $1) if /: sys_enter: NR (-?\d+)/;
+		count($of{open} //= {}, sprintf('%u %u', $1, hex $2), hex $2) if /: open: .* dfd=(-?\d+) flags=(\w+)/;
+	}
+	return \%of;
+}
+
+# `by_text`: keys that have a symbol are that.
+sub seen_entries {
+	my ($document, $name, $by_text) = @_;
+	my ($table) = grep { $_->{name} eq $name } @{$document->{histograms} // []};
+	my %entries;
+	for my $row (@{$table->{rows} // []}) {
+		my @keys = map {
+			my $n = number($_->{number});
+			$by_text && ($_->{text} // '') =~ /\+0x/ ? $_->{text} : $n < 0 ? sprintf('%u', $n) : $n
+		} @{$row->{keys}};
+		$entries{join ' ', @keys} = join ' ', $row->{hitcount}, map { number($row->{values}{$_->{name}}) } @{$table->{values}};
+	}
+	return (\%entries, $table->{dropped});
+}
+
+sub add {
+	my ($entries, $more) = @_;
+	for my $key (keys %$more) {
+		my @sums = split / /, $entries->{$key} // '0 0';
+		my @others = split / /, $more->{$key};
+		$entries->{$key} = join ' ', map { $sums[$_] + $others[$_] } 0 .. $#others;
+	}
+}
+
+sub check {
+	my ($kernel) = @_;
+	my $out = "$build/guest/hist-$kernel";
+	make_path($out);
+	build_initrd("$out/initrd", "$FindBin::RealBin/hist-inside=/bin/hist-inside");
+	on_kvm_host({timeout => 400}, "$FindBin::RealBin/hist-guest", $out, kernel_image($kernel), "$out/initrd");
+	my $log = slurp("$out/log") =~ s/\r//gr;
+	my $document = JSON::PP::decode_json(slurp("$out/hists") || '{}');
+	like($log, qr/^sonde-task 10000$/m, "$kernel: the task has the number that is counted");
+	my %least = (kmalloc => 5, sys_enter => 10, open => 2);
+	my $has_triggers = unpacked($log, 'kmalloc') ne '';
+	my $traced = traced_entries($log);
+	for my $event (qw(kmalloc sys_enter open)) {
+		my $own = $has_triggers ? own_entries($log, $event) : $traced->{$event} // {};
+		add($own, own_entries($log, 'kmalloc_node')) if $has_triggers && $event eq 'kmalloc';
+		my ($seen, $dropped) = seen_entries($document, $event, !$has_triggers);
+		my $hits = 0;
+		$hits += (split / /)[0] for values %$own;
+		cmp_ok(scalar(keys %$own), '>=', $least{$event}, "$kernel, $event: " . keys(%$own) . " entries by the guest, $hits hits");
+		is_deeply($seen, $own, "$kernel, $event: each is the same by Sonde");
+		is($dropped, 0, "$kernel, $event: none is dropped");
+	}
+	my $text = slurp("$out/text");
+	like($text, qr/^\{ call_site: \[f[0-9a-f]{15}\] \w+\+0x[0-9a-f]+\S* +\} hitcount: +\d+  bytes_req: +\d+$/m,
+		"$kernel: an entry is printed as by ftrace");
+	like($text, qr/^\{ id: sys_openat +\[257\] \} hitcount: +\d+$/m, "$kernel: system calls have names");
+	like($text, qr/^Totals:\n    Hits: \d+\n    Entries: \d+\n    Dropped: 0$/m, "$kernel: so are the totals");
+	unlike($log =~ s/^sonde-begin.*?^sonde-end$//gmsr, qr/WARNING|BUG|Oops|Call Trace/, "$kernel: nothing in the log");
+	like($log, qr/^status 0$/m, "$kernel: the run succeeds") or diag(slurp("$out/err"));
+}
+
+check($_) for GuestConfigs::kernels('6.1');
+done_testing();

@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "tests/lib/fetch-oracle.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include "patcher/trampoline/code.h"
+
+enum { STUB = 16, R_RSP = 4, NO_MEMORY = -14 };
+
+/* Code of the trampoline calls these on a small stack. */
+#define NOT_SANITIZED __attribute__((no_sanitize("address", "undefined"), noinline))
+
+static struct fetch_draw at_random;
+
+/* --- the guest's memory ---------------------------------------------------------------------- */
+
+static uint8_t kernel_pool[FETCH_POOL], user_pool[FETCH_POOL];
+
+NOT_SANITIZED static const uint8_t *find(uint64_t address, bool user)
+{
+	const uint64_t offset = address - (user ? FETCH_USER_POOL : FETCH_KERNEL_POOL);
+
+	return offset < FETCH_POOL ? (user ? user_pool : kernel_pool) + offset : NULL;
+}
+
+/* The bytes in front of a fault are copied, as the kernel does. */
+NOT_SANITIZED static long copy(uint8_t *to, uint64_t from, uint64_t size, bool user)
+{
+	for (uint64_t i = 0; i < size; i++) {
+		const uint8_t *at = find(from + i, user);
+
+		if (!at)
+			return NO_MEMORY;
+		*(volatile uint8_t *)&to[i] = *at;
+	}
+	return 0;
+}
+
+NOT_SANITIZED static long copy_text(uint8_t *to, uint64_t from, uint64_t size, bool user)
+{
+	for (uint64_t i = 0; i < size; i++) {
+		const uint8_t *at = find(from + i, user);
+
+		if (!at)
+			return NO_MEMORY;
+		*(volatile uint8_t *)&to[i] = *at;
+		if (!*at)
+			return (long)i + 1;
+	}
+	to[size - 1] = 0;
+	return (long)size;
+}
+
+/* As a function of the guest does, they change all registers that they may. */
+#define HELPER(name, function, user)                                                              \
+	NOT_SANITIZED static long name(uint8_t *to, uint64_t from, uint64_t size)                 \
+	{                                                                                         \
+		long ret = function(to, from, size, user);                                        \
+                                                                                                  \
+		__asm__ volatile("mov $-1, %%rcx; mov %%rcx, %%rdx; mov %%rcx, %%rsi;"            \
+				 "mov %%rcx, %%rdi; mov %%rcx, %%r8; mov %%rcx, %%r9;"            \
+				 "mov %%rcx, %%r10; mov %%rcx, %%r11" ::                          \
+					 : "rcx", "rdx", "rsi", "rdi", "r8", "r9", "r10", "r11"); \
+		return ret;                                                                       \
+	}
+
+HELPER(read_kernel, copy, false)
+HELPER(read_user, copy, true)
+HELPER(text_kernel, copy_text, false)
+HELPER(text_user, copy_text, true)
+
+/* A jump to it, in the lowest 2 GiB, where code can call it. */
+static uint64_t stub(uint8_t *page, unsigned int i, long (*function)(uint8_t *, uint64_t, uint64_t))
+{
+	uint8_t *at = page + (size_t)i * STUB;
+	const uint8_t code[] = {0x48, 0xb8}, jump[] = {0xff, 0xe0};
+	const uint64_t to = (uint64_t)(uintptr_t)function;
+
+	memcpy(at, code, sizeof(code));
+	memcpy(at + 2, &to, sizeof(to));
+	memcpy(at + 10, jump, sizeof(jump));
+	return (uint64_t)(uintptr_t)at;
+}
+
+struct fetch_helpers fetch_oracle_helpers(void)
+{
+	uint8_t *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE | PROT_EXEC,
+			     MAP_PRIVATE | MAP_ANONYMOUS | MAP_32BIT, -1, 0);
+
+	if (page == MAP_FAILED)
+		abort();
+	return (struct fetch_helpers){stub(page, 0, read_kernel), stub(page, 1, read_user),
+				      stub(page, 2, text_kernel), stub(page, 3, text_user)};
+}
+
+void fetch_oracle_fill(void)
+{
+	for (size_t i = 0; i < FETCH_POOL; i += sizeof(uint64_t)) {
+		uint64_t k = fetch_draw_address(&at_random), u = fetch_draw_address(&at_random);
+
+		if (!fetch_draw_below(&at_random, 3))
+			k &= UINT64_C(0x00ffffffffffffff) >>
+			     8 * fetch_draw_below(&at_random, 7); /* ends of strings */
+		memcpy(kernel_pool + i, &k, sizeof(k));
+		memcpy(user_pool + i, &u, sizeof(u));
+	}
+}
+
+/* --- the interpreter ------------------------------------------------------------------------- */
+
+static bool read_at(const struct fetch_op *op, uint64_t value, void *to, uint64_t size)
+{
+	const uint64_t from = value + (uint64_t)op->at;
+	const bool user = op->user || (int64_t)from >= 0;
+
+	return (op->kind == FETCH_TEXT ? copy_text : copy)(to, from, size, user) >= 0;
+}
+
+/* False: a fault. `out` is zeroed. */
+static bool interpret(const struct fake_site *s, const struct fetch_arg *arg, uint8_t *out)
+{
+	uint64_t value = arg->ops[0].kind == FETCH_CONSTANT ? (uint64_t)arg->ops[0].at
+							    : s->cpu->in.reg[arg->ops[0].reg];
+	size_t i;
+
+	if (arg->ops[0].kind == FETCH_REGISTER && arg->ops[0].reg == FETCH_SP)
+		value = s->cpu->in.reg[R_RSP] - (fake_site_is_return(s) ? 0 : 8);
+	for (i = 1; i + 1 < arg->nr_ops; i++)
+		if (!read_at(&arg->ops[i], value, &value, sizeof(value)))
+			return false;
+	if (arg->nr_ops == 1)
+		memcpy(out, &value, arg->size);
+	else if (!read_at(&arg->ops[i], value, out, (uint64_t)arg->size * arg->count))
+		return false;
+	if (arg->bit_width) {
+		memcpy(&value, out, sizeof(value));
+		value = value >> arg->bit_offset & UINT64_MAX >> (64 - arg->bit_width);
+		memcpy(out, &value, sizeof(value));
+	}
+	return true;
+}
+
+struct expected {
+	uint8_t bytes[FETCH_MAX_BYTES + sizeof(uint64_t)];
+	unsigned int faults;
+};
+
+static void expect(const struct fake_site *s, const struct fetch_program *program, bool nested,
+		   struct expected *out)
+{
+	uint64_t faults = 0;
+
+	*out = (struct expected){0};
+	for (size_t i = 0; i < program->nr_args; i++) {
+		const struct fetch_arg *arg = &program->args[i];
+		uint8_t *to = out->bytes + fetch_place(program, arg);
+		bool fault = nested && fetch_reads_memory(arg);
+
+		if (arg->ops[0].kind == FETCH_COMM)
+			memcpy(to, "fifteen-letters", FETCH_STRING_SIZE);
+		else if (!fault)
+			fault = !interpret(s, arg, to);
+		if (!fault)
+			continue;
+		memset(to, 0, fetch_room(arg));
+		faults |= fetch_field_bits(arg);
+	}
+	if (program->has_faults)
+		memcpy(out->bytes, &faults, sizeof(faults));
+	out->faults = (unsigned int)__builtin_popcountll(faults);
+}
+
+/* --- the comparison -------------------------------------------------------------------------- */
+
+bool fetch_oracle_call(struct fake_site *s, const struct fetch_program *program, uint64_t start,
+		       bool nested, unsigned int *faults)
+{
+	const struct direct_layout layout =
+		direct_layout_with(s->records[0].fields, program->bytes);
+	const uint8_t *at = fake_site_data(&s->groups[0]) + (start & (FAKE_DATA - 1));
+	struct expected expected;
+
+	fake_site_clear(s, start, FAKE_DATA - RING_SLACK);
+	fake_site_ring(&s->groups[0])->fetching = nested;
+	fake_site_prepare(s);
+	for (unsigned int i = 0; i < FAKE_REGS; i++)
+		if (i != R_RSP && fetch_draw_below(&at_random, 2))
+			s->cpu->in.reg[i] = fetch_draw_address(&at_random);
+	fake_site_call(s);
+	expect(s, program, nested, &expected);
+	*faults += expected.faults;
+	return fake_site_preserved(s) && fake_site_recorded(s, 0, start) &&
+	       fake_site_ring(&s->groups[0])->fetching == nested &&
+	       fake_site_ring(&s->groups[0])->reserve == start + layout.size &&
+	       !memcmp(at + layout.values, expected.bytes, program->bytes);
+}
+
+/* The record behind it has rings of another size. */
+bool fetch_oracle_agrees(enum fake_site_kind kind, const struct fetch_program *program,
+			 unsigned int *faults)
+{
+	struct fake_site s;
+	uint32_t fields;
+	bool good;
+
+	fake_site_init(&s, kind);
+	/* the registers are random, and the first argument points to no system call's */
+	fields = fake_site_fields(&s) & ~(uint32_t)DIRECT_SYSCALL;
+	fake_site_add(&s, 0, (uint32_t)fake_random() & fields, TRAMPOLINE_BLOCK, NULL);
+	s.records[0].fetch = program;
+	fake_site_add(&s, 2, fields & ~(uint32_t)DIRECT_STACK, TRAMPOLINE_BLOCK, NULL);
+	good = fake_site_generate(&s);
+	for (uint64_t i = 0; good && i < 4; i++)
+		good = fetch_oracle_call(&s, program, 8 * (i * 37), i == 3, faults) &&
+		       fake_site_recorded(&s, 1, 8 * (i * 37));
+	fake_site_deinit(&s);
+	return good;
+}

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Functions that were assembled by hand; real ones: patcher/text/test-exits-kernels.c. */
+#include <stdlib.h>
+#include <string.h>
+#include "guest-symbols/functions/function-exits.h"
+#include "guest-symbols/symbols/symbols.h"
+#include "tests/lib/tap.h"
+
+enum { TEXT = 0x10000, FUNCTION_SIZE = 0x40, SLOT_AT = 0x10, JUMP_AT = 0x20 };
+
+static uint8_t text_bytes[3 * FUNCTION_SIZE];
+
+static uint64_t function(unsigned int i)
+{
+	return TEXT + i * FUNCTION_SIZE;
+}
+
+static const uint8_t *bytes(void *arg, uint64_t address, size_t size)
+{
+	(void)arg;
+	(void)size;
+	return text_bytes + (address - TEXT);
+}
+
+/* Bytes at an offset of the first function. */
+static void put(size_t at, const char *what, size_t size)
+{
+	memcpy(text_bytes + at, what, size);
+}
+
+/* How many slots the first function returns by. The one behind it has this name, and an mcount
+ * site or none. */
+static size_t count_slots_beside(const char *name, bool has_site)
+{
+	static const char map[] = "0000000000000000 t nothing\n";
+	const struct exit_function functions[] = {
+		{function(0), function(1), "a"},
+		{function(1), function(2), name},
+		{function(2), function(3), "c"},
+	};
+	const uint64_t sites[] = {function(0), function(has_site ? 1 : 2), function(2)};
+	const uint64_t slots[] = {function(0) + SLOT_AT, function(1) + SLOT_AT,
+				  function(2) + SLOT_AT};
+	const struct exit_text text = {.functions = functions,
+				       .nr_functions = 3,
+				       .sites = sites,
+				       .slots = slots,
+				       .nr_sites = has_site ? 3 : 2,
+				       .nr_slots = 3,
+				       .bytes = bytes};
+	struct kernel_image image = {0};
+	struct exit_range ranges[FUNCTION_EXITS_MAX];
+	struct function_exits *exits;
+	struct symbol_table *symbols;
+	size_t n, sum = 0;
+
+	if (symbols_from_system_map(map, sizeof(map) - 1, &symbols, NULL))
+		abort();
+	image.symbols = symbols;
+	if (function_exits_create(&image, &text, &exits, NULL))
+		abort();
+	n = function_exits_find(exits, function(0), true, ranges);
+	for (size_t i = 0; i < n; i++)
+		sum += ranges[i].end - ranges[i].begin;
+	function_exits_destroy(exits);
+	kernel_image_forget(&image);
+	symbols_destroy(symbols);
+	return sum;
+}
+
+static size_t count_slots(void)
+{
+	return count_slots_beside("b", true);
+}
+
+/* A conditional jump, and an unconditional one, to 4 bytes behind the beginning of the second
+ * function. */
+static void test_cold(void)
+{
+	memset(text_bytes, 0, sizeof(text_bytes));
+	put(JUMP_AT, "\x0f\x84\x1e\0\0\0", 6);
+	is_u64(count_slots_beside("a.cold", false), 2, "a jump into a cold part leads to its slot");
+	is_u64(count_slots_beside("b", false), 1, "but one into another function does not");
+	put(JUMP_AT, "\xe9\x1f\0\0\0\0", 6);
+	is_u64(count_slots_beside("a.cold.7", false), 2, "so does one that is always taken");
+	put(JUMP_AT, "\xeb\x22\0\0\0", 5);
+	is_u64(count_slots_beside("a.cold", false), 1, "a short jump leads into no cold part");
+}
+
+/* Its slots are never among the function's that jumps there, so that none of them is patched. */
+static void test_assembly(void)
+{
+	memset(text_bytes, 0, sizeof(text_bytes));
+	put(JUMP_AT, "\xe9\x1b\0\0\0", 5);
+	is_u64(count_slots_beside("memcpy", true), 2,
+	       "a tail call of a function with an mcount site leads to its slot");
+	is_u64(count_slots_beside("memcpy", false), 1,
+	       "one of assembly, which has none, does not: its slots are not patched");
+}
+
+int main(void)
+{
+	is_u64(count_slots(), 1, "a function returns by its own slot");
+	put(JUMP_AT, "\xeb\x1e", 2);
+	is_u64(count_slots(), 2, "a short jump to another function leads to its slot");
+	put(JUMP_AT, "\xe9\x5b\0\0\0", 5);
+	is_u64(count_slots(), 2, "so does a long one");
+	memset(text_bytes, 0, sizeof(text_bytes));
+	put(SLOT_AT, "\xe9\xeb\x2d\0\0", 5);
+	is_u64(count_slots(), 1, "the operand of a slot is no jump");
+	put(SLOT_AT + 5, "\xeb\x29", 2);
+	is_u64(count_slots(), 2, "but what stands behind the slot is one");
+	test_cold();
+	test_assembly();
+	return tap_done();
+}

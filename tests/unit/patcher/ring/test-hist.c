@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* The host's side of histograms: what CPUs have written is added up, kept and cleared; and memory
+ * that is damaged. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include "patcher/ring/hist.h"
+#include "tests/lib/tap.h"
+
+enum { CPUS = 3, BYTES = 16 << 10, STRIDE = BYTES + 256 };
+
+static _Alignas(64) uint8_t memory[CPUS * STRIDE];
+
+static const struct hist_memory data = {memory, BYTES, STRIDE, CPUS};
+static const struct hist_config config = {
+	.keys = {{.name = "a"}, {.name = "b"}}, .words = {1, 1}, .nr_keys = 2, .nr_values = 1};
+
+static struct hist *make(uint32_t size)
+{
+	struct hist_config c = config;
+	struct hist *hist;
+
+	c.size = size;
+	if (hist_create(&c, &hist, NULL) || hist_attach(hist, &data, NULL))
+		abort();
+	return hist;
+}
+
+static struct hist_head *head_of(unsigned int cpu)
+{
+	return (void *)(memory + (size_t)cpu * STRIDE);
+}
+
+static struct hist_place *place_of(const struct hist *hist, unsigned int cpu, uint32_t i)
+{
+	return (void *)((uint8_t *)(head_of(cpu) + 1) + (size_t)i * hist_layout_of(hist).size);
+}
+
+static void put(const struct hist *hist, unsigned int cpu, uint32_t i, uint64_t a, uint64_t b,
+		uint64_t hits, uint64_t sum)
+{
+	struct hist_place *place = place_of(hist, cpu, i);
+
+	place->state = HIST_READY;
+	place->hits = hits;
+	place->words[0] = sum;
+	place->words[1] = a;
+	place->words[2] = b;
+}
+
+static bool has(struct hist *hist, size_t n, size_t i, uint64_t a, uint64_t b, uint64_t hits,
+		uint64_t sum)
+{
+	struct hist_sums sums;
+	bool good = !hist_read(hist, &sums, NULL) && sums.n == n;
+
+	good = good && (!n || (sums.v[i].key[0] == a && sums.v[i].key[1] == b &&
+			       sums.v[i].hits == hits && sums.v[i].sums[0] == sum));
+	hist_sums_deinit(&sums);
+	return good;
+}
+
+static uint64_t dropped(struct hist *hist)
+{
+	struct hist_sums sums;
+	uint64_t n;
+
+	if (hist_read(hist, &sums, NULL))
+		abort();
+	n = sums.dropped;
+	hist_sums_deinit(&sums);
+	return n;
+}
+
+static void test_sums(void)
+{
+	struct hist *hist = make(16);
+	const struct hist_place *left;
+
+	ok(has(hist, 0, 0, 0, 0, 0, 0), "a new histogram is empty");
+	put(hist, 0, 3, 5, 6, 10, 100);
+	put(hist, 1, 9, 5, 6, 1, 7);
+	put(hist, 1, 10, 5, 6, 2, 8);
+	put(hist, 2, 0, 1, 9, 4, 4);
+	ok(has(hist, 2, 0, 1, 9, 4, 4) && has(hist, 2, 1, 5, 6, 13, 115),
+	   "places with the same key are one, on all CPUs");
+	place_of(hist, 2, 0)->state = HIST_CLAIMED;
+	ok(has(hist, 1, 0, 5, 6, 13, 115), "a place that is being written is none yet");
+	head_of(0)->dropped = 3;
+	head_of(2)->dropped = 4;
+	ok(dropped(hist) == 7, "what had no room is added up");
+	ok(!hist_clear(hist, NULL) && has(hist, 0, 0, 0, 0, 0, 0) && !dropped(hist),
+	   "nothing is left when it is cleared");
+	put(hist, 0, 3, 5, 6, 11, 105);
+	head_of(0)->dropped = 5;
+	ok(has(hist, 1, 0, 5, 6, 1, 5) && dropped(hist) == 2, "what follows is counted from 0");
+	hist_detach(hist);
+	ok(has(hist, 1, 0, 5, 6, 1, 5) && dropped(hist) == 2 && !head_of(0)->dropped &&
+		   !place_of(hist, 0, 3)->state,
+	   "it is kept when the memory goes, which is zeroed");
+	ok(!hist_attach(hist, &data, NULL), "there is memory again");
+	put(hist, 1, 0, 5, 6, 2, 2);
+	ok(has(hist, 1, 0, 5, 6, 3, 7), "to which it is added");
+	ok(!hist_clear(hist, NULL) && has(hist, 0, 0, 0, 0, 0, 0), "both are cleared");
+	left = place_of(hist, 1, 0);
+	hist_put(hist);
+	ok(!left->state, "the last user leaves the memory zeroed");
+}
+
+static void test_sizes(void)
+{
+	struct hist_memory small = data;
+	struct hist_config c = config;
+	struct error err = {0};
+	struct hist *hist = make(0);
+
+	ok(hist_layout_of(hist).limit == 128 && hist_layout_of(hist).bits == 8,
+	   "without a size it is as large as there is room for, in twice as many places");
+	hist_put(hist);
+	c.size = 2048;
+	if (hist_create(&c, &hist, NULL))
+		abort();
+	ok(hist_attach(hist, &data, &err) == -ENOSPC,
+	   "a size for which there is no room is refused");
+	is_str(err.text,
+	       "no room for a histogram of size=2048 in 16 KiB of each vCPU: size=128 fits, or "
+	       "give "
+	       "it larger rings",
+	       "with the one that would fit");
+	small.data_bytes = 1024;
+	ok(hist_attach(hist, &small, &err) == -ENOSPC && strstr(err.text, "larger rings"),
+	   "so is memory that has no room for any");
+	hist_put(hist);
+}
+
+/* Whatever the guest writes, it is read within bounds. */
+static void test_damage(void)
+{
+	struct hist *hist = make(16);
+	struct hist_sums sums;
+	bool good = true;
+	uint32_t seed = 1;
+
+	for (int round = 0; good && round < 200; round++) {
+		for (size_t i = 0; i < sizeof(memory); i++) {
+			seed = seed * 1103515245 + 12345;
+			memory[i] = seed >> 28 ? 0 : (uint8_t)(seed >> 16);
+			if (!(seed >> 20 & 31))
+				memory[i] = HIST_READY;
+		}
+		good = !hist_read(hist, &sums, NULL) &&
+		       sums.n <= (size_t)CPUS * hist_layout_of(hist).places;
+		for (size_t i = 1; good && i < sums.n; i++)
+			good = memcmp(sums.v[i - 1].key, sums.v[i].key, 16) != 0;
+		hist_sums_deinit(&sums);
+		good &= round % 3 || !hist_clear(hist, NULL);
+	}
+	ok(good, "damaged memory is read within bounds, and each key is there once");
+	hist_put(hist);
+}
+
+int main(void)
+{
+	test_sums();
+	test_sizes();
+	test_damage();
+	return tap_done();
+}

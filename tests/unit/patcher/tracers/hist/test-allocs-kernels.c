@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Histograms of kmalloc on real Debian kernels: where its functions have what they are asked for,
+ * and which calls of them count. Needs tests/testbed/fetch-kernel to have run; $KERNELS_DIR names
+ * another directory.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "guest-symbols/kmem/allocators.h"
+#include "patcher/tracers/hist/hist.h"
+#include "tests/lib/fetched-kernel.h"
+#include "tests/lib/tap.h"
+
+enum { SOME_SIZE = 100, SOME_PID = 7 };
+
+static const uint8_t argument_regs[] = {7, 6, 2, 1, 8, 9}; /* in instructions */
+
+static bool counts(const struct hist_part *part, uint64_t call_site, uint64_t size, uint64_t pid)
+{
+	struct gate_values values = {0};
+
+	for (int i = GATE_ARG0; i <= GATE_ARG5; i++)
+		values.source[i] = size;
+	values.source[GATE_CALL_SITE] = call_site;
+	values.source[GATE_PID] = pid;
+	return gate_eval(&part->gate, &values);
+}
+
+static const struct hist_part *part_of(const struct hist_allocs *allocs, uint64_t site)
+{
+	for (size_t i = 0; i < allocs->nr_sites; i++)
+		if (allocs->sites[i].gva == site)
+			return &allocs->parts[allocs->sites[i].part];
+	return NULL;
+}
+
+/* Keys are the call site, then the size; the value is the size. */
+static bool has_registers(const struct hist_part *part, const struct alloc_entry *entry)
+{
+	const struct hist_program *p = &part->program;
+	const uint8_t caller = entry->argument[ALLOC_ROLE_CALLER];
+	const uint8_t size = argument_regs[entry->argument[ALLOC_ROLE_SIZE] - 1];
+
+	if (p->nr_keys != 2 || p->nr_values != 1 || p->keys[1].reg != size ||
+	    p->values[0].reg != size || p->values[0].size != 8)
+		return false;
+	return caller ? p->keys[0].source == HIST_REGISTER &&
+				p->keys[0].reg == argument_regs[caller - 1]
+		      : p->keys[0].source == HIST_PARENT;
+}
+
+static bool test_calls(const struct hist_part *part, const struct alloc_points *points)
+{
+	bool good = counts(part, 0xffffffff81000005, SOME_SIZE, SOME_PID) &&
+		    !counts(part, 0xffffffff81000005, 0, SOME_PID) &&
+		    !counts(part, 0xffffffff81000005, SOME_SIZE, SOME_PID + 1);
+
+	for (size_t i = 0; good && i < points->n; i++) {
+		const struct alloc_point *p = &points->v[i];
+
+		if (p->entry.type != KMEM_TYPE_KMALLOC || p->entry.action != ALLOC_ACTION_ALLOC)
+			continue;
+		good = !counts(part, p->address + 20, SOME_SIZE, SOME_PID) &&
+		       !counts(part, p->address + p->size, SOME_SIZE, SOME_PID);
+		if (!good)
+			tap_diag("a call from %s", p->entry.name);
+	}
+	return good;
+}
+
+static void test_image(const struct kernel_image *image, const char *version)
+{
+	const struct kernel kernel = {.image = image};
+	const struct alloc_points *points;
+	struct hist_config config;
+	struct hist_allocs allocs;
+	struct trace_spec spec;
+	struct error err = {0};
+	size_t n = 0;
+
+	if (tracer_parse_spec(
+		    "kmem:kmalloc,hist:keys=call_site,bytes_req:vals=bytes_req if pid == 7", &spec,
+		    NULL) ||
+	    alloc_points_of(image, &points, NULL))
+		abort();
+	if (!ok(!hist_allocs_create(&spec, &kernel, &allocs, &config, &err),
+		"%s: kmalloc can be counted: %s", version, err.text))
+		return;
+	for (size_t i = 0; i < points->n; i++) {
+		const struct alloc_point *p = &points->v[i];
+		const struct hist_part *part = part_of(&allocs, p->site);
+
+		if (!part)
+			continue;
+		n++;
+		ok(has_registers(part, &p->entry) && !gate_check(&part->gate, NULL) &&
+			   test_calls(part, points),
+		   "%s: calls of %s, by %u terms", version, p->entry.name, part->gate.n);
+	}
+	ok(n == allocs.nr_sites && n >= 4 && allocs.nr_parts <= n, "%s: %zu functions in %zu parts",
+	   version, n, allocs.nr_parts);
+	hist_allocs_deinit(&allocs);
+	trace_spec_deinit(&spec);
+}
+
+int main(void)
+{
+	static const char *const versions[] = {"5.10", "6.1", "6.12", "6.17", "7.0", "7.2"};
+
+	for (size_t i = 0; i < sizeof(versions) / sizeof(versions[0]); i++) {
+		struct kernel_image *image = fetched_kernel_image(versions[i]);
+
+		if (image)
+			test_image(image, versions[i]);
+		else
+			tap_skip(versions[i], "not fetched");
+		kernel_image_destroy(image);
+	}
+	return tap_done();
+}

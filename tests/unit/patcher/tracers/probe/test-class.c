@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* The class of a dynamic probe's events, with and without a call chain. */
+#include <stdlib.h>
+#include <string.h>
+#include "patcher/tracers/probe/probe.h"
+#include "tests/lib/tap.h"
+
+static const struct event_class *class_of(const char *definition, bool with_stack)
+{
+	const struct fetch_helpers helpers = {0};
+	const struct event_class *class;
+	struct fetch_program program;
+	struct fetch_probe probe;
+	struct error err = {0};
+
+	if (fetch_parse(definition, &probe, &err))
+		abort();
+	program = fetch_program_of(&probe, &helpers);
+	if (!probe_class_of(&probe, &program, with_stack, &class, &err))
+		return class;
+	tap_diag("%s", err.text);
+	return NULL;
+}
+
+static void test_stack(void)
+{
+	static const char definition[] = "p:my/read vfs_read file=%di count=%dx:u32";
+	const struct event_class *plain = class_of(definition, false);
+	const struct event_class *with = class_of(definition, true);
+	const struct event_field *stack = with ? event_field_find(with, "stack") : NULL;
+
+	ok(plain && with && plain != with, "probes with and without a call chain differ in class");
+	ok(stack && stack->type == EVENT_STACK && stack->at == plain->size,
+	   "the chain lies behind the values");
+	ok(with && with->size == plain->size + EVENT_STACK_WORDS * sizeof(uint64_t),
+	   "and ends the event");
+	ok(class_of(definition, true) == with, "the same probe has the same class again");
+	ok(!event_field_find(plain, "stack"), "without the word there is none");
+}
+
+static void test_largest(void)
+{
+	char definition[1000] = "p:my/all vfs_read";
+	const struct event_class *class;
+
+	for (int i = 0; i < FETCH_MAX_FIELDS - 1; i++)
+		strcat(definition, " %di");
+	class = class_of(definition, true);
+	ok(class && class->size <= EVENT_MAX_SIZE && class->nr_fields <= EVENT_MAX_FIELDS,
+	   "an event of many values has room for a chain");
+	ok(!class_of("p:my/twice vfs_read stack=%di", true),
+	   "a value cannot have the name of the chain");
+}
+
+int main(void)
+{
+	test_stack();
+	test_largest();
+	return tap_done();
+}

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * What a recovery does to a domain whose vCPUs the dead tracer has left in a state of their own:
+ * with page tables that one has borrowed, or inside the trampolines.
+ */
+#include "vmm/libvirt/recovery/recover.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+#include "tests/lib/fake-int3.h"
+#include "tests/lib/fake-qemu.h"
+#include "tests/lib/tap.h"
+
+enum {
+	NOBODY = 65534,
+	VCPUS = 2,
+	KERNEL_CR3 = 0x10000,
+	USER_CR3 = KERNEL_CR3 | 0x1000, /* page table isolation */
+	TABLES = 0x12000,
+	FIRST_TASK = 0x40000,
+	TEXT = 0x50000,
+	SLOT = 0x51000, /* stands for the entry of a page table that maps the trampolines */
+	KERNEL_CS = 0x10,
+	USER_CS = 0x33,
+	USED = 4096, /* offset of a byte in the device's memory */
+};
+
+static const uint64_t first_task = 0xffffffff81000000, trampolines = 0xffffffff90000000;
+
+int libvirt_lib_load(const struct libvirt_api **out, struct error *err)
+{
+	(void)err;
+	*out = fake_qemu_libvirt();
+	return 0;
+}
+
+static char folder[] = "/tmp/test-inside-XXXXXX";
+static struct fake_qemu *qemu;
+static struct libvirt_domain domain;
+static struct libvirt_journal journal;
+static struct libvirt_recovery outcome;
+static struct error why;
+static uint8_t *device;
+
+static void begin(void)
+{
+	qemu = fake_qemu_create(VCPUS);
+	domain = fake_qemu_domain(qemu);
+	if (libvirt_journal_create(fake_qemu_uuid(), &journal, NULL) ||
+	    libvirt_journal_instance(&journal, &domain.qemu.instance, NULL))
+		abort();
+	memset(&why, 0, sizeof(why));
+}
+
+static int recover(void)
+{
+	libvirt_journal_close(&journal);
+	return libvirt_recover(NULL, fake_qemu_uuid(), false, 0, &outcome, &why);
+}
+
+static void end(void)
+{
+	struct libvirt_journal left;
+
+	if (!libvirt_journal_adopt(fake_qemu_uuid(), &left, NULL))
+		libvirt_journal_remove(&left);
+	fake_qemu_destroy(qemu);
+}
+
+static void test_loan(void)
+{
+	const struct journal_loan loan = {.vcpu = 1, .cr3 = USER_CR3, .lent = KERNEL_CR3};
+
+	begin();
+	fake_qemu_be_kvm(qemu, KERNEL_CR3, USER_CS);
+	if (libvirt_journal_lend(&journal, &loan, NULL))
+		abort();
+	ok(!recover() && fake_qemu_runs(qemu), "a domain with a loan is recovered");
+	ok(fake_qemu_cr3(qemu, 1) == USER_CR3 && fake_qemu_cr3(qemu, 0) == KERNEL_CR3,
+	   "the vCPU that had borrowed page tables has its own back, and no other has them");
+	end();
+	begin();
+	fake_qemu_be_kvm(qemu, KERNEL_CR3, USER_CS);
+	ok(!recover() && fake_qemu_cr3(qemu, 1) == KERNEL_CR3,
+	   "without a loan no vCPU gets other page tables");
+	end();
+}
+
+static void write_ours(uint64_t gpa, const char *original, const char *ours, size_t size)
+{
+	if (libvirt_journal_write(&journal, gpa, (const uint8_t *)original, (const uint8_t *)ours,
+				  size, NULL))
+		abort();
+	memcpy(fake_qemu_ram(qemu) + gpa, ours, size);
+}
+
+static bool holds(uint64_t gpa, const char *text)
+{
+	return !memcmp(fake_qemu_ram(qemu) + gpa, text, strlen(text));
+}
+
+/* Trampolines are in the device's memory, which the guest's kernel maps if `mapped`. */
+static void begin_traced(bool mapped)
+{
+	const struct task_stacks tasks = {
+		.root = KERNEL_CR3, .first = first_task, .levels = 4, .stack_bytes = TASK_STACK_BYTES};
+	struct fake_memory memory;
+	uint64_t next = TABLES;
+
+	begin();
+	memory = (struct fake_memory){fake_qemu_ram(qemu), FAKE_QEMU_RAM};
+	device = fake_qemu_plug(qemu);
+	device[USED] = 1;
+	fake_map(&memory, KERNEL_CR3, first_task, FIRST_TASK, &next);
+	if (mapped)
+		fake_map(&memory, KERNEL_CR3, trampolines, FAKE_DEVICE_GPA, &next);
+	fake_qemu_be_kvm(qemu, KERNEL_CR3, KERNEL_CS);
+	if (libvirt_journal_tasks(&journal, &tasks, NULL))
+		abort();
+	write_ours(TEXT, "guest", "trace", 5);
+	write_ours(SLOT, "\0\0\0\0\0\0\0\0", "pmdentry", 8);
+}
+
+static bool keeps_device(void)
+{
+	return holds(TEXT, "guest") && holds(SLOT, "pmdentry") && device[USED] &&
+	       fake_qemu_has_device(qemu);
+}
+
+static void test_inside(void)
+{
+	static const char text[] = "the guest has its own code back and is paused, but the memory "
+				   "device has to stay: vCPU 1 ";
+
+	begin_traced(true);
+	fake_qemu_reach(qemu, 1, trampolines + USED);
+	fake_qemu_suspend(qemu);
+	ok(recover() == -EBUSY && strstr(why.text, text),
+	   "a suspended domain with a vCPU in the trampolines is not recovered: %s", why.text);
+	ok(keeps_device() && !fake_qemu_runs(qemu),
+	   "it has its own text, keeps the trampolines, and stays suspended");
+	end();
+}
+
+static void test_misfit(void)
+{
+	begin_traced(false);
+	ok(recover() == -EPROTO && strstr(why.text, "the journal does not fit the guest: "),
+	   "a journal of trampolines that the guest does not map is refused: %s", why.text);
+	ok(keeps_device() && fake_qemu_runs(qemu), "the guest runs, and keeps what may be used");
+	end();
+}
+
+int main(int argc, char **argv)
+{
+	fake_qemu_main(argc, argv);
+	if (!mkdtemp(folder) || setenv("XDG_RUNTIME_DIR", folder, 1))
+		abort();
+	if (!geteuid() && (chown(folder, NOBODY, NOBODY) || setgid(NOBODY) || setuid(NOBODY)))
+		abort();
+	prctl(PR_SET_DUMPABLE, 1);
+	test_loan();
+	test_inside();
+	test_misfit();
+	return tap_done();
+}

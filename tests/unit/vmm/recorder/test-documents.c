@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Histograms and profiles of a session on a fake guest, as documents: names that go with keys,
+ * files. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "formats/base/json.h"
+#include "formats/hist/hists.h"
+#include "formats/profile/profiles.h"
+#include "patcher/text/site.h"
+#include "tests/lib/fake-counts.h"
+#include "tests/lib/tap.h"
+#include "tests/lib/trace-make.h"
+#include "vmm/ctl/connection.h"
+#include "vmm/recorder/internal.h"
+
+enum { RING_BYTES = 64 << 10 };
+
+static struct fake_session fs;
+
+static bool start(const char *spec)
+{
+	fake_counts_create(&fs, RING_BYTES);
+	return fake_counts_start(&fs, spec);
+}
+
+/* A document of the trace; NULL: it has none. */
+static json_t *written(const char *dir, const char *name)
+{
+	json_t *document = NULL;
+	char path[128];
+
+	snprintf(path, sizeof(path), "%s/%s", dir, name);
+	return json_read_file(path, 1 << 20, &document, NULL) ? NULL : document;
+}
+
+static void end(void)
+{
+	ok(!trace_session_stop(fs.session, NULL), "tracing stops");
+	fake_session_destroy(&fs);
+}
+
+/* What a histogram with this key shows for these words of the guest's. */
+static void check_key(const char *key, const uint64_t *words, size_t n, uint64_t number,
+		      const char *text)
+{
+	struct hist_set set = {0};
+	struct hist_place *place;
+	struct error err = {0};
+	char spec[96];
+
+	snprintf(spec, sizeof(spec), "h=function:kfree,hist:keys=%s", key);
+	ok(start(spec), "%s: a histogram", key);
+	place = fake_hist_place(&fs);
+	memcpy(place->words, words, n * sizeof(*words));
+	place->hits = 3;
+	place->state = HIST_READY;
+	ok(!recorder_read_hists(fs.session, &set, &err) && set.n == 1 && set.v[0].n == 1,
+	   "%s: has one row %s", key, err.text);
+	if (set.n && set.v[0].n) {
+		const struct hist_row *row = &set.v[0].v[0];
+
+		ok(row->hits == 3 && row->keys[0].number == number,
+		   "%s: the row has its hits and its number", key);
+		is_str(row->keys[0].text ? row->keys[0].text : "", text, key);
+	}
+	ok(set.n && !strcmp(set.v[0].name, "h") && !strcmp(set.v[0].spec, spec) && !set.v[0].ended,
+	   "%s: the document has the instance", key);
+	hist_set_deinit(&set);
+	end();
+}
+
+static void test_keys(void)
+{
+	static const char comm[16] = "a\tshell";
+	/* Where a call from the site returns to: the function is that of the site. */
+	uint64_t words[3] = {fake_gva(FAKE_KFREE + SITE_SIZE)};
+
+	check_key("ip", words, 1, fake_gva(FAKE_KFREE), "kfree+0x0/0x100");
+	check_key("ip.sym", words, 1, fake_gva(FAKE_KFREE), "kfree");
+	check_key("parent_ip.sym", words, 1, words[0], "kfree");
+	words[0] = 5;
+	check_key("parent_ip.sym-offset", words, 1, 5, "0x5");
+	words[0] = 100;
+	memcpy(words + 1, comm, sizeof(comm));
+	check_key("common_pid.execname", words, 3, 100, "a?shell");
+	memcpy(words, comm, sizeof(comm));
+	check_key("comm", words, 2, 0, "a?shell");
+}
+
+/* A document with a flipped bit is refused. */
+static void check_damage(const char *dir, const char *name)
+{
+	json_t *document = NULL;
+	struct error err = {0};
+	char path[128];
+	size_t size;
+	char *text = file_get(dir, name, &size), *key = strstr(text, "spec");
+
+	*key ^= 1;
+	file_put(dir, name, text, size);
+	free(text);
+	snprintf(path, sizeof(path), "%s/%s", dir, name);
+	ok(json_read_file(path, 1 << 20, &document, &err) == -EINVAL &&
+		   strstr(err.text, "is damaged: its checksum is wrong"),
+	   "a flipped bit in %s is noticed: %s", name, err.text);
+}
+
+static void test_hist_files(void)
+{
+	struct scratch dir = scratch_make();
+	struct hist_set set = {0};
+	struct error err = {0};
+	bool any = true;
+	json_t *document;
+
+	ok(start("h=function:kfree,hist:keys=ip"), "a histogram");
+	fake_hist_place(&fs)->hits = 7;
+	fake_hist_place(&fs)->state = HIST_READY;
+	ok(!recorder_write_hists(fs.session, dir.path, &any, &err) && any, "is written: %s",
+	   err.text);
+	document = written(dir.path, HIST_FILE);
+	ok(!hist_set_parse(document, &set, &err) && set.n == 1 && set.v[0].n == 1 &&
+		   set.v[0].v[0].hits == 7,
+	   "the file has it: %s", err.text);
+	json_decref(document);
+	check_damage(dir.path, HIST_FILE);
+	hist_set_deinit(&set);
+	ok(recorder_clear_hists(fs.session, "other", &err) == -ENOENT && strstr(err.text, "other"),
+	   "none of another name is cleared: %s", err.text);
+	ok(!recorder_clear_hists(fs.session, "h", NULL) &&
+		   !recorder_read_hists(fs.session, &set, NULL) && !set.v[0].n,
+	   "by its name it is");
+	hist_set_deinit(&set);
+	fake_hist_place(&fs)->hits++;
+	ok(!recorder_clear_hists(fs.session, NULL, NULL) &&
+		   !recorder_read_hists(fs.session, &set, NULL) && !set.v[0].n,
+	   "without a name all are");
+	hist_set_deinit(&set);
+	end();
+	scratch_remove(&dir);
+}
+
+static void test_profiles(void)
+{
+	struct scratch dir = scratch_make();
+	struct profile_set set = {0};
+	struct error err = {0};
+	bool any = true;
+	json_t *document;
+
+	ok(start("p=profile:kfree,kmem_cache_alloc"), "a profile");
+	*fake_call_count(&fs, FAKE_CACHE_ALLOC) =
+		(struct call_count){.hits = 5, .timed = 4, .ticks = 4000, .longest = 1000};
+	ok(!recorder_write_profiles(fs.session, dir.path, &any, &err) && any, "is written: %s",
+	   err.text);
+	document = written(dir.path, PROFILE_FILE);
+	ok(!profile_set_parse(document, &set, &err) && set.n == 1 && set.v[0].nr_profiled == 2 &&
+		   set.v[0].n == 1,
+	   "of two functions the file has the one that was called: %s", err.text);
+	ok(set.n && set.v[0].n && !strcmp(set.v[0].v[0].name, "kmem_cache_alloc") &&
+		   set.v[0].v[0].hits == 5 && set.v[0].v[0].timed == 4 && set.v[0].v[0].returns &&
+		   set.v[0].v[0].total_ns,
+	   "with its counts");
+	json_decref(document);
+	check_damage(dir.path, PROFILE_FILE);
+	profile_set_deinit(&set);
+	ok(recorder_clear_profiles(fs.session, "other", &err) == -ENOENT,
+	   "none of another name is cleared: %s", err.text);
+	ok(!recorder_clear_profiles(fs.session, "p", NULL) &&
+		   !recorder_read_profiles(fs.session, &set, NULL) && !set.v[0].n,
+	   "by its name it is");
+	profile_set_deinit(&set);
+	end();
+	scratch_remove(&dir);
+}
+
+/* A profile with times in buckets. */
+static void test_buckets(void)
+{
+	struct profile_set set = {0};
+
+	ok(start("profile:kmem_cache_alloc,hist"), "a profile with a histogram of times");
+	fake_call_count(&fs, FAKE_CACHE_ALLOC)->hits = 1;
+	fake_call_count(&fs, FAKE_CACHE_ALLOC)->timed = 1;
+	ok(!recorder_read_profiles(fs.session, &set, NULL) && set.n == 1 && set.v[0].n == 1 &&
+		   set.v[0].v[0].buckets && !set.v[0].v[0].nr_buckets,
+	   "has buckets, and none without calls");
+	profile_set_deinit(&set);
+	end();
+}
+
+/* A trace without either has no such file. */
+static void test_none(void)
+{
+	struct scratch dir = scratch_make();
+	bool hists = true, profiles = true;
+	size_t size;
+
+	ok(start("function:kfree"), "a function");
+	ok(!recorder_write_hists(fs.session, dir.path, &hists, NULL) && !hists &&
+		   !recorder_write_profiles(fs.session, dir.path, &profiles, NULL) && !profiles,
+	   "has neither histograms nor profiles");
+	ok(!file_get(dir.path, HIST_FILE, &size) && !file_get(dir.path, PROFILE_FILE, &size),
+	   "and no file is written");
+	end();
+	scratch_remove(&dir);
+}
+
+/* As `sonde hist --json` and the recorder write it. */
+static size_t written_size(struct hist_row *rows, size_t n)
+{
+	struct hist_table table = {.spec = "", .nr_keys = HIST_COLUMNS, .nr_values = 1};
+	const struct hist_set set = {&table, 1};
+	json_t *document;
+	size_t size;
+
+	table.v = rows;
+	table.n = n;
+	document = hist_set_json(&set);
+	size = json_dumpb(document, NULL, 0, JSON_INDENT(1));
+	json_decref(document);
+	return size;
+}
+
+static void test_size(void)
+{
+	struct hist_row rows[2] = {{.hits = 1000000}, {.hits = 1000000}};
+	const struct hist_value key = {.number = 0xffffffff81000000,
+				       .text = "__alloc_pages_direct_compact+0x370/0x450"};
+
+	for (size_t i = 0; i < 2 * HIST_COLUMNS; i++)
+		rows[i / HIST_COLUMNS].keys[i % HIST_COLUMNS] = key;
+	ok((written_size(rows, 2) - written_size(rows, 1)) * HIST_MAX_ROWS < QMP_REPLY_MAX,
+	   "a document with as many rows as are read is not too large to be read");
+}
+
+int main(void)
+{
+	test_size();
+	test_keys();
+	test_hist_files();
+	test_profiles();
+	test_buckets();
+	test_none();
+	return tap_done();
+}

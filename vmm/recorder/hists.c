@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* The session's histograms, as documents. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include "formats/base/text.h"
+#include "formats/hist/hists.h"
+#include "vmm/recorder/internal.h"
+
+enum { TEXT_SIZE = 256 };
+
+/* --- keys ------------------------------------------------------------------------------------ */
+
+/* Bytes that the guest wrote. */
+static char *text_of(const uint64_t *words, unsigned int n)
+{
+	char bytes[HIST_KEY_WORDS * sizeof(uint64_t) + 1] = "", clean[sizeof(bytes)];
+
+	memcpy(bytes, words, n * sizeof(uint64_t));
+	clean_text(clean, sizeof(clean), bytes);
+	return strdup(clean);
+}
+
+static char *symbol_of(struct trace_session *session, uint64_t gva, bool offset)
+{
+	char name[TEXT_SIZE - 40], text[TEXT_SIZE];
+	uint64_t start, size;
+
+	if (trace_session_symbolize(session, gva, name, sizeof(name), &start, &size))
+		snprintf(text, sizeof(text), "0x%" PRIx64, gva);
+	else if (offset)
+		snprintf(text, sizeof(text), "%s+0x%" PRIx64 "/0x%" PRIx64, name, gva - start,
+			 size);
+	else
+		snprintf(text, sizeof(text), "%s", name);
+	return strdup(text);
+}
+
+static char *syscall_of(const struct trace_session *session, uint64_t number)
+{
+	const char *name = trace_session_syscall(session, number);
+	char text[TEXT_SIZE];
+
+	snprintf(text, sizeof(text), "%s%s", name ? "sys_" : "unknown_syscall", name ? name : "");
+	return strdup(text);
+}
+
+/* The text that goes with a key. *has: there is one. */
+static char *key_text(struct trace_session *session, const struct hist_column *column,
+		      const uint64_t *words, unsigned int n, uint64_t number, bool *has)
+{
+	*has = true;
+	switch (column->show) {
+	case HIST_SYMBOL:
+	case HIST_SYM_OFFSET:
+		return symbol_of(session, number, column->show == HIST_SYM_OFFSET);
+	case HIST_EXECNAME:
+		return text_of(words + 1, n - 1);
+	case HIST_SYSCALL:
+		return syscall_of(session, number);
+	case HIST_TEXT:
+		return text_of(words, n);
+	default:
+		*has = false;
+		return NULL;
+	}
+}
+
+/* --- rows ------------------------------------------------------------------------------------ */
+
+static int set_keys(struct trace_session *session, const struct hist_config *config,
+		    const uint64_t *words, struct hist_row *row)
+{
+	unsigned int all = 0;
+	uint64_t faults;
+	bool has;
+
+	for (size_t i = 0; i < config->nr_keys; i++)
+		all += config->words[i];
+	faults = config->has_faults ? words[all] : 0;
+	for (size_t i = 0; i < config->nr_keys; i++) {
+		struct hist_value *key = &row->keys[i];
+
+		key->number = words[0] + (uint64_t)config->bias[i];
+		key->fault = faults & config->faults[i];
+		key->text = key_text(session, &config->keys[i], words, config->words[i],
+				     key->number, &has);
+		if (has && !key->text)
+			return -ENOMEM;
+		if (config->keys[i].show == HIST_TEXT)
+			key->number = 0;
+		words += config->words[i];
+	}
+	return 0;
+}
+
+static int set_rows(struct trace_session *session, const struct hist_config *config,
+		    const struct hist_sums *sums, struct hist_table *table)
+{
+	int ret = 0;
+
+	table->v = calloc(sums->n + 1, sizeof(*table->v));
+	if (!table->v)
+		return -ENOMEM;
+	for (; !ret && table->n < sums->n; table->n++) {
+		struct hist_row *row = &table->v[table->n];
+		const struct hist_sum *sum = &sums->v[table->n];
+
+		row->hits = sum->hits;
+		for (size_t i = 0; i < config->nr_values; i++)
+			row->values[i] = sum->sums[i];
+		ret = set_keys(session, config, sum->key, row);
+	}
+	return ret;
+}
+
+static int set_table(struct trace_session *session, const struct trace_hist *hist,
+		     struct hist_table *table, struct error *err)
+{
+	const struct hist_config *config = hist_config_of(hist->hist);
+	struct hist_sums sums;
+	int ret = hist_read(hist->hist, &sums, err);
+
+	if (ret)
+		return ret;
+	clean_text(table->name, sizeof(table->name), hist->name);
+	table->ended = hist->ended;
+	memcpy(table->keys, config->keys, sizeof(table->keys));
+	memcpy(table->values, config->values, sizeof(table->values));
+	table->nr_keys = config->nr_keys;
+	table->nr_values = config->nr_values;
+	table->order = config->order;
+	table->size = sums.size;
+	table->dropped = sums.dropped;
+	table->spec = strdup(hist->spec);
+	ret = table->spec ? set_rows(session, config, &sums, table) : -ENOMEM;
+	hist_sums_deinit(&sums);
+	return ret ? error_set(err, ENOMEM, "out of memory") : 0;
+}
+
+/* --- documents ------------------------------------------------------------------------------- */
+
+int recorder_read_hists(struct trace_session *session, struct hist_set *out, struct error *err)
+{
+	struct trace_hist list[TRACE_MAX_PROFILES];
+	const size_t n = trace_session_hists(session, list);
+	int ret = 0;
+
+	*out = (struct hist_set){.v = calloc(n + 1, sizeof(*out->v))};
+	if (!out->v)
+		return error_set(err, ENOMEM, "out of memory");
+	for (size_t i = 0; !ret && i < n; i++)
+		ret = set_table(session, &list[i], &out->v[out->n++], err);
+	if (ret)
+		hist_set_deinit(out);
+	return ret ? ret : hist_set_sort(out, NULL, err);
+}
+
+int recorder_clear_hists(const struct trace_session *session, const char *name, struct error *err)
+{
+	struct trace_hist list[TRACE_MAX_PROFILES];
+	const size_t n = trace_session_hists(session, list);
+	size_t cleared = 0;
+	int ret = 0;
+
+	for (size_t i = 0; !ret && i < n; i++)
+		if (!name || !strcmp(name, list[i].name)) {
+			ret = hist_clear(list[i].hist, err);
+			cleared++;
+		}
+	if (!ret && name && !cleared)
+		return error_set(err, ENOENT, "no histogram has the name '%s'", name);
+	return ret;
+}
+
+int recorder_write_hists(struct trace_session *session, const char *dir, bool *any,
+			 struct error *err)
+{
+	struct hist_set set;
+	int ret = recorder_read_hists(session, &set, err);
+
+	*any = false;
+	if (ret)
+		return ret;
+	*any = set.n;
+	if (set.n)
+		ret = recorder_write_document(dir, HIST_FILE, hist_set_json(&set), err);
+	hist_set_deinit(&set);
+	return ret;
+}
