@@ -227,7 +227,7 @@ struct engine_ops {
 	/*
 	 * The guest is not stopped by the caller: wait until it has left the engine's code, emit
 	 * the last hits, and take everything away. 0 also if the engine was not installed. -EBUSY:
-	 * the guest is still inside after ten seconds, or is paused; call again later.
+	 * the guest is still inside after ten seconds. -EINPROGRESS: it is paused. Call again later.
 	 */
 	int (*finish)(struct engine *engine, struct error *err);
 	/*

@@ -131,17 +131,17 @@ static int withdraw(struct engine *engine, struct patch_outcome *outcome, struct
 	return 0;
 }
 
-/* The thread itself stops the guest for moments: only a longer stop is a pause. */
-static bool wait_until_left(struct ring_engine *x)
+/* 0, or as finish(). The thread itself stops the guest for moments: only a longer stop is a pause. */
+static int wait_until_left(struct ring_engine *x)
 {
 	unsigned int paused = 0;
 
 	for (unsigned int ms = 0; ms < LEAVE_MS && paused < PAUSED_MS; ms += SLICE_MS) {
 		if (ring_engine_has_left(x, SLICE_MS))
-			return true;
+			return 0;
 		paused = x->guest->control->is_stopped(x->guest) ? paused + SLICE_MS : 0;
 	}
-	return false;
+	return paused < PAUSED_MS ? -EBUSY : -EINPROGRESS;
 }
 
 static void add_counts(struct ring_counts *to, const struct ring_counts *from)
@@ -221,17 +221,18 @@ static void tear_down(struct ring_engine *x)
 static int finish(struct engine *engine, struct error *err)
 {
 	struct ring_engine *x = ring_engine_of(engine);
+	int ret;
 
 	if (!x->installed)
 		return 0;
-	if (!wait_until_left(x))
-		return x->copied_by
-			       ? error_set(err, EBUSY,
-					   "a kprobe of the guest at 0x%" PRIx64
-					   " has copied a jump into the trampolines: remove "
-					   "it in the guest",
-					   x->copied_by)
-			       : error_set(err, EBUSY, "the guest is still inside the trampolines");
+	ret = wait_until_left(x);
+	if (ret && x->copied_by)
+		return error_set(err, -ret,
+				 "a kprobe of the guest at 0x%" PRIx64
+				 " has copied a jump into the trampolines: remove it in the guest",
+				 x->copied_by);
+	if (ret)
+		return error_set(err, -ret, "the guest is still inside the trampolines");
 	ring_engine_stop_thread(x);
 	asks_stop_thread(x);
 	tear_down(x);

@@ -458,7 +458,7 @@ int trace_session_stop(struct trace_session *s, struct error *err)
 	if (!ret)
 		forget_calls(s);
 	instances_reap(s);
-	return ret && guest->control->is_stopped(guest) ? 0 : ret;
+	return ret == -EINPROGRESS ? 0 : ret;
 }
 
 int trace_session_end(struct trace_session *s, struct error *err)

@@ -53,7 +53,8 @@ int trace_session_locate(struct trace_session *session, struct error *err);
  * Start tracing `specs` (NULL-terminated; NULL or empty: those of the last start, at first "kmem").
  * A guest that still boots is traced through ftrace_init() and the alternatives without a gap.
  * -EAGAIN: the guest's kernel cannot be found yet; call again. -EALREADY: tracing is on. -EINVAL:
- * bad spec. -EBUSY: a paused guest is still inside the trampolines of the last start.
+ * bad spec. -EBUSY: the guest is still inside the trampolines of the last start. -EINPROGRESS: it
+ * is, and is paused.
  */
 int trace_session_start(struct trace_session *session, const char *const *specs, struct error *err);
 

@@ -230,7 +230,7 @@ static void test_paused(void)
 	   "stopping a paused guest restores its text");
 	ok(fs.fg.trap_fn && fs.fg.nr_regions == 2,
 	   "the memory and the trap handler stay while the guest is paused");
-	ok(trace_session_start(fs.session, NULL, NULL) == -EBUSY && !fs.fg.stopped,
+	ok(trace_session_start(fs.session, NULL, NULL) == -EINPROGRESS && !fs.fg.stopped,
 	   "tracing cannot start while the guest is paused");
 	write_entry(1, FAKE_KMALLOC, fake_stack_top(1));
 	fs.fg.paused = false;
