@@ -5,9 +5,9 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include "formats/analysis/analysis.h"
-#include "formats/calls/call-stats.h"
 #include "formats/base/json.h"
 #include "formats/base/text.h"
+#include "formats/calls/call-stats.h"
 #include "formats/event/graph.h"
 #include "formats/report/table.h"
 #include "formats/report/trace-text.h"

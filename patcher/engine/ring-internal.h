@@ -182,13 +182,13 @@ void ring_engine_settle_now(struct ring_engine *x);
 
 void asks_init(struct ring_engine *x);
 void asks_deinit(struct ring_engine *x);
-/* Where a box is, from the beginning of the scratch memory. */
 /* Choose the largest rings of the ordered lane, from ring_bytes down, that leave room for a group
  * of the direct lane, or if none do, the largest that fit. Returns the bytes of both lanes, which
  * may be more than `room`. */
 uint64_t ring_engine_fit(struct ring_engine *x, uint64_t room);
 /* -ENOSPC: they are too small for call chains. */
 int ring_engine_check_chains(uint32_t ring_bytes, struct error *err);
+/* Where the boxes are, from the beginning of the scratch memory. */
 uint64_t asks_box_offset(const struct ring_engine *x);
 /* With the guest stopped: code behind the trampolines. asks_free() is due, also after an error. */
 int asks_make(struct ring_engine *x, struct error *err);

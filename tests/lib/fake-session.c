@@ -405,3 +405,15 @@ uint64_t fake_session_count(const struct fake_session *fs, enum counter_id id)
 {
 	return fake_session_status(fs).counters.v[id];
 }
+
+const struct trace_instance_status *fake_session_instance(const struct fake_session *fs,
+							  const char *name)
+{
+	static struct trace_status status;
+
+	status = fake_session_status(fs);
+	for (unsigned int i = 0; i < status.nr_specs; i++)
+		if (!strcmp(status.instances[i].name, name))
+			return &status.instances[i];
+	return NULL;
+}

@@ -171,5 +171,8 @@ size_t fake_session_recorded(struct fake_session *fs);
 
 struct trace_status fake_session_status(const struct fake_session *fs);
 uint64_t fake_session_count(const struct fake_session *fs, enum counter_id id);
+/* The status of the instance of this name, as of the last call; NULL: there is none. */
+const struct trace_instance_status *fake_session_instance(const struct fake_session *fs,
+							  const char *name);
 
 #endif

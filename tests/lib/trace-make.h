@@ -31,6 +31,10 @@ struct kmem_record make_free(unsigned int type, uint64_t ptr, uint64_t call_site
 /* Turn an encoded record into what a machine of the other byte order writes. */
 void kmemtrace_reverse(uint8_t record[KMEMTRACE_RECORD_SIZE]);
 
+/* For trace_writer_finish(): functions f0 to f15 of 0x90 bytes, one every 0x1000. */
+int name_numbered(void *arg, uint64_t address, char *name, size_t size, uint64_t *start,
+		  uint64_t *length);
+
 /* Encode n records into dir/cpu<vcpu>. */
 void stream_put(const char *dir, unsigned int vcpu, const struct kmem_record *records, size_t n);
 

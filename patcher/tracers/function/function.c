@@ -89,12 +89,12 @@ static uint32_t fields_of_rest(const struct event_predicate *predicate,
 
 static const struct event_names no_names;
 
-/* All classes of the tracer's events have the same bytes: the one with all fields serves all. */
 static int function_check(const struct trace_spec *spec, struct error *err)
 {
 	return trace_spec_check_filter(spec, function_class(FUNCTION_ALL), &no_names, err);
 }
 
+/* All classes of the tracer's events have the same bytes: the one with all fields serves all. */
 static int add_filter(struct function_tracer *t, struct error *err)
 {
 	int ret;

@@ -27,19 +27,6 @@
 	"[000]     0.000000003 function:function: ip=f1\n" \
 	"\t[cut]\n"
 
-/* Functions of 0x90 bytes, one every 0x1000. */
-static int name_function(void *arg, uint64_t address, char *name, size_t size, uint64_t *start,
-			 uint64_t *length)
-{
-	(void)arg;
-	if (address % 0x1000 >= 0x90)
-		return -ENOENT;
-	*start = address - address % 0x1000;
-	*length = 0x90;
-	snprintf(name, size, "f%u", (unsigned int)(address >> 12 & 0xf));
-	return 0;
-}
-
 /* Events of the first class, a nanosecond after each other. */
 static void put_events(const char *dir, const struct trace_instance *instance, const void *events,
 		       size_t size, int n)
@@ -57,7 +44,7 @@ static void put_events(const char *dir, const struct trace_instance *instance, c
 		if (event_batch_put(&batch, sink, 0, i + 1, (const char *)events + i * size))
 			abort();
 	event_batch_end(&batch);
-	if (trace_writer_finish(writer, &info, name_function, NULL, NULL))
+	if (trace_writer_finish(writer, &info, name_numbered, NULL, NULL))
 		abort();
 	trace_writer_destroy(writer);
 }
@@ -143,7 +130,7 @@ static void put_calls(const char *dir)
 			abort();
 		event_batch_end(&batch);
 	}
-	if (trace_writer_finish(writer, &info, name_function, NULL, NULL))
+	if (trace_writer_finish(writer, &info, name_numbered, NULL, NULL))
 		abort();
 	trace_writer_destroy(writer);
 }

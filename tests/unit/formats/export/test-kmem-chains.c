@@ -22,17 +22,6 @@ static int64_t now;
 static struct event_batch batch;
 static struct event_sink *sink;
 
-/* Functions of 0x90 bytes, one every 0x1000. */
-static int name_function(void *arg, uint64_t address, char *name, size_t size, uint64_t *start,
-			 uint64_t *length)
-{
-	(void)arg;
-	*start = address - address % 0x1000;
-	*length = 0x90;
-	snprintf(name, size, "f%u", (unsigned int)(address >> 12 & 0xf));
-	return 0;
-}
-
 static void put(struct kmem_record record, uint64_t caller)
 {
 	struct kmem_stack_record event = {.call = {record, {.pid = 5}}, .stack = {SITE, caller}};
@@ -83,7 +72,7 @@ static void put_trace(const char *dir)
 	sink = trace_writer_sink(writer, 0, 0);
 	put_events();
 	event_batch_end(&batch);
-	if (trace_writer_finish(writer, &info, name_function, NULL, NULL))
+	if (trace_writer_finish(writer, &info, name_numbered, NULL, NULL))
 		abort();
 	trace_writer_destroy(writer);
 }

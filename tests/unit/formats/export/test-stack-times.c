@@ -24,19 +24,6 @@ static struct {
 
 static const struct trace_info info = {.tool_version = "1"};
 
-/* Functions of 0x90 bytes, one every 0x1000. */
-static int name_function(void *arg, uint64_t address, char *name, size_t size, uint64_t *start,
-			 uint64_t *length)
-{
-	(void)arg;
-	if (address % 0x1000 >= 0x90)
-		return -ENOENT;
-	*start = address - address % 0x1000;
-	*length = 0x90;
-	snprintf(name, size, "f%u", (unsigned int)(address >> 12 & 0xf));
-	return 0;
-}
-
 static void add(const char *name, const struct event_class *classes, size_t n)
 {
 	const struct trace_instance instance = {
@@ -67,7 +54,7 @@ static void put(unsigned int instance, unsigned int class, int64_t ns, const voi
 
 static void end(void)
 {
-	if (trace_writer_finish(t.writer, &info, name_function, NULL, NULL))
+	if (trace_writer_finish(t.writer, &info, name_numbered, NULL, NULL))
 		abort();
 	trace_writer_destroy(t.writer);
 }

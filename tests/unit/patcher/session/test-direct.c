@@ -160,13 +160,7 @@ static struct ring_engine *rings(void)
 
 static const struct trace_instance_status *instance(const char *name)
 {
-	static struct trace_status status;
-
-	status = fake_session_status(&fs);
-	for (unsigned int i = 0; i < status.nr_specs; i++)
-		if (!strcmp(status.instances[i].name, name))
-			return &status.instances[i];
-	abort();
+	return fake_session_instance(&fs, name);
 }
 
 /* The slot of the instance of this name. */

@@ -64,13 +64,7 @@ static uint64_t count(enum counter_id id)
 
 static const struct trace_instance_status *instance(const char *name)
 {
-	static struct trace_status status;
-
-	status = fake_session_status(&fs);
-	for (unsigned int i = 0; i < status.nr_specs; i++)
-		if (!strcmp(status.instances[i].name, name))
-			return &status.instances[i];
-	return NULL;
+	return fake_session_instance(&fs, name);
 }
 
 /* The probe of a function. */

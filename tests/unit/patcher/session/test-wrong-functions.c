@@ -50,13 +50,7 @@ static void set_booting(bool booting)
 
 static const struct trace_instance_status *instance(const char *name)
 {
-	static struct trace_status status;
-
-	status = fake_session_status(&fs);
-	for (unsigned int i = 0; i < status.nr_specs; i++)
-		if (!strcmp(status.instances[i].name, name))
-			return &status.instances[i];
-	abort();
+	return fake_session_instance(&fs, name);
 }
 
 static bool is_recorded(uint64_t function)
