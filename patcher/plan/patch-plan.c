@@ -11,7 +11,8 @@
 /* out %al,$port, and a 3-byte NOP that no vCPU executes: the handler moves it behind the site. */
 static const uint8_t entry_trap[SITE_SIZE] = {0xe6, GUEST_TRAP_PORT, 0x0f, 0x1f, 0x00};
 /* out %al,$port, and INT3 that no vCPU executes: the handler returns for it. */
-static const uint8_t return_trap[SLOT_MAX_SIZE] = {0xe6, GUEST_TRAP_PORT, 0xcc, 0xcc, 0xcc};
+static const uint8_t return_trap[] = {0xe6, GUEST_TRAP_PORT, 0xcc, 0xcc, 0xcc, 0xcc};
+_Static_assert(sizeof(return_trap) == SLOT_MAX_SIZE, "a trap covers any slot");
 
 struct planner {
 	struct patch_plan *plan;
@@ -355,7 +356,8 @@ static int refresh_return(void *arg, struct patch *p, const uint8_t *now, struct
 	if (!now)
 		return -EFAULT;
 	slot = slot_classify(now, p->size, p->gva);
-	if (slot.size != p->size)
+	/* the kernel leaves out the prefix */
+	if (slot.size != p->size && (p->size <= SITE_SIZE || slot.size != SITE_SIZE))
 		return error_set_at(err, EBUSY, p->gva, "%s: return slot was rewritten",
 				    p->function);
 	if (!trap)

@@ -6,6 +6,8 @@
 #include <string.h>
 #include "patcher/text/insn.h"
 
+enum { PREFIX_CS = 0x2e, JMP = 0xe9, INT3 = 0xcc };
+
 struct maker {
 	struct shared_slots *slots;
 	const struct kernel *kernel;
@@ -26,12 +28,22 @@ static const struct patch *advance(const struct patch_set *set, size_t *i, uint6
 /* The kernel's own list is in its file, a module's is in the guest's memory. */
 static void classify(const struct maker *m, struct shared_slot *slot, const uint8_t *bytes)
 {
-	const struct slot found = slot_classify(bytes, SLOT_MAX_SIZE, slot->patch.gva);
+	const struct slot found = slot_classify(bytes, slot->patch.size, slot->patch.gva);
 
-	slot->usable = found.size == SLOT_MAX_SIZE;
+	slot->usable = found.size >= SITE_SIZE;
 	if (slot->patch.transient && found.state == SLOT_JMP_THUNK)
 		slot->usable = function_is_return_thunk(m->kernel, found.target);
 	slot->next = found.state == SLOT_JMP_THUNK ? found.target : 0;
+}
+
+/* A jump with a prefix is a byte longer. */
+static void read_prefixed(const struct maker *m, struct patch *patch)
+{
+	if (patch->old_bytes[0] != PREFIX_CS || patch->old_bytes[1] != JMP ||
+	    kernel_read(m->kernel, patch->gva + SITE_SIZE, patch->old_bytes + SITE_SIZE, 1, NULL))
+		return;
+	patch->new_bytes[SITE_SIZE] = INT3;
+	patch->size = SITE_SIZE + 1;
 }
 
 static int look_at(struct maker *m, struct shared_slot *slot, const uint8_t *now, struct error *err)
@@ -43,17 +55,18 @@ static int look_at(struct maker *m, struct shared_slot *slot, const uint8_t *now
 	slot->exit = exit ? m->exit : SHARED_NO_RETURN;
 	if (!now || gva - m->init_begin < m->init_end - m->init_begin)
 		return 0;
-	if (ours && !ours->yielded && !memcmp(now, ours->new_bytes, ours->size)) {
+	if (ours && !ours->yielded && !memcmp(now, ours->new_bytes, SITE_SIZE)) {
 		slot->patch = *ours;
 		classify(m, slot, ours->old_bytes);
 		return patch_set_add(&m->slots->present, ours, err);
 	}
 	if (exit && !exit->off) {
-		slot->usable = !exit->yielded && exit->size == SLOT_MAX_SIZE;
+		slot->usable = !exit->yielded && exit->size >= SITE_SIZE;
 		return 0;
 	}
-	memcpy(slot->patch.old_bytes, now, SLOT_MAX_SIZE);
-	classify(m, slot, now);
+	memcpy(slot->patch.old_bytes, now, SITE_SIZE);
+	read_prefixed(m, &slot->patch);
+	classify(m, slot, slot->patch.old_bytes);
 	return 0;
 }
 
@@ -97,7 +110,7 @@ int shared_slots_make(struct shared_slots *slots, const struct kernel *kernel,
 
 		slots->v[i] = (struct shared_slot){
 			.patch = {.gva = kernel_gva(kernel, slot_link(image, modules, number)),
-				  .size = SLOT_MAX_SIZE,
+				  .size = SITE_SIZE,
 				  .transient = number >= image->nr_return_sites,
 				  .function = "a return"},
 			.exit = SHARED_NO_RETURN};

@@ -9,7 +9,8 @@ enum {
 	OPCODE_JMP = 0xe9,
 	OPCODE_RET = 0xc3,
 	OPCODE_INT3 = 0xcc,
-	OPCODE_OUT_IMM8 = 0xe6
+	OPCODE_OUT_IMM8 = 0xe6,
+	PREFIX_CS = 0x2e, /* clang's -mindirect-branch-cs-prefix */
 };
 
 /* The 5-byte NOPs of arch/x86/include/asm/nops.h (P6, K8) and of recordmcount's link-time NOP. */
@@ -80,13 +81,14 @@ static uint8_t ret_room(const uint8_t *bytes, size_t left)
 {
 	uint8_t size = 1;
 
-	while (size < SLOT_MAX_SIZE && size < left && bytes[size] == OPCODE_INT3)
+	while (size < SITE_SIZE && size < left && bytes[size] == OPCODE_INT3)
 		size++;
 	return size;
 }
 
 struct slot slot_classify(const uint8_t *bytes, size_t left, uint64_t gva)
 {
+	const size_t prefix = left > SITE_SIZE && bytes[0] == PREFIX_CS;
 	struct slot slot = {.state = SLOT_UNKNOWN};
 
 	if (left < GUEST_TRAP_SIZE)
@@ -96,10 +98,10 @@ struct slot slot_classify(const uint8_t *bytes, size_t left, uint64_t gva)
 	} else if (bytes[0] == OPCODE_RET && ret_room(bytes, left) >= GUEST_TRAP_SIZE) {
 		slot.state = SLOT_RET;
 		slot.size = ret_room(bytes, left);
-	} else if (bytes[0] == OPCODE_JMP && left >= SITE_SIZE) {
+	} else if (bytes[prefix] == OPCODE_JMP && left >= SITE_SIZE) {
 		slot.state = SLOT_JMP_THUNK;
-		slot.size = SITE_SIZE;
-		slot.target = rel32_target(bytes, gva);
+		slot.size = (uint8_t)(prefix + SITE_SIZE);
+		slot.target = rel32_target(bytes + prefix, gva + prefix);
 	}
 	return slot;
 }

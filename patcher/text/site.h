@@ -7,10 +7,11 @@
 
 /*
  * The bytes at a place that may be patched. There are two kinds: the mcount site at a function's
- * entry (5 bytes), and a return slot at one of its exits (5 bytes on kernels with return thunks, 2
- * where a `ret` is followed by the INT3 of straight-line-speculation hardening).
+ * entry (5 bytes), and a return slot at one of its exits (5 bytes on kernels with return thunks, 6
+ * where clang has put a prefix in front of the jump, 2 where a `ret` is followed by the INT3 of
+ * straight-line-speculation hardening).
  */
-enum { SITE_SIZE = 5, SLOT_MAX_SIZE = 5 };
+enum { SITE_SIZE = 5, SLOT_MAX_SIZE = 6 };
 
 enum site_state {
 	SITE_CALL_FENTRY = 1, /* call __fentry__: before the guest's ftrace_init() */
@@ -31,7 +32,7 @@ const char *site_state_text(enum site_state state);
 
 enum slot_state {
 	SLOT_RET,       /* c3 and room for one byte of INT3 or more: size 2..5 */
-	SLOT_JMP_THUNK, /* e9 to a return thunk: size 5 */
+	SLOT_JMP_THUNK, /* e9, or 2e e9, to a return thunk: size 5, or 6 */
 	SLOT_TRAP,
 	SLOT_UNKNOWN,
 };

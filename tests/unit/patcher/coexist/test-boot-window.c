@@ -157,6 +157,32 @@ static void test_alternatives(void)
 	fake_session_end(&fs);
 }
 
+/* As clang links it; what the kernel writes there has no prefix. */
+static void test_prefix(void)
+{
+	static const char rewritten[] = "\xc3\xcc\xcc\xcc\xcc\xcc";
+	const uint64_t slot = FAKE_CACHE_ALLOC + 15;
+
+	begin();
+	fake_code(&fs.fg, slot, "\x2e", 1);
+	fake_branch(&fs.fg, slot + 1, JMP, FAKE_RETURN_THUNK);
+	fake_session_keep_text(&fs);
+	start();
+	ok(*fake_text(&fs.fg, slot) == 0xe6, "a return with a prefix is trapped");
+	run_until(FAKE_ALTERNATIVES, FAKE_DURING_ALTERNATIVES);
+	ok(!memcmp(fake_text(&fs.fg, slot), fs.text + slot, 6),
+	   "alternative_instructions() finds it as it was linked");
+	fake_code(&fs.fg, slot, rewritten, 6);
+	memcpy(fs.text + slot, rewritten, 6);
+	go_on(FAKE_DURING_ALTERNATIVES);
+	fake_session_call(&fs, 0, FAKE_REST_INIT, 0);
+	ok(*fake_text(&fs.fg, slot) == 0xe6, "rewritten to a ret it is trapped again");
+	is_u64((uint64_t)fake_session_call(&fs, 0, FAKE_CACHE_ALLOC, fake_cache()), 2,
+	       "a call then hits two traps");
+	ok(fs.fg.vcpus[0].regs.rsp == fake_stack_top(0), "and returns");
+	fake_session_end(&fs);
+}
+
 static void test_inside_alternatives(void)
 {
 	begin();
@@ -253,6 +279,7 @@ int main(void)
 	test_ftrace_init();
 	test_inside_ftrace_init();
 	test_alternatives();
+	test_prefix();
 	test_inside_alternatives();
 	test_late();
 	test_stop_inside();

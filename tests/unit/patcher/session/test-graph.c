@@ -13,6 +13,7 @@ enum {
 	PATIENCE_MS = 20000,
 	CALL = 0xe8,
 	JMP = 0xe9,
+	INT3 = 0xcc,
 	SLOT_BYTES = 5,
 	ALLOC_SLOT = FAKE_CACHE_ALLOC + 15, /* kmem_cache_alloc(): behind the site and a load */
 	KMALLOC_SLOT = FAKE_KMALLOC + 20,   /* one of __kmalloc()'s; the other is a `ret` */
@@ -160,6 +161,21 @@ static void test_alone(void)
 	end();
 }
 
+/* As clang writes it. */
+static void test_prefix(void)
+{
+	create();
+	fake_code(&fs.fg, ALLOC_SLOT, "\x2e", 1);
+	fake_branch(&fs.fg, ALLOC_SLOT + 1, JMP, FAKE_RETURN_THUNK);
+	memcpy(ram, fs.fg.base.ram, FAKE_RAM);
+	ok(start("function:kfree", "graph:kmem_cache_alloc") && has_classes(ENTRY | EXIT) &&
+		   is_direct(ALLOC_SLOT) && opcode(ALLOC_SLOT + 5) == INT3,
+	   "a jump with a prefix is a return slot, of which nothing is left");
+	ok(add("kmem:kmalloc,cache") && is_direct(ALLOC_SLOT) && opcode(ALLOC_SLOT + 5) == INT3,
+	   "for allocations, too");
+	end();
+}
+
 static void test_stack(void)
 {
 	create();
@@ -257,6 +273,7 @@ int main(void)
 	if (!ram)
 		return 1;
 	test_alone();
+	test_prefix();
 	test_stack();
 	test_tails();
 	test_with_probes();

@@ -103,6 +103,15 @@ static void test_returns(void)
 	end();
 
 	begin();
+	put(FN + 0x20, "\x2e", 1);
+	fake_branch(&fg, FN + 0x21, JMP, RETURN_THUNK); /* cs jmp thunk */
+	put(FN + 0xff, "\xcc", 1);
+	ok(!find_exits() && function.nr_exits == 1 && is_exit(0, FN + 0x20, SLOT_JMP_THUNK, 6) &&
+		   function.exits[0].slot.target == fake_gva(RETURN_THUNK),
+	   "a jmp with a prefix, as clang writes it, is an exit of 6 bytes");
+	end();
+
+	begin();
 	put(FN + 5, "\xc3\x90", 2);
 	ok(find_exits() == -ENOTSUP, "a function with a ret without room is refused");
 	is_u64(err.address, fake_gva(FN + 5), "the refusal has the address of the ret");
