@@ -116,7 +116,7 @@ coverage: kernels
 	$(Q)$(COVERAGE_MAKE) all $(TESTS:%.c=$(O)/cov/%)
 	$(Q)find $(O)/cov -name '*.gcda' -delete && chmod -R a+rwX $(O)/cov
 	$(Q)umask 0 && $(COVERAGE_MAKE) check-sanitized
-	$(Q)for folder in $(or $(ROOM),$(FOLDERS)); do tests/coverage $(O)/cov $$folder || exit 1; done
+	$(Q)status=0; for folder in $(or $(ROOM),$(FOLDERS)); do tests/coverage $(O)/cov $$folder || status=1; done; exit $$status
 
 # clang builds the fuzz targets from the sources, all instrumented.
 FUZZ_FLAGS := -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined -O1 -g
