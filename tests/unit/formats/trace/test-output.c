@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include "formats/base/clock.h"
@@ -201,18 +202,13 @@ static void test_hang(void)
 /* Of a test that stops its process. */
 enum { STOPPED_MS = 400 };
 
-static atomic_bool went_on;
-
-static void note_continued(int number)
-{
-	(void)number;
-	went_on = true;
-}
+/* Shared with that process: it goes on. */
+static atomic_bool *goes_on;
 
 /* A disk that answers when the process has been stopped, but not at once. */
 static int write_after_stop(struct output_file *base, void *packet, size_t size)
 {
-	while (!went_on)
+	while (!*goes_on)
 		clock_wait_ms(1);
 	clock_wait_ms(20);
 	return sink_write(base, packet, size);
@@ -235,7 +231,6 @@ static void wait_and_be_stopped(bool while_waiting)
 	uint32_t n = 0;
 	int ret;
 
-	signal(SIGCONT, note_continued);
 	f->sinks[0].base.write = write_after_stop;
 	while (!put(f, 0, n))
 		n++;
@@ -255,17 +250,24 @@ static void wait_and_be_stopped(bool while_waiting)
 
 static int stop_a_waiter(bool while_waiting)
 {
-	const pid_t pid = fork();
 	int status = -1;
+	pid_t pid;
 
+	goes_on = mmap(NULL, sizeof(*goes_on), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
+		       -1, 0);
+	if (goes_on == MAP_FAILED)
+		return -1;
+	pid = fork();
 	if (!pid)
 		wait_and_be_stopped(while_waiting);
 	waitpid(pid, &status, WUNTRACED);
 	if (!WIFSTOPPED(status))
 		return -1;
 	clock_wait_ms(STOPPED_MS);
+	*goes_on = true;
 	kill(pid, SIGCONT);
 	waitpid(pid, &status, 0);
+	munmap(goes_on, sizeof(*goes_on));
 	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
