@@ -38,7 +38,7 @@ int64_t btf_enumerator(const struct btf_types *btf, const char *name, bool *foun
 enum { BTF_MAX_PARAMS = 12 };
 struct btf_prototype {
 	unsigned int nr_params;
-	char return_type[64]; /* C-like: "void *", "struct page *", "unsigned int" */
+	char return_type[64]; /* C-like: "void *", "struct page *", "long unsigned int" */
 	struct {
 		char name[32];
 		char type[64];

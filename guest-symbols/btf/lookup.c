@@ -332,6 +332,24 @@ static void append(char *text, size_t size, const char *more)
 	snprintf(text + used, size - used, "%s", more);
 }
 
+/* The name of a type. Of integers as gcc writes it, whatever compiled the kernel. */
+static const char *name_of(const struct btf_type *type)
+{
+	static const char *const clang_and_gcc[][2] = {
+		{"short", "short int"},
+		{"unsigned short", "short unsigned int"},
+		{"long", "long int"},
+		{"unsigned long", "long unsigned int"},
+		{"long long", "long long int"},
+		{"unsigned long long", "long long unsigned int"},
+	};
+
+	for (size_t i = 0; i < sizeof(clang_and_gcc) / sizeof(clang_and_gcc[0]); i++)
+		if (type->kind == BTF_KIND_INT && !strcmp(type->name, clang_and_gcc[i][0]))
+			return clang_and_gcc[i][1];
+	return *type->name ? type->name : "?";
+}
+
 /*
  * Spell a type as C does, qualifiers of what is pointed to in front, one star for each pointer.
  * What C cannot spell that way (a pointer to a function or an array) gets "(*)" or "[]".
@@ -363,7 +381,7 @@ static void spell(const struct btf_types *btf, uint32_t id, char *text, size_t s
 	if (type.kind == BTF_KIND_FUNC_PROTO || type.kind == BTF_KIND_ARRAY)
 		append(text, size, type.kind == BTF_KIND_ARRAY ? "[]" : "(*)()");
 	else
-		append(text, size, *type.name ? type.name : "?");
+		append(text, size, name_of(&type));
 	if (stars[0])
 		append(text, size, " ");
 	append(text, size, stars);

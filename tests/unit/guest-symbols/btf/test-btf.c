@@ -10,7 +10,7 @@
  */
 static const char strings[] =
 	"\0int\0inner\0outer\0a\0b\0bits\0list\0fn\0gfp_t\0s\0flags\0ENUM\0BIG\0"
-	"loop\0tag";
+	"loop\0tag\0unsigned long\0long\0long int";
 
 static uint32_t S(const char *name)
 {
@@ -121,6 +121,28 @@ static void test_good(void)
 	btf_destroy(btf);
 }
 
+static void test_clang(void)
+{
+	/* clang-format off */
+	const uint32_t types[] = {
+		/* 1 */ S("unsigned long"), INFO(INT, 0), 8, 64, /* 2 */ S("long"), INFO(INT, 0), 8, 64,
+		/* 3 */ S("long int"), INFO(INT, 0), 8, 64, /* 4 */ 0, INFO(PTR, 0), 2,
+		/* 5 */ 0, INFO(PROTO, 2), 1, S("a"), 4, S("b"), 3, /* 6 */ S("fn"), INFO(FUNC, 1), 5,
+	};
+	/* clang-format on */
+	struct btf_types *btf = NULL;
+	struct btf_prototype p;
+	uint8_t bytes[ROOM];
+
+	ok(!btf_parse(bytes, make(bytes, types, sizeof(types)), &btf, NULL) &&
+		   !btf_prototype(btf, "fn", &p, NULL),
+	   "clang has other names for integers");
+	is_str(p.return_type, "long unsigned int", "they are spelled as gcc does");
+	is_str(p.params[0].type, "long int *", "behind pointers, too");
+	is_str(p.params[1].type, "long int", "gcc's stay as they are");
+	btf_destroy(btf);
+}
+
 /* Every walk from type to type must end. */
 static void test_cycles(void)
 {
@@ -175,6 +197,7 @@ static void test_damaged(void)
 int main(void)
 {
 	test_good();
+	test_clang();
 	test_cycles();
 	test_damaged();
 	return tap_done();
