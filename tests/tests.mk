@@ -37,6 +37,8 @@
 #:                 other tests of guests
 #:   check-small-kernels, check-refusals *
 #:                 kernels with what Debian's lack, built from source (an hour); GUEST=6.1-nobtf for one
+#:   check-options *
+#:                 the oracle's comparison of guests booted with other options: debugging, mitigations, preemption
 #:   check-vmx *   the oracle's comparison of a guest on an Intel machine, which Bochs emulates (7 minutes of a CPU)
 #:   check-libvirt libvirt domains; check-libvirt-NAME for tests/libvirt/NAME.t (KILLS=200 for a campaign)
 #:   check-html *  HTML reports in a headless Chromium, with screenshots in $(O)/html
@@ -253,6 +255,11 @@ check-small-kernels:
 	$(Q)O=$(abspath $(O)) $(if $(GUEST),GUEST='$(GUEST)') prove -e perl tests/guest/oracle.t :: tests/guest/small-kernels
 check-refusals:
 	$(Q)O=$(abspath $(O)) $(if $(GUEST),GUEST='$(GUEST)') prove -e perl tests/guest/refusals.t
+
+# Kernels with other options on their command line.
+.PHONY: check-options
+check-options: guest-parts
+	$(Q)O=$(abspath $(O)) $(if $(GUEST),GUEST='$(GUEST)') prove -e perl tests/guest/oracle.t :: tests/guest/boot-options
 
 # On an Intel machine, which Bochs emulates.
 .PHONY: check-vmx

@@ -42,10 +42,14 @@ sub run_guest {
 	my ($row, $out, $kernel, $initrd, $iterations) = @_;
 	my @command = ("$FindBin::RealBin/oracle-guest", $build, $out, $kernel, $initrd, $row->{cpus}, $iterations,
 		GuestText::range("$build/sonde", $kernel), $row->{mode}, $row->{ring}, $row->{spec} // 'kmem');
-	return on_kvm_host({mem => 2304, timeout => 1200 + 20 * $iterations}, @command, MEMORY_MIB) unless on_vmx($row);
+	return on_kvm_host({mem => 2304, timeout => 1200 + 20 * $iterations}, @command, MEMORY_MIB, options($row))
+		unless on_vmx($row);
 	return on_vmx_host({mem => 1024, timeout => 7200}, [$kernel, $initrd, "$build/tests/guest/oracle-extract"], $out, @command,
 		VMX_MEMORY_MIB);
 }
+
+# Of the guest's command line.
+sub options { return split /\+/, $_[0]{options} // '' }
 
 sub on_vmx { ($_[0]{host} // '-') eq 'vmx' }
 
@@ -55,7 +59,7 @@ sub check_row {
 	my $iterations = $row->{iterations} * $scale;
 	my $folder = fetch_kernel($row->{kernel});
 	my $kernel = "$folder/" . ($row->{image} // 'vmlinuz');
-	my $name = "$row->{kernel}, $row->{cpus} vCPU" . (on_vmx($row) ? ', Intel' : '');
+	my $name = join ', ', $row->{kernel}, "$row->{cpus} vCPU", on_vmx($row) ? 'Intel' : (), options($row);
 	my $out = "$build/guest/oracle-$row->{kernel}-$row->{cpus}" . (on_vmx($row) ? '-vmx' : '');
 	empty_folder($out);
 	my $initrd = make_initrd($row, $folder, $out);
