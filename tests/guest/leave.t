@@ -15,9 +15,11 @@ use GuestLog;
 use Testbed;
 use Tree;
 
+my $two_boots = qr/Linux version.*Linux version.*sonde-guest: init/s;
 my %ways = (
-	hibernation => {mode => 'exitless', why => 'the guest hibernates', status => 0, proof => qr/hibernation: .*[Ii]mage created/},
-	kexec => {mode => 'trap', why => 'the guest starts another kernel (kexec)', status => 3, proof => qr/Linux version.*Linux version.*sonde-guest: init/s},
+	hibernation => {what => 'hibernation', mode => 'exitless', why => 'the guest hibernates', status => 0, proof => qr/hibernation: .*[Ii]mage created/},
+	'kexec-trap' => {what => 'kexec', mode => 'trap', why => 'the guest starts another kernel (kexec)', status => 3, proof => $two_boots},
+	'kexec-exitless' => {what => 'kexec', mode => 'exitless', why => 'the guest starts another kernel (kexec)', status => 3, proof => $two_boots},
 );
 
 sub make_initrd {
@@ -27,13 +29,13 @@ sub make_initrd {
 }
 
 sub test_way {
-	my ($version, $what) = @_;
-	my $way = $ways{$what};
-	my $out = "$build/guest/leave-$version-$what";
+	my ($version, $name) = @_;
+	my $way = $ways{$name};
+	my $out = "$build/guest/leave-$version-$name";
 	my $image = kernel_image($version);
 	empty_folder($out);
 	make_initrd($out, $image);
-	is(on_kvm_host({timeout => 240, mem => 2048}, "$FindBin::RealBin/leave-guest", $out, $image, "$out/initrd", $way->{mode}, "leave-inside $what"),
+	is(on_kvm_host({timeout => 240, mem => 2048}, "$FindBin::RealBin/leave-guest", $out, $image, "$out/initrd", $way->{mode}, "leave-inside $way->{what}"),
 		0, 'leave-guest ran on the KVM host');
 	my ($log, $err) = (read_log("$out/log"), slurp("$out/err"));
 	is(slurp("$out/status"), "$way->{status}\n", "sonde run exits with status $way->{status}") or diag($err);
@@ -49,8 +51,8 @@ sub test_way {
 }
 
 for my $version (GuestConfigs::kernels('6.1')) {
-	for my $what (sort keys %ways) {
-		subtest "$version $what" => sub { test_way($version, $what) };
+	for my $name (sort keys %ways) {
+		subtest "$version $name" => sub { test_way($version, $name) };
 	}
 }
 done_testing();
