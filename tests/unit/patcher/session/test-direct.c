@@ -523,11 +523,13 @@ static void test_last_losses(void)
 			 .header;
 	nr_lost = 0;
 	stream = fs.session->streams;
+	stream->users++; /* it stays, however soon the slot is free */
 	fs.fg.on_stop = lose_one;
 	trace_session_remove_instance(fs.session, "a", NULL);
-	ok(await_free_slots() && fs.session->streams == stream, "an instance loses and goes");
+	ok(await_free_slots(), "an instance loses and goes");
 	fs.fg.on_stop = NULL;
 	is_u64(atomic_load(&stream->lost), nr_lost, "its stream is told all that it has lost");
+	stream->users--;
 	end();
 }
 
