@@ -186,6 +186,25 @@ static int decode_xz(const struct job *job, struct error *err)
 	return ret == LZMA_OK && out == job->to_size ? 0 : corrupt(err, "xz", in);
 }
 
+/* The format before xz: `lzma -9`. */
+static int decode_lzma(const struct job *job, struct error *err)
+{
+	lzma_stream z = LZMA_STREAM_INIT;
+	lzma_ret ret = lzma_alone_decoder(&z, DECOMPRESS_MAX_OUTPUT);
+
+	if (ret != LZMA_OK)
+		return error_set(err, ENOMEM, "out of memory");
+	z.next_in = job->from;
+	z.avail_in = job->from_size;
+	z.next_out = job->to;
+	z.avail_out = job->to_size;
+	ret = lzma_code(&z, LZMA_FINISH);
+	lzma_end(&z);
+	if (ret != LZMA_STREAM_END || z.avail_out)
+		return corrupt(err, "lzma", z.total_in);
+	return 0;
+}
+
 static int decode_gzip(const struct job *job, struct error *err)
 {
 	const int gzip_only = 16 + MAX_WBITS;
@@ -219,7 +238,7 @@ static const struct format {
 	{"gzip", "\x1f\x8b\x08", 3, 0, decode_gzip},
 	{"bzip2", "BZh", 3, TRAILER, NULL},
 	{"lzo", "\x89LZO", 4, TRAILER, NULL},
-	{"lzma", "\x5d\0\0", 3, TRAILER, NULL},
+	{"lzma", "\x5d\0\0", 3, TRAILER, decode_lzma},
 };
 
 static const struct format *find_format(const uint8_t *payload, size_t size)
@@ -240,7 +259,8 @@ static int probe(const uint8_t *payload, size_t size, const struct format **form
 	if (!*format)
 		return error_set_at(err, EBADMSG, 0, "payload's compression is not recognised");
 	if (!(*format)->decode)
-		return error_set(err, ENOTSUP, "payload is compressed with %s, not supported",
+		return error_set(err, ENOTSUP,
+				 "payload is compressed with %s, not supported: use its vmlinux",
 				 (*format)->name);
 	memcpy(&expected, payload + size - TRAILER, sizeof(expected));
 	if (!expected)

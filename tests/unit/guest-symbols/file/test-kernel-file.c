@@ -3,6 +3,7 @@
 #include <lz4.h>
 #include <lzma.h>
 #include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
 #include <zlib.h>
 #include <zstd.h>
@@ -67,6 +68,24 @@ static size_t make_xz(const struct plain *plain, uint8_t *out)
 	return trailer(plain, out, at);
 }
 
+static size_t make_lzma(const struct plain *plain, uint8_t *out)
+{
+	lzma_stream z = LZMA_STREAM_INIT;
+	lzma_options_lzma options;
+
+	lzma_lzma_preset(&options, 1);
+	if (lzma_alone_encoder(&z, &options) != LZMA_OK)
+		abort();
+	z.next_in = plain->bytes;
+	z.avail_in = plain->size;
+	z.next_out = out;
+	z.avail_out = ROOM;
+	if (lzma_code(&z, LZMA_FINISH) != LZMA_STREAM_END)
+		abort();
+	lzma_end(&z);
+	return trailer(plain, out, z.total_out);
+}
+
 static size_t make_gzip(const struct plain *plain, uint8_t *out)
 {
 	z_stream z = {
@@ -93,7 +112,7 @@ static const struct {
 	size_t (*make)(const struct plain *plain, uint8_t *out);
 } methods[] = {
 	{"lz4", make_lz4},   {"zstd", make_zstd}, {"xz", make_xz},
-	{"gzip", make_gzip}, {"none", make_none},
+	{"gzip", make_gzip}, {"lzma", make_lzma}, {"none", make_none},
 };
 
 /* Boot sector, setup header, and the payload 32 bytes into the protected-mode part. */
