@@ -76,6 +76,7 @@ sub check_row {
 	isnt($log, '', "$name: the console log is not empty");
 	is_untroubled($log, "$name: the console log has no kernel warnings", WARNINGS);
 	return if on_vmx($row);
+	like($log, qr/^rare: splice done, .* compaction done,/m, "$name: pages were spliced, and memory was compacted");
 	like($log, qr/^rare: .* memory block off and on,/m, "$name: memory went off line and came back");
 	like($log, qr/^rare: .* CPU off and on$/m, "$name: so did a CPU") if $row->{cpus} > 1;
 	return unless has_module($row);
