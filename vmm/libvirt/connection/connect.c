@@ -162,13 +162,16 @@ static int open_bounded(const char *uri, struct libvirt_domain *d, struct error 
 		free_opening(o);
 		return error_set(err, EAGAIN, "cannot start a thread");
 	}
-	pthread_detach(thread);
-	if (!wait_for(o))
+	if (!wait_for(o)) {
+		pthread_detach(thread);
 		return error_set(
 			err, ENOTCONN,
 			"libvirtd does not answer: nothing within %d s; does 'virsh%s%.100s "
 			"list' work?",
 			CONNECT_S, uri ? " -c " : "", uri ? uri : "");
+	}
+	/* a later fork() finds no thread that is about to end, with locks that it holds */
+	pthread_join(thread, NULL);
 	d->connection = o->connection;
 	if (!d->connection) {
 		ret = o->why.code == EACCES ? -EACCES : -ENOTCONN;
