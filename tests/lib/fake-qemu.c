@@ -1005,6 +1005,18 @@ void fake_qemu_set_dead_libvirtd(struct fake_qemu *q, bool dead)
 	pthread_mutex_unlock(&q->lock);
 }
 
+void fake_qemu_join(struct fake_qemu *q)
+{
+	bool has_thread;
+
+	pthread_mutex_lock(&q->lock);
+	has_thread = q->has_thread && q->thread_pid == getpid();
+	q->has_thread &= !has_thread;
+	pthread_mutex_unlock(&q->lock);
+	if (has_thread)
+		pthread_join(q->thread, NULL);
+}
+
 void fake_qemu_kill(struct fake_qemu *q)
 {
 	if (!q->pid)

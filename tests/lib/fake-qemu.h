@@ -88,6 +88,9 @@ void fake_qemu_set_dead_libvirtd(struct fake_qemu *qemu, bool dead);
 /* Seconds after which libvirt ends a connection whose peer hangs; 0: never. Of the last connection,
  * when all is quiet. */
 unsigned int fake_qemu_keep_alive(const struct fake_qemu *qemu);
+/* The gdbstub's client has gone: wait for the thread of this process that served it. With ASan a
+ * fork() beside a thread that is about to end may leave the child without malloc(). */
+void fake_qemu_join(struct fake_qemu *qemu);
 /* QEMU's process ends. */
 void fake_qemu_kill(struct fake_qemu *qemu);
 

@@ -461,6 +461,7 @@ static int trace(bool undone, bool exposed, bool hang)
 
 	/* a watchdog starts before its tracer has a journal */
 	libvirt_journal_close(&journal);
+	fake_qemu_join(qemu);
 	child = fork();
 	if (!child)
 		run_tracer(undone, exposed, hang);
@@ -560,6 +561,7 @@ static void test_hanging(void)
 	begin();
 	stand_at_breakpoint();
 	libvirt_journal_close(&journal);
+	fake_qemu_join(qemu);
 	child = fork();
 	if (!child)
 		run_tracer(true, false, true);
