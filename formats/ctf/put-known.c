@@ -239,7 +239,7 @@ PUT_CALLS(put_ip_parent_pid, function_ip_parent_pid)
 PUT_CALLS(put_ip_comm, function_ip_comm)
 PUT_CALLS(put_ip_parent_comm, function_ip_parent_comm)
 PUT_CALLS(put_ip_pid_comm, function_ip_pid_comm)
-PUT_CALLS(put_all, function_all)
+PUT_CALLS(put_ip_parent_pid_comm, function_ip_parent_pid_comm)
 PUT_CALLS(put_entry, graph_entry)
 PUT_CALLS(put_entry_comm, graph_entry_comm)
 PUT_CALLS(put_exit, graph_exit_frame)
@@ -261,7 +261,7 @@ struct put_calls {
 	ctf_put_run_fn *run;
 };
 
-static const struct put_calls function[FUNCTION_ALL + 1] = {
+static const struct put_calls function[FUNCTION_SETS] = {
 	[0] = {put_ip, put_ip_run},
 	[FUNCTION_PARENT] = {put_ip_parent, put_ip_parent_run},
 	[FUNCTION_PID] = {put_ip_pid, put_ip_pid_run},
@@ -269,28 +269,29 @@ static const struct put_calls function[FUNCTION_ALL + 1] = {
 	[FUNCTION_COMM] = {put_ip_comm, put_ip_comm_run},
 	[FUNCTION_PARENT | FUNCTION_COMM] = {put_ip_parent_comm, put_ip_parent_comm_run},
 	[FUNCTION_PID | FUNCTION_COMM] = {put_ip_pid_comm, put_ip_pid_comm_run},
-	[FUNCTION_ALL] = {put_all, put_all_run},
+	[FUNCTION_PARENT | FUNCTION_PID |
+		FUNCTION_COMM] = {put_ip_parent_pid_comm, put_ip_parent_pid_comm_run},
 };
 
-static const struct put_calls graph_entries[] = {
+static const struct put_calls graph_entries[GRAPH_COMM + 1] = {
 	[0] = {put_entry, put_entry_run},
 	[GRAPH_COMM] = {put_entry_comm, put_entry_comm_run},
 };
 
-static const struct put_calls graph_exits[] = {
-	[0] = {put_exit, put_exit_run},
-	[GRAPH_RESULT] = {put_exit_result, put_exit_result_run},
-};
+static const struct put_calls graph_exits[] = {{put_exit, put_exit_run},
+					       {put_exit_result, put_exit_result_run}};
 
 static const struct put_calls *find_graph(const struct event_class *class)
 {
+	const unsigned int others = GRAPH_TGID | GRAPH_CGROUP | GRAPH_STACK;
+
 	for (unsigned int fields = 0; fields <= (GRAPH_ALL | GRAPH_STACK); fields++) {
 		const struct event_class *first = graph_classes(fields);
 
 		if (class == &first[GRAPH_EXIT])
-			return &graph_exits[fields & GRAPH_RESULT];
+			return &graph_exits[fields & GRAPH_RESULT ? 1 : 0];
 		if (class >= first && class < first + GRAPH_NR_CLASSES)
-			return fields & GRAPH_STACK ? NULL : &graph_entries[fields & GRAPH_COMM];
+			return fields & others ? NULL : &graph_entries[fields & GRAPH_COMM];
 	}
 	return NULL;
 }
@@ -298,9 +299,11 @@ static const struct put_calls *find_graph(const struct event_class *class)
 /* How events of a class of the direct lane are written in its first form; NULL: as any other. */
 static const struct put_calls *find_calls(const struct event_class *class)
 {
-	if (class >= function_class(0) && class <= function_class(FUNCTION_ALL))
-		return &function[class - function_class(0)];
-	return find_graph(class);
+	const struct event_class *first = function_class(0);
+
+	if (class < first || class >= first + FUNCTION_SETS)
+		return find_graph(class);
+	return function[class - first].one ? &function[class - first] : NULL;
 }
 
 ctf_put_fn *ctf_put_known(const struct event_class *class, unsigned int form)

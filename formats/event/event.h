@@ -28,7 +28,7 @@ enum event_field_type {
 
 enum {
 	EVENT_FORMS = 5,       /* at most, of a class */
-	EVENT_MAX_FIELDS = 24, /* of a class */
+	EVENT_MAX_FIELDS = 27, /* of a class */
 	EVENT_MAX_SIZE = 768,  /* bytes of an event */
 	EVENT_STRING_MAX = 16, /* bytes of a string */
 	EVENT_STACK_FRAMES = 64,

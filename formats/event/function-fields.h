@@ -5,8 +5,8 @@
 #include "formats/event/function.h"
 
 /*
- * The fields of function_class(), for those whose code the compiler is to make from them. All
- * others use that.
+ * The fields of some of function_class(), for those whose code the compiler is to make from them.
+ * All others use that.
  */
 #define FIELD(member, type, ...)                                                   \
 	{                                                                          \
@@ -21,12 +21,6 @@
 #define PID FIELD(pid, EVENT_UINT, 22, 32)
 #define COMM FIELD(comm, EVENT_STRING, 10, 128)
 
-#define STACK                                                                     \
-	{                                                                         \
-		"stack", EVENT_STACK, sizeof(uint64_t),                           \
-			offsetof(struct function_stack_event, stack), {16, 64}, 0 \
-	}
-
 static const struct event_field function_ip[] = {IP};
 static const struct event_field function_ip_parent[] = {IP, PARENT};
 static const struct event_field function_ip_pid[] = {PID, IP};
@@ -34,22 +28,12 @@ static const struct event_field function_ip_parent_pid[] = {PID, IP, PARENT};
 static const struct event_field function_ip_comm[] = {COMM, IP};
 static const struct event_field function_ip_parent_comm[] = {COMM, IP, PARENT};
 static const struct event_field function_ip_pid_comm[] = {PID, COMM, IP};
-static const struct event_field function_all[] = {PID, COMM, IP, PARENT};
-
-static const struct event_field function_ip_stack[] = {IP, STACK};
-static const struct event_field function_ip_parent_stack[] = {IP, PARENT, STACK};
-static const struct event_field function_ip_pid_stack[] = {PID, IP, STACK};
-static const struct event_field function_ip_parent_pid_stack[] = {PID, IP, PARENT, STACK};
-static const struct event_field function_ip_comm_stack[] = {COMM, IP, STACK};
-static const struct event_field function_ip_parent_comm_stack[] = {COMM, IP, PARENT, STACK};
-static const struct event_field function_ip_pid_comm_stack[] = {PID, COMM, IP, STACK};
-static const struct event_field function_all_stack[] = {PID, COMM, IP, PARENT, STACK};
+static const struct event_field function_ip_parent_pid_comm[] = {PID, COMM, IP, PARENT};
 
 #undef FIELD
 #undef IP
 #undef PARENT
 #undef PID
 #undef COMM
-#undef STACK
 
 #endif

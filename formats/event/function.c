@@ -1,39 +1,43 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
+#include <pthread.h>
 #include "formats/event/function-fields.h"
 
-#define CLASS(fields_, event_)                                                      \
+#define CLASS(fields_)                                                              \
 	{                                                                           \
 		.system = "function", .name = "function", .fields = fields_,        \
 		.nr_fields = sizeof(fields_) / sizeof((fields_)[0]), .nr_forms = 2, \
-		.size = sizeof(struct event_)                                       \
 	}
+
+static const struct event_class without_caller = CLASS(function_ip);
+static const struct event_class with_caller = CLASS(function_ip_parent);
+
+#define AT(member) offsetof(struct function_event, member)
+
+static const struct event_task_places places = {
+	.pid = AT(pid),
+	.tgid = AT(tgid),
+	.comm = AT(comm),
+	.cgroup = AT(cgroup),
+	.stack = offsetof(struct function_stack_event, stack),
+};
+
+static struct event_class classes[FUNCTION_SETS];
+static struct event_field class_fields[FUNCTION_SETS][EVENT_TASK_FIELDS + 2];
+
+static void make_classes(void)
+{
+	for (unsigned int fields = 0; fields < FUNCTION_SETS; fields++) {
+		event_class_add_task(fields & FUNCTION_PARENT ? &with_caller : &without_caller,
+				     fields, &places, class_fields[fields], &classes[fields]);
+		classes[fields].size = fields & FUNCTION_STACK ? sizeof(struct function_stack_event)
+							       : sizeof(struct function_event);
+	}
+}
 
 const struct event_class *function_class(unsigned int fields)
 {
-	static const struct event_class classes[(FUNCTION_ALL | FUNCTION_STACK) + 1] = {
-		[0] = CLASS(function_ip, function_event),
-		[FUNCTION_PARENT] = CLASS(function_ip_parent, function_event),
-		[FUNCTION_PID] = CLASS(function_ip_pid, function_event),
-		[FUNCTION_PARENT | FUNCTION_PID] = CLASS(function_ip_parent_pid, function_event),
-		[FUNCTION_COMM] = CLASS(function_ip_comm, function_event),
-		[FUNCTION_PARENT | FUNCTION_COMM] = CLASS(function_ip_parent_comm, function_event),
-		[FUNCTION_PID | FUNCTION_COMM] = CLASS(function_ip_pid_comm, function_event),
-		[FUNCTION_ALL] = CLASS(function_all, function_event),
-		[FUNCTION_STACK] = CLASS(function_ip_stack, function_stack_event),
-		[FUNCTION_STACK | FUNCTION_PARENT] =
-			CLASS(function_ip_parent_stack, function_stack_event),
-		[FUNCTION_STACK | FUNCTION_PID] =
-			CLASS(function_ip_pid_stack, function_stack_event),
-		[FUNCTION_STACK | FUNCTION_PARENT | FUNCTION_PID] =
-			CLASS(function_ip_parent_pid_stack, function_stack_event),
-		[FUNCTION_STACK | FUNCTION_COMM] =
-			CLASS(function_ip_comm_stack, function_stack_event),
-		[FUNCTION_STACK | FUNCTION_PARENT | FUNCTION_COMM] =
-			CLASS(function_ip_parent_comm_stack, function_stack_event),
-		[FUNCTION_STACK | FUNCTION_PID | FUNCTION_COMM] =
-			CLASS(function_ip_pid_comm_stack, function_stack_event),
-		[FUNCTION_STACK | FUNCTION_ALL] = CLASS(function_all_stack, function_stack_event),
-	};
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-	return &classes[fields & (FUNCTION_ALL | FUNCTION_STACK)];
+	pthread_once(&once, make_classes);
+	return &classes[fields & (FUNCTION_SETS - 1)];
 }

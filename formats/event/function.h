@@ -3,16 +3,17 @@
 #define SONDE_FORMATS_EVENT_FUNCTION_H
 
 #include <stdint.h>
-#include "formats/event/event.h"
+#include "formats/event/task.h"
 
 /* Events of the function tracer: the guest entered a function. */
 struct function_event {
 	uint64_t ip;        /* the function's mcount site, as in the kernel's own event: its first
 			     * instruction, or the second behind an ENDBR */
 	uint64_t parent_ip; /* where it returns to */
-	uint32_t pid;       /* of the thread, as the guest's kernel numbers it; 0: idle */
-	char comm[16];      /* the thread's name, filled up with NULs */
-	uint32_t padding;
+	/* the task's, as in struct event_task */
+	uint64_t cgroup;
+	uint32_t pid, tgid;
+	char comm[16];
 };
 
 /* The same with a call chain. */
@@ -28,19 +29,22 @@ struct graph_event {
 	uint64_t result;            /* of returns: RAX, which means nothing after a void function */
 };
 
-/* What is recorded beside `ip`. */
+/* What is recorded beside `ip`: of the task as enum event_task_fields, and the caller. */
 enum function_fields {
-	FUNCTION_PARENT = 1 << 0,
-	FUNCTION_PID = 1 << 1,
-	FUNCTION_COMM = 1 << 2,
-	FUNCTION_ALL = FUNCTION_PARENT | FUNCTION_PID | FUNCTION_COMM,
-	FUNCTION_STACK = 1 << 3,
+	FUNCTION_PID = EVENT_TASK_PID,
+	FUNCTION_TGID = EVENT_TASK_TGID,
+	FUNCTION_COMM = EVENT_TASK_COMM,
+	FUNCTION_CGROUP = EVENT_TASK_CGROUP,
+	FUNCTION_STACK = EVENT_TASK_STACK,
+	FUNCTION_PARENT = 1 << EVENT_TASK_FIELDS,
+	FUNCTION_ALL = EVENT_TASK_ALL | FUNCTION_PARENT, /* but for the call chain */
+	FUNCTION_SETS = 2 * FUNCTION_PARENT,
 };
 
 /*
- * The class of events with these fields: a constant, one for each set. Its events' bytes are a
- * struct function_event, or with FUNCTION_STACK a struct function_stack_event, of which the other
- * members are not read.
+ * The class of events with these fields: the same one for the same set, in an array in the order of
+ * the sets. Its events' bytes are a struct function_event, or with FUNCTION_STACK a struct
+ * function_stack_event, of which the other members are not read.
  */
 const struct event_class *function_class(unsigned int fields);
 

@@ -4,8 +4,8 @@
 
 #include "formats/event/graph.h"
 
-/* The fields of graph_classes(), for those whose code the compiler is to make from them. All others
- * use that. */
+/* The fields of some of graph_classes(), for those whose code the compiler is to make from them. All
+ * others use that. */
 #define FIELD(name_, type_, member, ...)                                                         \
 	{                                                                                        \
 		.name = name_, .type = type_, .size = sizeof(((struct graph_event *)0)->member), \
@@ -23,16 +23,11 @@
 #define EXIT_FRAME FIELD("frame", EVENT_POINTER, frame, 48, 48, 57, 64)
 #define RESULT FIELD("result", EVENT_POINTER, result, 33, 48, 57, 64)
 
-#define STACK                                                                                      \
-	{                                                                                          \
-		.name = "stack", .type = EVENT_STACK, .size = sizeof(uint64_t),                    \
-		.at = offsetof(struct call_stack_event, stack), .bits = {16, 16, 64}, .implied = 0 \
-	}
+/* Of the task nothing. */
+static const struct event_field graph_call_only[] = {IP, PARENT, FRAME};
 
 static const struct event_field graph_entry[] = {PID, IP, PARENT, FRAME};
 static const struct event_field graph_entry_comm[] = {PID, COMM, IP, PARENT, FRAME};
-static const struct event_field graph_entry_stack[] = {PID, IP, PARENT, FRAME, STACK};
-static const struct event_field graph_entry_comm_stack[] = {PID, COMM, IP, PARENT, FRAME, STACK};
 static const struct event_field graph_exit_frame[] = {FRAME};
 static const struct event_field graph_exit_result[] = {EXIT_FRAME, RESULT};
 
@@ -44,6 +39,5 @@ static const struct event_field graph_exit_result[] = {EXIT_FRAME, RESULT};
 #undef FRAME
 #undef EXIT_FRAME
 #undef RESULT
-#undef STACK
 
 #endif

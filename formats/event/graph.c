@@ -1,63 +1,95 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "formats/event/graph.h"
+
+#include <pthread.h>
 #include "formats/event/graph-fields.h"
 
-enum {
-	GRAPH_SETS = (GRAPH_ALL | GRAPH_STACK) + 1,
-	SYSCALL_SETS = (SYSCALL_ALL | SYSCALL_STACK) + 1
-};
+/* Whether it is one of `n` classes that follow each other; *index says which. */
+static bool is_among(const struct event_class *class, const struct event_class *first, size_t n,
+		     size_t *index)
+{
+	const uintptr_t bytes = (uintptr_t) class - (uintptr_t)first;
 
-#define CLASS(name_, event_, fields_, forms)                                            \
+	*index = bytes / sizeof(*first);
+	return bytes < n * sizeof(*first);
+}
+
+#define CLASS(system_, name_, fields_, forms)                                           \
 	{                                                                               \
-		.system = "graph", .name = name_, .fields = fields_,                    \
+		.system = system_, .name = name_, .fields = fields_,                    \
 		.nr_fields = sizeof(fields_) / sizeof((fields_)[0]), .nr_forms = forms, \
-		.size = sizeof(struct event_)                                           \
 	}
 
-#define CLASSES(event_, entry_fields, exit_fields, exit_forms)                      \
-	{                                                                           \
-		[GRAPH_ENTRY] = CLASS("entry", event_, entry_fields, 3),            \
-		[GRAPH_EXIT] = CLASS("exit", graph_event, exit_fields, exit_forms), \
-		[GRAPH_CALL] = CLASS("call", event_, entry_fields, 3),              \
-		[GRAPH_TAIL] = CLASS("tail", event_, entry_fields, 3)               \
-	}
+/* --- calls ----------------------------------------------------------------------------------- */
 
-static const struct event_class classes[GRAPH_SETS][GRAPH_NR_CLASSES] = {
-	[0] = CLASSES(graph_event, graph_entry, graph_exit_frame, 3),
-	[GRAPH_COMM] = CLASSES(graph_event, graph_entry_comm, graph_exit_frame, 3),
-	[GRAPH_RESULT] = CLASSES(graph_event, graph_entry, graph_exit_result, 4),
-	[GRAPH_ALL] = CLASSES(graph_event, graph_entry_comm, graph_exit_result, 4),
-	[GRAPH_STACK] = CLASSES(call_stack_event, graph_entry_stack, graph_exit_frame, 3),
-	[GRAPH_STACK | GRAPH_COMM] =
-		CLASSES(call_stack_event, graph_entry_comm_stack, graph_exit_frame, 3),
-	[GRAPH_STACK | GRAPH_RESULT] =
-		CLASSES(call_stack_event, graph_entry_stack, graph_exit_result, 4),
-	[GRAPH_STACK | GRAPH_ALL] =
-		CLASSES(call_stack_event, graph_entry_comm_stack, graph_exit_result, 4),
+/* One for each set of bits from GRAPH_TGID to GRAPH_RESULT: the pid, which all entries have, is in
+ * none. */
+enum { GRAPH_SETS = GRAPH_RESULT, GRAPH_MAX_FIELDS = EVENT_TASK_FIELDS + 3 };
+
+#define GRAPH_AT(member) offsetof(struct graph_event, call.member)
+
+static const struct event_task_places graph_places = {
+	.pid = GRAPH_AT(pid),
+	.tgid = GRAPH_AT(tgid),
+	.comm = GRAPH_AT(comm),
+	.cgroup = GRAPH_AT(cgroup),
+	.stack = offsetof(struct call_stack_event, stack),
 };
+
+static const struct event_class graph_entries[GRAPH_NR_CLASSES] = {
+	[GRAPH_ENTRY] = CLASS("graph", "entry", graph_call_only, 3),
+	[GRAPH_CALL] = CLASS("graph", "call", graph_call_only, 3),
+	[GRAPH_TAIL] = CLASS("graph", "tail", graph_call_only, 3),
+};
+static const struct event_class graph_exits[] = {CLASS("graph", "exit", graph_exit_frame, 3),
+						 CLASS("graph", "exit", graph_exit_result, 4)};
+
+static struct event_class graphs[GRAPH_SETS][GRAPH_NR_CLASSES];
+static struct event_field graph_class_fields[GRAPH_SETS][GRAPH_NR_CLASSES][GRAPH_MAX_FIELDS];
+
+static void make_graph(unsigned int fields, enum graph_class number)
+{
+	const bool has_stack = fields & GRAPH_STACK && number != GRAPH_EXIT;
+	const struct event_class *plain = number == GRAPH_EXIT
+						  ? &graph_exits[fields & GRAPH_RESULT ? 1 : 0]
+						  : &graph_entries[number];
+	struct event_class *class = &graphs[fields >> 1][number];
+
+	event_class_add_task(plain, number == GRAPH_EXIT ? 0 : fields | EVENT_TASK_PID,
+			     &graph_places, graph_class_fields[fields >> 1][number], class);
+	class->size = has_stack ? sizeof(struct call_stack_event) : sizeof(struct graph_event);
+}
+
+static void make_graphs(void)
+{
+	for (unsigned int fields = 0; fields < 2 * GRAPH_SETS; fields += 2)
+		for (enum graph_class number = 0; number < GRAPH_NR_CLASSES; number++)
+			make_graph(fields, number);
+}
 
 const struct event_class *graph_classes(unsigned int fields)
 {
-	return classes[fields & (GRAPH_SETS - 1)];
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, make_graphs);
+	return graphs[fields >> 1 & (GRAPH_SETS - 1)];
 }
 
 bool graph_class_of(const struct event_class *class, enum graph_class *out)
 {
-	const struct event_class *own = class->known ? class->known : class;
+	size_t index;
 
-	for (unsigned int fields = 0; fields < GRAPH_SETS; fields++)
-		for (unsigned int i = 0; i < GRAPH_NR_CLASSES; i++)
-			if (own == &classes[fields][i]) {
-				*out = (enum graph_class)i;
-				return true;
-			}
-	return false;
+	if (!is_among(class->known ? class->known : class, graphs[0], GRAPH_SETS * GRAPH_NR_CLASSES,
+		      &index))
+		return false;
+	*out = (enum graph_class)(index % GRAPH_NR_CLASSES);
+	return true;
 }
 
 /* --- system calls ---------------------------------------------------------------------------- */
 
-#undef CLASS
-#undef CLASSES
+/* Likewise from SYSCALL_TGID to SYSCALL_STACK. */
+enum { SYSCALL_SETS = SYSCALL_STACK, SYSCALL_MAX_FIELDS = EVENT_TASK_FIELDS + SYSCALL_ARGS + 2 };
 
 #define FIELD(name_, type_, member, ...)                                                           \
 	{                                                                                          \
@@ -70,62 +102,56 @@ bool graph_class_of(const struct event_class *class, enum graph_class *out)
 #define ARGUMENT(n) FIELD("arg" #n, EVENT_HEX, args[n], 32, 48, 48, 64)
 #define ARGUMENTS ARGUMENT(0), ARGUMENT(1), ARGUMENT(2), ARGUMENT(3), ARGUMENT(4), ARGUMENT(5)
 #define IP FIELD("ip", EVENT_FUNCTION, call.call.ip, 16, 16, 16, 64)
-#define PID FIELD("pid", EVENT_UINT, call.call.pid, 22, 22, 22, 32)
-#define COMM FIELD("comm", EVENT_STRING, call.call.comm, 10, 10, 10, 128)
 #define FRAME FIELD("frame", EVENT_POINTER, call.frame, 48, 48, 57, 64)
 #define RET FIELD("ret", EVENT_INT, call.result, 32, 48, 48, 64)
-#define STACK                                                                             \
-	{                                                                                 \
-		.name = "stack", .type = EVENT_STACK, .size = sizeof(uint64_t),           \
-		.at = offsetof(struct call_stack_event, stack), .bits = {16, 16, 16, 64}, \
-		.implied = 0                                                              \
-	}
 
-static const struct event_field sys_enter[] = {PID, IP, ARGUMENTS, FRAME};
-static const struct event_field sys_enter_comm[] = {PID, COMM, IP, ARGUMENTS, FRAME};
-static const struct event_field sys_enter_stack[] = {PID, IP, ARGUMENTS, FRAME, STACK};
-static const struct event_field sys_enter_comm_stack[] = {PID, COMM, IP, ARGUMENTS, FRAME, STACK};
-static const struct event_field sys_exit[] = {PID, RET, FRAME};
-static const struct event_field sys_exit_comm[] = {PID, COMM, RET, FRAME};
+static const struct event_field sys_enter[] = {IP, ARGUMENTS, FRAME};
+static const struct event_field sys_exit[] = {RET, FRAME};
 
-#define CLASS(name_, event_, fields_)                                               \
-	{                                                                           \
-		.system = "syscalls", .name = name_, .fields = fields_,             \
-		.nr_fields = sizeof(fields_) / sizeof((fields_)[0]), .nr_forms = 4, \
-		.size = sizeof(struct event_)                                       \
-	}
-
-#define CLASSES(event_, enter_fields, exit_fields)                                   \
-	{                                                                            \
-		[SYSCALL_ENTER] = CLASS("sys_enter", event_, enter_fields),          \
-		[SYSCALL_EXIT] = CLASS("sys_exit", syscall_event, exit_fields),      \
-		[SYSCALL_ENTER_ONLY] = CLASS("sys_enter_only", event_, enter_fields) \
-	}
-
-static const struct event_class system_calls[SYSCALL_SETS][SYSCALL_NR_CLASSES] = {
-	[0] = CLASSES(syscall_event, sys_enter, sys_exit),
-	[SYSCALL_COMM] = CLASSES(syscall_event, sys_enter_comm, sys_exit_comm),
-	[SYSCALL_STACK] = CLASSES(call_stack_event, sys_enter_stack, sys_exit),
-	[SYSCALL_STACK | SYSCALL_COMM] =
-		CLASSES(call_stack_event, sys_enter_comm_stack, sys_exit_comm),
+static const struct event_class syscall_kinds[SYSCALL_NR_CLASSES] = {
+	[SYSCALL_ENTER] = CLASS("syscalls", "sys_enter", sys_enter, 4),
+	[SYSCALL_EXIT] = CLASS("syscalls", "sys_exit", sys_exit, 4),
+	[SYSCALL_ENTER_ONLY] = CLASS("syscalls", "sys_enter_only", sys_enter, 4),
 };
+
+static struct event_class syscalls[SYSCALL_SETS][SYSCALL_NR_CLASSES];
+static struct event_field syscall_fields[SYSCALL_SETS][SYSCALL_NR_CLASSES][SYSCALL_MAX_FIELDS];
+
+static void make_syscall(unsigned int fields, enum syscall_class number)
+{
+	const unsigned int wanted = number == SYSCALL_EXIT ? fields & SYSCALL_ALL : fields;
+	struct event_class *class = &syscalls[fields >> 1][number];
+
+	event_class_add_task(&syscall_kinds[number], wanted | EVENT_TASK_PID, &graph_places,
+			     syscall_fields[fields >> 1][number], class);
+	class->size = wanted & SYSCALL_STACK ? sizeof(struct call_stack_event)
+					     : sizeof(struct syscall_event);
+}
+
+static void make_syscalls(void)
+{
+	for (unsigned int fields = 0; fields < 2 * SYSCALL_SETS; fields += 2)
+		for (enum syscall_class number = 0; number < SYSCALL_NR_CLASSES; number++)
+			make_syscall(fields, number);
+}
 
 const struct event_class *syscall_classes(unsigned int fields)
 {
-	return system_calls[fields & (SYSCALL_SETS - 1)];
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, make_syscalls);
+	return syscalls[fields >> 1 & (SYSCALL_SETS - 1)];
 }
 
 bool syscall_class_of(const struct event_class *class, enum syscall_class *out)
 {
-	const struct event_class *own = class->known ? class->known : class;
+	size_t index;
 
-	for (unsigned int fields = 0; fields < SYSCALL_SETS; fields++)
-		for (unsigned int i = 0; i < SYSCALL_NR_CLASSES; i++)
-			if (own == &system_calls[fields][i]) {
-				*out = (enum syscall_class)i;
-				return true;
-			}
-	return false;
+	if (!is_among(class->known ? class->known : class, syscalls[0],
+		      SYSCALL_SETS * SYSCALL_NR_CLASSES, &index))
+		return false;
+	*out = (enum syscall_class)(index % SYSCALL_NR_CLASSES);
+	return true;
 }
 
 /* --- instances ------------------------------------------------------------------------------- */

@@ -18,17 +18,20 @@ enum graph_class {
 	GRAPH_NR_CLASSES,
 };
 
-/* What is recorded beside ip, parent_ip, pid and frame. */
+/* What is recorded beside ip, parent_ip, pid and frame. What is of the task is as in enum
+ * event_task_fields, and of entries: a return is of the task of its entry. */
 enum graph_fields {
-	GRAPH_COMM = 1 << 0,
-	GRAPH_RESULT = 1 << 1, /* of returns */
-	GRAPH_ALL = GRAPH_COMM | GRAPH_RESULT,
-	GRAPH_STACK = 1 << 2, /* of entries */
+	GRAPH_TGID = EVENT_TASK_TGID,
+	GRAPH_COMM = EVENT_TASK_COMM,
+	GRAPH_CGROUP = EVENT_TASK_CGROUP,
+	GRAPH_STACK = EVENT_TASK_STACK,
+	GRAPH_RESULT = 1 << EVENT_TASK_FIELDS,                             /* of returns */
+	GRAPH_ALL = GRAPH_TGID | GRAPH_COMM | GRAPH_CGROUP | GRAPH_RESULT, /* but for the chain */
 };
 
 /*
- * The classes of an instance that records these fields, by enum graph_class: constant, and the same
- * array for the same fields. Their events' bytes are a struct graph_event, of entries with
+ * The classes of an instance that records these fields, by enum graph_class: the same array for the
+ * same fields. Their events' bytes are a struct graph_event, of entries with
  * GRAPH_STACK a struct call_stack_event, of which the other members are not read.
  */
 const struct event_class *graph_classes(unsigned int fields);
@@ -64,11 +67,14 @@ enum syscall_class {
 	SYSCALL_NR_CLASSES,
 };
 
-/* What is recorded beside ip, arguments, pid, frame and result. */
+/* What is recorded beside ip, arguments, pid, frame and result: of the task as in enum
+ * event_task_fields, at entries and returns. */
 enum syscall_fields {
-	SYSCALL_COMM = 1 << 0,
-	SYSCALL_ALL = SYSCALL_COMM,
-	SYSCALL_STACK = 1 << 1, /* of entries */
+	SYSCALL_TGID = EVENT_TASK_TGID,
+	SYSCALL_COMM = EVENT_TASK_COMM,
+	SYSCALL_CGROUP = EVENT_TASK_CGROUP,
+	SYSCALL_STACK = EVENT_TASK_STACK,                           /* of entries */
+	SYSCALL_ALL = SYSCALL_TGID | SYSCALL_COMM | SYSCALL_CGROUP, /* but for the chain */
 };
 
 /* As graph_classes(), by enum syscall_class; the bytes are a struct syscall_event, of entries with

@@ -71,70 +71,32 @@ const struct event_class kmem_classes[KMEM_NR_CLASSES] = {
 
 /* --- classes with tasks ---------------------------------------------------------------------- */
 
-/* In the order of enum event_task_fields: in all forms but the last, and in that one. A kernel has
- * no more than 2^22 threads; ids of cgroups are given in ascending order. */
-#define TASK_FIELD(name_, type_, member, few)                                   \
-	{                                                                       \
-		.name = name_, .type = type_,                                   \
-		.size = sizeof(((struct kmem_task_record *)0)->task.member),    \
-		.at = offsetof(struct kmem_task_record, task.member), .bits = { \
-			few                                                     \
-		}                                                               \
-	}
+enum { ALL_FIELDS = EVENT_TASK_ALL | EVENT_TASK_STACK };
 
-static const struct event_field task_fields[] = {
-	TASK_FIELD("pid", EVENT_UINT, pid, 22),
-	TASK_FIELD("tgid", EVENT_UINT, tgid, 22),
-	TASK_FIELD("comm", EVENT_STRING, comm, 10),
-	TASK_FIELD("cgroup", EVENT_UINT, cgroup, 20),
-};
-enum {
-	NR_TASK_FIELDS = sizeof(task_fields) / sizeof(task_fields[0]),
-	ALL_FIELDS = EVENT_TASK_ALL | EVENT_TASK_STACK,
-};
+#define TASK_AT(member) offsetof(struct kmem_task_record, task.member)
 
-static const struct event_field stack_field = {.name = "stack",
-					       .type = EVENT_STACK,
-					       .size = sizeof(uint64_t),
-					       .at = offsetof(struct kmem_stack_record, stack),
-					       .bits = {16}};
+static const struct event_task_places task_places = {
+	.pid = TASK_AT(pid),
+	.tgid = TASK_AT(tgid),
+	.comm = TASK_AT(comm),
+	.cgroup = TASK_AT(cgroup),
+	.stack = offsetof(struct kmem_stack_record, stack),
+};
 
 static struct {
 	struct event_class classes[KMEM_NR_CLASSES];
 	struct event_field fields[KMEM_NR_CLASSES][EVENT_MAX_FIELDS];
 } with_task[ALL_FIELDS + 1];
 
-static struct event_field task_field(const struct event_field *field, unsigned int nr_forms)
-{
-	struct event_field made = *field;
-
-	for (unsigned int form = 0; form < nr_forms; form++)
-		made.bits[form] = form + 1 < nr_forms ? field->bits[0] : 8 * field->size;
-	return made;
-}
-
-/* The task comes first, as contexts do in CTF; a stack, which is long, last. */
 static void make_class(unsigned int fields, enum kmem_class number)
 {
-	const struct event_class *plain = &kmem_classes[number];
 	struct event_class *class = &with_task[fields].classes[number];
-	struct event_field *to = with_task[fields].fields[number];
-	size_t n = 0;
 
-	for (unsigned int i = 0; i < NR_TASK_FIELDS; i++)
-		if (fields >> i & 1)
-			to[n++] = task_field(&task_fields[i], plain->nr_forms);
-	memcpy(to + n, plain->fields, plain->nr_fields * sizeof(*to));
-	n += plain->nr_fields;
-	*class = *plain;
-	class->size = sizeof(struct kmem_task_record);
-	if (fields & EVENT_TASK_STACK) {
-		to[n++] = task_field(&stack_field, plain->nr_forms);
-		class->size = sizeof(struct kmem_stack_record);
-	}
-	class->fields = to;
-	class->nr_fields = n;
-	class->known = plain;
+	event_class_add_task(&kmem_classes[number], fields, &task_places,
+			     with_task[fields].fields[number], class);
+	class->size = fields & EVENT_TASK_STACK ? sizeof(struct kmem_stack_record)
+						: sizeof(struct kmem_task_record);
+	class->known = &kmem_classes[number];
 }
 
 static void make_classes(void)

@@ -3,6 +3,7 @@
 #define SONDE_FORMATS_EVENT_TASK_H
 
 #include <stdint.h>
+#include "formats/event/event.h"
 
 /* The guest's task that an event belongs to, for events whose tracer was asked for it. */
 struct event_task {
@@ -22,6 +23,21 @@ enum event_task_fields {
 	/* the call chain on its stack: of the event's moment, where the others are the task's */
 	EVENT_TASK_STACK = 1 << 4,
 	EVENT_TASK_ALL = EVENT_TASK_PID | EVENT_TASK_TGID | EVENT_TASK_COMM | EVENT_TASK_CGROUP,
+	EVENT_TASK_FIELDS = 5, /* how many there are, with the call chain */
 };
+
+/* Where events have them: bytes from the start. */
+struct event_task_places {
+	uint16_t pid, tgid, comm, cgroup, stack;
+};
+
+/*
+ * *out = the class `plain` with these fields of the task in front, as contexts have to be in CTF,
+ * and a call chain, which is long, behind all others. `fields` becomes the class's own: it has room
+ * for EVENT_TASK_FIELDS more than `plain` has.
+ */
+void event_class_add_task(const struct event_class *plain, unsigned int wanted,
+			  const struct event_task_places *places, struct event_field *fields,
+			  struct event_class *out);
 
 #endif

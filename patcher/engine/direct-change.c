@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include "introspect/tasks/percpu.h"
+#include "introspect/tasks/task-reader.h"
 #include "patcher/engine/ring-internal.h"
 #include "patcher/text/site.h"
 
@@ -17,48 +17,61 @@ enum {
 
 /* --- facts ----------------------------------------------------------------------------------- */
 
-static bool wants_task(const struct direct_change *change)
+_Static_assert((int)DIRECT_PID == EVENT_TASK_PID && (int)DIRECT_TGID == EVENT_TASK_TGID &&
+		       (int)DIRECT_COMM == EVENT_TASK_COMM &&
+		       (int)DIRECT_CGROUP == EVENT_TASK_CGROUP &&
+		       (int)DIRECT_STACK == EVENT_TASK_STACK,
+	       "the task's fields by their bits");
+
+/* enum event_task_fields */
+static uint32_t wanted_of_task(const struct direct_change *change)
 {
-	bool wanted = false;
+	uint32_t wanted = 0;
 
 	for (size_t i = 0; i < change->nr_wants; i++) {
 		const struct direct_want *want = &change->wants[i];
 
-		wanted |= want->fields & (DIRECT_PID | DIRECT_COMM | DIRECT_STACK);
-		wanted |= want->gate && gate_sources(want->gate) & gate_source_bit(GATE_PID);
+		wanted |= want->fields & DIRECT_TASK_FIELDS;
+		wanted |= want->gate ? gate_task_fields(want->gate) : 0;
 	}
 	return wanted;
 }
 
-static int read_task(struct ring_engine *x, struct error *err)
+/* What is known by the image is checked on each vCPU. */
+static int read_task(struct ring_engine *x, uint32_t fields, struct error *err)
 {
+	struct task_places places;
 	struct percpu_task task;
-	int ret = x->guest->control->stop(x->guest, err);
+	int ret = task_places_find(x->kernel, fields & ~(uint32_t)EVENT_TASK_STACK, &places, err);
 
+	if (!ret)
+		ret = x->guest->control->stop(x->guest, err);
 	if (ret)
 		return ret;
 	ret = percpu_current_task(x->kernel, &task, err);
 	x->guest->control->resume(x->guest, NULL);
-	if (!ret && task.comm_size < DIRECT_COMM_SIZE)
-		ret = error_set(err, ENOTSUP, "task_struct.comm has only %u bytes", task.comm_size);
 	if (ret)
 		return ret;
 	x->facts.current_task = task.displacement;
 	x->facts.task_pid = task.pid;
 	x->facts.task_comm = task.comm;
-	x->direct.has_task = true;
+	if (fields & EVENT_TASK_TGID)
+		x->facts.task_tgid = places.tgid;
+	if (fields & EVENT_TASK_CGROUP)
+		memcpy(x->facts.cgroup_path, places.cgroup_path, sizeof(x->facts.cgroup_path));
+	x->direct.task_fields |= EVENT_TASK_PID | EVENT_TASK_COMM | EVENT_TASK_STACK | fields;
 	return 0;
 }
 
 /* A vCPU may be between two tasks. */
-static int find_task(struct ring_engine *x, struct error *err)
+static int find_task(struct ring_engine *x, uint32_t fields, struct error *err)
 {
 	int ret = -EAGAIN;
 
 	for (int i = 0; ret == -EAGAIN && i < TASK_TRIES; i++) {
 		if (i)
 			clock_wait_ms(TASK_WAIT_MS);
-		ret = read_task(x, err);
+		ret = read_task(x, fields, err);
 	}
 	if (ret)
 		error_prefix(err, "tasks cannot be recorded: ");
@@ -434,11 +447,12 @@ static void discard(struct direct_lane *lane)
 int direct_prepare(struct engine *engine, const struct direct_change *change, struct error *err)
 {
 	struct ring_engine *x = ring_engine_of(engine);
+	const uint32_t of_task = wanted_of_task(change);
 	int ret = 0;
 
 	/* that stops the guest, and others hold `change` with the guest stopped */
-	if (!x->direct.has_task && wants_task(change))
-		ret = find_task(x, err);
+	if (of_task & ~x->direct.task_fields)
+		ret = find_task(x, of_task, err);
 	if (ret)
 		return ret;
 	pthread_mutex_lock(&x->direct.change);

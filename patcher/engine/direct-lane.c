@@ -33,7 +33,7 @@ void direct_begin(struct ring_engine *x)
 	used = (used + CODE_ARENA_ALIGN - 1) & ~(CODE_ARENA_ALIGN - 1ull);
 	code_arena_init(&x->direct.arena, x->mapping.gva + used, x->scratch.hva + used,
 			(uint32_t)(x->code_bytes - used));
-	x->direct.has_task = false;
+	x->direct.task_fields = 0;
 }
 
 void direct_end(struct ring_engine *x)

@@ -33,6 +33,20 @@ static size_t stack_size(const struct direct_want *want)
 	return want->fields & DIRECT_STACK ? EVENT_STACK_WORDS * sizeof(uint64_t) : 0;
 }
 
+static void add_task(struct direct_plan *plan, uint32_t fields, const struct direct_layout *layout)
+{
+	if (fields & DIRECT_PID)
+		add(plan, DIRECT_COPY_INT, layout->pid, offsetof(struct function_event, pid), 0);
+	if (fields & DIRECT_TGID)
+		add(plan, DIRECT_COPY_INT, layout->tgid, offsetof(struct function_event, tgid), 0);
+	if (fields & DIRECT_COMM)
+		add_words(plan, layout->comm, offsetof(struct function_event, comm),
+			  DIRECT_COMM_SIZE);
+	if (fields & DIRECT_CGROUP)
+		add(plan, DIRECT_COPY_WORD, layout->cgroup, offsetof(struct function_event, cgroup),
+		    0);
+}
+
 void direct_plan_make(struct direct_plan *plan, const struct direct_want *want,
 		      const struct direct_layout *layout)
 {
@@ -45,11 +59,7 @@ void direct_plan_make(struct direct_plan *plan, const struct direct_want *want,
 	if (want->fields & DIRECT_PARENT)
 		add(plan, DIRECT_COPY_TEXT, layout->parent,
 		    offsetof(struct function_event, parent_ip), 0);
-	if (want->fields & DIRECT_PID)
-		add(plan, DIRECT_COPY_INT, layout->pid, offsetof(struct function_event, pid), 0);
-	if (want->fields & DIRECT_COMM)
-		add_words(plan, layout->comm, offsetof(struct function_event, comm),
-			  DIRECT_COMM_SIZE);
+	add_task(plan, want->fields, layout);
 	if (want->fields & DIRECT_FRAME)
 		add(plan, DIRECT_COPY_WORD, layout->frame, offsetof(struct graph_event, frame),
 		    DIRECT_FRAME_BIAS);

@@ -52,7 +52,7 @@ struct direct_column {
 	int64_t bias;
 };
 
-enum { DIRECT_MAX_COLUMNS = 8 };
+enum { DIRECT_MAX_COLUMNS = 10 };
 
 /* How records of a slot become events: the whole of a run field by field. */
 struct direct_plan {
@@ -119,7 +119,7 @@ struct direct_lane {
 	size_t nr_pieces, room;
 	struct u64_map by_trap; /* gva of a slow path -> struct direct_slow; changes with the guest
 				   stopped */
-	bool has_task;          /* facts of struct task_struct are known */
+	uint32_t task_fields;   /* of enum event_task_fields: whose facts are known */
 
 	/* Code that is being left. What comes later waits until `quiesce` is over. */
 	_Atomic bool retiring;

@@ -2,16 +2,17 @@
 #include "patcher/probe/gate.h"
 
 #include <errno.h>
+#include "formats/event/task.h"
 
 /* --- construction ---------------------------------------------------------------------------- */
 
 struct gate_term gate_term(enum gate_source source, enum gate_op op, uint64_t value)
 {
-	bool half = source == GATE_PID || source == GATE_VCPU;
+	const bool is_pid = source == GATE_PID || source == GATE_TGID;
 
 	return (struct gate_term){.source = source,
-				  .size = half ? 4 : 8,
-				  .is_signed = source == GATE_PID,
+				  .size = is_pid || source == GATE_VCPU ? 4 : 8,
+				  .is_signed = is_pid,
 				  .op = op,
 				  .mask = UINT64_MAX,
 				  .value = value};
@@ -152,9 +153,9 @@ static bool target_good(const struct gate *gate, unsigned int from, uint8_t targ
 
 static bool size_good(const struct gate_term *t)
 {
-	if (t->source == GATE_PID || t->source == GATE_VCPU)
+	if (t->source == GATE_PID || t->source == GATE_TGID || t->source == GATE_VCPU)
 		return t->size == 4;
-	if (t->source == GATE_CALL_SITE)
+	if (t->source == GATE_CALL_SITE || t->source == GATE_CGROUP)
 		return t->size == 8 && !t->is_signed;
 	return t->size == 1 || t->size == 2 || t->size == 4 || t->size == 8;
 }
@@ -185,6 +186,15 @@ uint32_t gate_sources(const struct gate *gate)
 	for (unsigned int i = 0; i < gate->n; i++)
 		sources |= gate_source_bit(gate->terms[i].source);
 	return sources;
+}
+
+uint32_t gate_task_fields(const struct gate *gate)
+{
+	const uint32_t sources = gate_sources(gate);
+
+	return (sources & gate_source_bit(GATE_PID) ? EVENT_TASK_PID : 0u) |
+	       (sources & gate_source_bit(GATE_TGID) ? EVENT_TASK_TGID : 0u) |
+	       (sources & gate_source_bit(GATE_CGROUP) ? EVENT_TASK_CGROUP : 0u);
 }
 
 static bool term_true(const struct gate_term *t, uint64_t x)

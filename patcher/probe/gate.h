@@ -22,6 +22,9 @@ enum gate_source {
 	GATE_ARG4,
 	GATE_ARG5,
 	GATE_PID,       /* of the current task: the kernel's pid, a thread's; 4 bytes */
+	GATE_TGID,      /* its process's, likewise */
+	GATE_CGROUP,    /* the id of its cgroup, 0: none; 8 bytes, unsigned; at entries, and at
+			 * returns of direct records */
 	GATE_VCPU,      /* the kernel's number of this CPU; 4 bytes; only at entries */
 	GATE_CALL_SITE, /* where the function returns to; 8 bytes, unsigned; at entries, and at
 			 * returns of direct records */
@@ -60,7 +63,7 @@ struct gate {
  * are not empty.
  */
 
-/* A term about all of a source; the pid is signed. */
+/* A term about all of a source; pid and tgid are signed. */
 struct gate_term gate_term(enum gate_source source, enum gate_op op, uint64_t value);
 
 /* -E2BIG: the gate has GATE_MAX_TERMS. The term's `yes` and `no` do not matter. */
@@ -98,10 +101,13 @@ static inline uint32_t gate_source_bit(enum gate_source source)
  * What does not change during a call. Where a function's returns are recorded, too, entry and
  * return have the same gate, on these only: a return without its entry would look like damage.
  */
-static const uint32_t gate_call_sources = UINT32_C(1) << GATE_PID;
+static const uint32_t gate_call_sources = UINT32_C(1) << GATE_PID | UINT32_C(1) << GATE_TGID;
 
 /* The bits of the sources that it reads. */
 uint32_t gate_sources(const struct gate *gate);
+
+/* What of the task it reads: enum event_task_fields. */
+uint32_t gate_task_fields(const struct gate *gate);
 
 /* What is known of a call. */
 struct gate_values {

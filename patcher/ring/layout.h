@@ -120,9 +120,10 @@ _Static_assert(sizeof(struct ring_record) == 16, "fixed by trampolines");
 /*
  * A direct record: an event by itself, about a call of a function or about its return. Behind it
  * lie, in this order and as far as wanted: the caller's address (32 bits), the current task's pid
- * (32 bits); and, at multiples of 8, its name (16 bytes), the call's frame and its result (64 bits
- * each), the arguments of a system call, a slice of the stack (struct direct_stack), and what a
- * dynamic probe fetches. Addresses of text are sign-extended 32 bits.
+ * and its process's (32 bits each); and, at multiples of 8, its name (16 bytes), its cgroup's id,
+ * the call's frame and its result (64 bits each), the arguments of a system call, a slice of the
+ * stack (struct direct_stack), and what a dynamic probe fetches. Addresses of text are
+ * sign-extended 32 bits.
  */
 struct direct_record {
 	uint32_t commit; /* as in struct ring_record */
@@ -134,24 +135,27 @@ struct direct_record {
 _Static_assert(sizeof(struct direct_record) == 16, "fixed by trampolines");
 
 enum direct_field {
-	DIRECT_PARENT = 1 << 0, /* where the function returns to */
-	DIRECT_PID = 1 << 1,    /* of the current task: the kernel's pid, a thread's */
-	DIRECT_COMM = 1 << 2,   /* its name */
+	/* of the current task, as enum event_task_fields: the kernel's pid, a thread's; its
+	 * process's; its name; the id of its cgroup, 0: none; and what the call chain is made of */
+	DIRECT_PID = 1 << 0,
+	DIRECT_TGID = 1 << 1,
+	DIRECT_COMM = 1 << 2,
+	DIRECT_CGROUP = 1 << 3,
+	DIRECT_STACK = 1 << 4,
+	DIRECT_PARENT = 1 << 5, /* where the function returns to */
 	/* gva of the return address on the stack, minus DIRECT_FRAME_BIAS: the same at a call's
 	 * entry and at its return, and of no other call that is open */
-	DIRECT_FRAME = 1 << 3,
-	DIRECT_RESULT = 1 << 4, /* RAX; of returns only */
+	DIRECT_FRAME = 1 << 6,
+	DIRECT_RESULT = 1 << 7, /* RAX; of returns only */
 	/* the registers that a system call has its arguments in, 64 bits each, out of the struct
 	 * pt_regs that its function's parameter points to; of entries only */
-	DIRECT_SYSCALL = 1 << 5,
-	/* what the call chain is made of */
-	DIRECT_STACK = 1 << 6,
+	DIRECT_SYSCALL = 1 << 8,
 	/* with DIRECT_SYSCALL: the registers are those of a 32-bit program's call */
-	DIRECT_SYSCALL_IA32 = 1 << 7,
-	DIRECT_ENTRY_FIELDS = DIRECT_PARENT | DIRECT_PID | DIRECT_COMM | DIRECT_FRAME |
-			      DIRECT_SYSCALL | DIRECT_STACK | DIRECT_SYSCALL_IA32,
-	DIRECT_RETURN_FIELDS = DIRECT_PARENT | DIRECT_PID | DIRECT_COMM | DIRECT_FRAME |
-			       DIRECT_RESULT | DIRECT_STACK,
+	DIRECT_SYSCALL_IA32 = 1 << 9,
+	DIRECT_TASK_FIELDS = DIRECT_PID | DIRECT_TGID | DIRECT_COMM | DIRECT_CGROUP | DIRECT_STACK,
+	DIRECT_ENTRY_FIELDS = DIRECT_TASK_FIELDS | DIRECT_PARENT | DIRECT_FRAME | DIRECT_SYSCALL |
+			      DIRECT_SYSCALL_IA32,
+	DIRECT_RETURN_FIELDS = DIRECT_TASK_FIELDS | DIRECT_PARENT | DIRECT_FRAME | DIRECT_RESULT,
 	DIRECT_FRAME_BIAS = 8,
 	DIRECT_SYSCALL_ARGS = 6,
 	DIRECT_COMM_SIZE = 16,    /* bytes; TASK_COMM_LEN of Linux, include/linux/sched.h */
@@ -160,9 +164,9 @@ enum direct_field {
 };
 
 /*
- * From the call's return address up, or in the middle of a function from where RSP points, as far as
- * memory is known to be there: to the end of the task's stack, or on another stack to that of the
- * page (direct_stack_words()). Words behind are not written.
+ * From the call's return address up, or in the middle of a function from where RSP points, as far
+ * as memory is known to be there: to the end of the task's stack, or on another stack to that of
+ * the page (direct_stack_words()). Words behind are not written.
  */
 struct direct_stack {
 	uint64_t sp;                     /* gva of words[0] */
@@ -197,7 +201,7 @@ static inline uint32_t direct_stack_words(const struct direct_stack *stack, uint
 
 /* Bytes from the record's start; only of fields that it has. */
 struct direct_layout {
-	uint16_t size, parent, pid, comm, frame, result, syscall, stack;
+	uint16_t size, parent, pid, tgid, comm, cgroup, frame, result, syscall, stack;
 	uint16_t values; /* what a dynamic probe fetches, behind all others */
 };
 
@@ -206,9 +210,11 @@ static inline struct direct_layout direct_layout(uint32_t fields)
 	struct direct_layout l = {.parent = sizeof(struct direct_record)};
 
 	l.pid = (uint16_t)(l.parent + (fields & DIRECT_PARENT ? sizeof(uint32_t) : 0));
-	l.comm = (uint16_t)(l.pid + (fields & DIRECT_PID ? sizeof(uint32_t) : 0));
+	l.tgid = (uint16_t)(l.pid + (fields & DIRECT_PID ? sizeof(uint32_t) : 0));
+	l.comm = (uint16_t)(l.tgid + (fields & DIRECT_TGID ? sizeof(uint32_t) : 0));
 	l.comm = (uint16_t)((l.comm + RING_RECORD_ALIGN - 1) & ~(RING_RECORD_ALIGN - 1));
-	l.frame = (uint16_t)(l.comm + (fields & DIRECT_COMM ? DIRECT_COMM_SIZE : 0));
+	l.cgroup = (uint16_t)(l.comm + (fields & DIRECT_COMM ? DIRECT_COMM_SIZE : 0));
+	l.frame = (uint16_t)(l.cgroup + (fields & DIRECT_CGROUP ? sizeof(uint64_t) : 0));
 	l.result = (uint16_t)(l.frame + (fields & DIRECT_FRAME ? sizeof(uint64_t) : 0));
 	l.syscall = (uint16_t)(l.result + (fields & DIRECT_RESULT ? sizeof(uint64_t) : 0));
 	l.stack =

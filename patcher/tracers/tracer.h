@@ -237,6 +237,21 @@ int tracer_check_image(const char *spec, const struct kernel_image *image, struc
 const struct tracer_ops *tracer_ops_of(const struct trace_spec *spec);
 const struct tracer_ops *tracer_source_of(const struct trace_spec *spec);
 
+/* --- what is known of the task (task-fields.c) ------------------------------------------------ */
+
+/* Words that ask for it, in the order of enum event_task_fields, whose bits theirs are if they come
+ * first. */
+#define TRACER_TASK_WORDS "pid", "tgid", "comm", "cgroup", "stack"
+
+/*
+ * Whether these of enum event_task_fields, and what the gate reads of the task (NULL: there is
+ * none), can be recorded, as far as the image says. -ENOENT, -ENOTSUP: no, and *err says why.
+ */
+int tracer_check_task(const struct kernel *kernel, uint32_t fields, const struct gate *gate,
+		      struct error *err);
+
+/* --- all tracers ------------------------------------------------------------------------------ */
+
 /*
  * Create all tracers of the ordered lane, for `specs` on that lane, whose events go to `streams`;
  * NULL: nowhere. A tracer without a spec may fail. Errors as tracer_check_specs(), or what a

@@ -189,10 +189,15 @@ void fetch_emit_store(const struct direct_code *d, const struct ring_code *ring,
 		      const struct fetch_program *program, uint32_t to);
 void fetch_emit_end(struct direct_code *d);
 
-/* reg = gva of the current task; a word of it at `offset` bytes. */
+/* All bits of what is known of a struct task_struct: an offset that is too large shows in them. */
+uint32_t code_task_offsets(const struct trampoline_kernel *kernel);
+/* reg = gva of the current task; a word of it at `offset` bytes; the id of its cgroup. Early in
+ * boot a task has none: 0. */
 void code_load_task(struct assembler *a, enum asm_reg reg, const struct trampoline_kernel *kernel);
 void code_load_task_word(struct assembler *a, enum asm_width width, enum asm_reg reg,
 			 const struct trampoline_kernel *kernel, uint32_t offset);
+void code_load_cgroup(struct assembler *a, enum asm_reg reg,
+		      const struct trampoline_kernel *kernel);
 
 /* --- a private trampoline (fields.c) --------------------------------------------------------- */
 

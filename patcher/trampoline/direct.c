@@ -11,7 +11,8 @@ enum { RETURN_ADDRESS = 8 }; /* from RSP: above the flags */
 /* At returns the registers of arguments hold others, and a vCPU need not be that of the entry. */
 static int check_gate(const struct gate *gate, enum probe_point point, struct error *err)
 {
-	const uint32_t at_return = gate_call_sources | gate_source_bit(GATE_CALL_SITE);
+	const uint32_t at_return =
+		gate_call_sources | gate_source_bit(GATE_CGROUP) | gate_source_bit(GATE_CALL_SITE);
 	int ret = gate_check(gate, err);
 
 	if (!ret && point == POINT_INSIDE && gate_sources(gate) & gate_source_bit(GATE_CALL_SITE))
@@ -25,7 +26,7 @@ static int check_gate(const struct gate *gate, enum probe_point point, struct er
 static uint32_t possible_fields(enum probe_point point)
 {
 	if (point == POINT_INSIDE)
-		return DIRECT_PID | DIRECT_COMM | DIRECT_STACK;
+		return DIRECT_TASK_FIELDS;
 	return point == POINT_RETURN ? DIRECT_RETURN_FIELDS : DIRECT_ENTRY_FIELDS;
 }
 
@@ -59,10 +60,9 @@ int direct_check(const struct direct_spec *records, size_t n, enum probe_point p
 
 	if (n > DIRECT_MAX_RECORDS)
 		return error_set(err, EINVAL, "%zu records of one call are too many", n);
-	if ((kernel->task_pid | kernel->task_comm | kernel->task_stack | kernel->stack_bytes) >
-	    INT32_MAX - DIRECT_COMM_SIZE)
+	if (code_task_offsets(kernel) > INT32_MAX - DIRECT_COMM_SIZE)
 		return error_set(err, EINVAL, "an offset in struct task_struct is too large: %#x",
-				 kernel->task_pid | kernel->task_comm | kernel->task_stack);
+				 code_task_offsets(kernel));
 	for (size_t i = 0; !ret && i < n; i++)
 		ret = check_record(&records[i], point, err);
 	return ret;
@@ -117,6 +117,12 @@ static void emit_task_word(const struct direct_code *d, const struct ring_code *
 	asm_store(d->a, width, ring_record_at(ring, to), scratch(d));
 }
 
+static void emit_cgroup(const struct direct_code *d, const struct ring_code *ring, size_t to)
+{
+	code_load_cgroup(d->a, scratch(d), d->kernel);
+	asm_store(d->a, ASM_64, ring_record_at(ring, to), scratch(d));
+}
+
 static void emit_frame(const struct direct_code *d, const struct ring_code *ring, size_t to)
 {
 	const uint32_t above = d->caller_at + d->pushed - DIRECT_FRAME_BIAS;
@@ -156,6 +162,19 @@ static void emit_stack(const struct direct_code *d, const struct ring_code *ring
 	stack_emit(&code);
 }
 
+static void emit_task(const struct direct_code *d, const struct ring_code *ring, uint32_t fields,
+		      const struct direct_layout *layout)
+{
+	if (fields & DIRECT_PID)
+		emit_task_word(d, ring, ASM_32, d->kernel->task_pid, layout->pid);
+	if (fields & DIRECT_TGID)
+		emit_task_word(d, ring, ASM_32, d->kernel->task_tgid, layout->tgid);
+	for (uint32_t i = 0; fields & DIRECT_COMM && i < DIRECT_COMM_SIZE; i += sizeof(uint64_t))
+		emit_task_word(d, ring, ASM_64, d->kernel->task_comm + i, layout->comm + i);
+	if (fields & DIRECT_CGROUP)
+		emit_cgroup(d, ring, layout->cgroup);
+}
+
 static void emit_fields(struct direct_code *d, const struct ring_code *ring, uint32_t fields)
 {
 	struct direct_layout layout = direct_layout(fields);
@@ -163,10 +182,7 @@ static void emit_fields(struct direct_code *d, const struct ring_code *ring, uin
 	emit_ip(d, ring);
 	if (fields & DIRECT_PARENT)
 		emit_stack_word(d, ring, d->caller_at, layout.parent);
-	if (fields & DIRECT_PID)
-		emit_task_word(d, ring, ASM_32, d->kernel->task_pid, layout.pid);
-	for (uint32_t i = 0; fields & DIRECT_COMM && i < DIRECT_COMM_SIZE; i += sizeof(uint64_t))
-		emit_task_word(d, ring, ASM_64, d->kernel->task_comm + i, layout.comm + i);
+	emit_task(d, ring, fields, &layout);
 	if (fields & DIRECT_FRAME)
 		emit_frame(d, ring, layout.frame);
 	if (fields & DIRECT_RESULT)

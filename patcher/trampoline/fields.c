@@ -69,15 +69,20 @@ static int check_saved_arrays(const struct trampoline_spec *spec, struct error *
 	return 0;
 }
 
+uint32_t code_task_offsets(const struct trampoline_kernel *k)
+{
+	uint32_t all = k->task_pid | k->task_tgid | k->task_comm | k->task_stack | k->stack_bytes;
+
+	for (unsigned int i = 0; i < CGROUP_STEPS; i++)
+		all |= k->cgroup_path[i];
+	return all;
+}
+
 int trampoline_check_kernel(const struct trampoline_spec *spec, struct error *err)
 {
 	const struct trampoline_kernel *k = spec->kernel;
-	uint32_t largest = k->task_pid | k->task_comm | k->task_tgid | k->page_compound_head |
-			   k->page_slab_cache | k->slab.offset | k->page_flags | k->page_order |
-			   k->task_stack | k->stack_bytes;
-
-	for (unsigned int i = 0; i < CGROUP_STEPS; i++)
-		largest |= k->cgroup_path[i];
+	uint32_t largest = code_task_offsets(k) | k->page_compound_head | k->page_slab_cache |
+			   k->slab.offset | k->page_flags | k->page_order;
 
 	if (largest > INT32_MAX - CAPTURE_COMM_SIZE)
 		return error_set(err, EINVAL, "an offset in a kernel structure is too large: %#x",
@@ -142,6 +147,21 @@ void code_load_task_word(struct assembler *a, enum asm_width width, enum asm_reg
 	asm_load(a, width, reg, asm_at(reg, offset));
 }
 
+void code_load_cgroup(struct assembler *a, enum asm_reg reg, const struct trampoline_kernel *kernel)
+{
+	struct asm_label done = {0};
+
+	code_load_task(a, reg, kernel);
+	for (unsigned int i = 0; i < CGROUP_STEPS; i++) {
+		asm_load(a, ASM_64, reg, asm_at(reg, kernel->cgroup_path[i]));
+		if (i + 1 == CGROUP_STEPS)
+			break;
+		asm_alu(a, ASM_64, ASM_CMP, reg, 0);
+		asm_jump_if(a, ASM_E, &done);
+	}
+	asm_bind(a, &done);
+}
+
 /* One register is free: the task is looked up for each word. */
 static void emit_task_word(struct trampoline_code *c, enum asm_width width, uint32_t offset,
 			   struct asm_mem to)
@@ -158,25 +178,6 @@ static void emit_comm(struct trampoline_code *c)
 		to.disp += (int32_t)i;
 		emit_task_word(c, ASM_64, c->spec->kernel->task_comm + i, to);
 	}
-}
-
-/* Early in boot a task has no cgroup: then the record's field stays 0. */
-static void emit_cgroup(struct trampoline_code *c)
-{
-	const enum asm_reg reg = trampoline_scratch(c);
-	const uint32_t *path = c->spec->kernel->cgroup_path;
-	struct asm_label none = {0};
-
-	code_load_task(&c->a, reg, c->spec->kernel);
-	for (unsigned int i = 0; i < CGROUP_STEPS; i++) {
-		asm_load(&c->a, ASM_64, reg, asm_at(reg, path[i]));
-		if (i + 1 == CGROUP_STEPS)
-			break;
-		asm_alu(&c->a, ASM_64, ASM_CMP, reg, 0);
-		asm_jump_if(&c->a, ASM_E, &none);
-	}
-	asm_store(&c->a, ASM_64, field_at(c, FIELD_CGROUP), reg);
-	asm_bind(&c->a, &none);
 }
 
 /*
@@ -300,8 +301,10 @@ void trampoline_emit_fields(struct trampoline_code *c)
 		emit_comm(c);
 	if (wanted(c->spec, FIELD_TGID))
 		emit_task_word(c, ASM_32, c->spec->kernel->task_tgid, field_at(c, FIELD_TGID));
-	if (wanted(c->spec, FIELD_CGROUP))
-		emit_cgroup(c);
+	if (wanted(c->spec, FIELD_CGROUP)) {
+		code_load_cgroup(&c->a, trampoline_scratch(c), c->spec->kernel);
+		asm_store(&c->a, ASM_64, field_at(c, FIELD_CGROUP), trampoline_scratch(c));
+	}
 	if (wanted(c->spec, FIELD_STACK))
 		emit_stack(c);
 	if (wanted(c->spec, FIELD_CHAIN))

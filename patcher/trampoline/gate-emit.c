@@ -4,7 +4,7 @@
 #include "patcher/probe/gate.h"
 
 /* What a term finds in the scratch register, which depends on the terms before it. */
-enum scratch_state { SCRATCH_UNREACHED, SCRATCH_TASK, SCRATCH_OTHER };
+enum scratch_state { SCRATCH_UNREACHED, SCRATCH_TASK, SCRATCH_CGROUP, SCRATCH_OTHER };
 
 struct emitter {
 	const struct gate_code *code;
@@ -31,6 +31,13 @@ static struct operand operand_of(const struct emitter *e, const struct gate_term
 	switch (t->source) {
 	case GATE_PID:
 		o.mem = asm_at(c->scratch, c->kernel->task_pid);
+		break;
+	case GATE_TGID:
+		o.mem = asm_at(c->scratch, c->kernel->task_tgid);
+		break;
+	case GATE_CGROUP:
+		o.in_memory = false;
+		o.reg = c->scratch;
 		break;
 	case GATE_VCPU:
 		o.mem = (struct asm_mem){ASM_NO_REG, ASM_NO_REG, c->kernel->cpu_number, true};
@@ -192,16 +199,31 @@ static void reach(struct emitter *e, uint8_t target, enum scratch_state state)
 		e->scratch[target] = SCRATCH_OTHER;
 }
 
+/* What the source is found by. */
+static enum scratch_state load_scratch(const struct emitter *e, enum gate_source source,
+				       enum scratch_state now)
+{
+	const struct gate_code *c = e->code;
+
+	if (source == GATE_CGROUP) {
+		if (now != SCRATCH_CGROUP)
+			code_load_cgroup(e->a, c->scratch, c->kernel);
+		return SCRATCH_CGROUP;
+	}
+	if (source != GATE_PID && source != GATE_TGID)
+		return now;
+	if (now != SCRATCH_TASK)
+		code_load_task(e->a, c->scratch, c->kernel);
+	return SCRATCH_TASK;
+}
+
 static void emit_term(struct emitter *e, unsigned int i)
 {
 	const struct gate_term *t = &e->gate->terms[i];
 	enum scratch_state scratch = e->scratch[i];
 
 	if (!flags_known(e, i)) {
-		if (t->source == GATE_PID && scratch != SCRATCH_TASK) {
-			code_load_task(e->a, e->code->scratch, e->code->kernel);
-			scratch = SCRATCH_TASK;
-		}
+		scratch = load_scratch(e, t->source, scratch);
 		if (emit_compare(e, t))
 			scratch = SCRATCH_OTHER;
 	}

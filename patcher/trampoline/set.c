@@ -210,7 +210,9 @@ int trampoline_set_extend(const struct trampoline_set *set, uint32_t number,
 
 	kernel.current_task = task->current_task;
 	kernel.task_pid = task->task_pid;
+	kernel.task_tgid = task->task_tgid;
 	kernel.task_comm = task->task_comm;
+	memcpy(kernel.cgroup_path, task->cgroup_path, sizeof(kernel.cgroup_path));
 	kernel.task_stack = task->task_stack;
 	kernel.stack_bytes = task->stack_bytes;
 	spec.kernel = &kernel;
@@ -266,9 +268,9 @@ struct probe_hit *trampoline_read(struct trampoline_place *place, const struct r
 						     __ATOMIC_RELAXED);
 	place->hit.key += RECORD_KEY_BIAS;
 	if (place->layout.offset[FIELD_CHAIN])
-		place->hit.chain = (struct probe_chain){
-			.at = taken->fields + place->index[FIELD_CHAIN],
-			.words = place->capture.chain_words};
+		place->hit.chain =
+			(struct probe_chain){.at = taken->fields + place->index[FIELD_CHAIN],
+					     .words = place->capture.chain_words};
 	if (place->has_words)
 		read_words(place, taken);
 	return &place->hit;

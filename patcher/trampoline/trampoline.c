@@ -117,7 +117,8 @@ static int check_gate(const struct trampoline_spec *spec, struct error *err)
 	if (ret)
 		return ret;
 	if (spec->capture.point == POINT_ENTRY) {
-		allowed |= gate_source_bit(GATE_VCPU) | gate_source_bit(GATE_CALL_SITE);
+		allowed |= gate_source_bit(GATE_VCPU) | gate_source_bit(GATE_CALL_SITE) |
+			   gate_source_bit(GATE_CGROUP);
 		for (unsigned int i = 0; i < CAPTURE_ARGUMENTS; i++)
 			if (trampoline_holds_argument(spec, i))
 				allowed |= gate_source_bit(GATE_ARG0 + i);

@@ -102,12 +102,12 @@ struct hist_spec {
  */
 struct direct_spec {
 	uint32_t id;     /* below RING_COMMITTED */
-	uint32_t fields; /* of DIRECT_ENTRY_FIELDS or DIRECT_RETURN_FIELDS; with pid or comm the
-			  * kernel's figures must be known */
+	uint32_t fields; /* of DIRECT_ENTRY_FIELDS or DIRECT_RETURN_FIELDS; with those of the task
+			  * the kernel's figures must be known */
 	struct trampoline_rings rings;
 	enum trampoline_full full;
 	/* The calls that it is written for; NULL: all. At returns on gate_call_sources, and on the
-	 * call site. */
+	 * cgroup and the call site. */
 	const struct gate *gate;
 	/* NULL: a record. Else the rings are where the counts are, and there are no fields. */
 	const struct count_spec *count;
@@ -254,8 +254,8 @@ struct probe_hit *trampoline_read(struct trampoline_place *place, const struct r
  * At entries a mcount site becomes a call to it, which returns: the return address on the stack
  * names the site. It changes RAX, R10, R11 and the flags of arithmetic. Guest instructions with
  * call and return: 23 for one record, 14 for each further one; more for each record with the
- * caller's address (2), pid (3), comm (6), frame (2), stack (27 and its words), and 1 if its rings
- * differ in size from those of the record before.
+ * caller's address (2), pid (3), tgid (3), comm (6), cgroup (12), frame (2), stack (27 and its
+ * words), and 1 if its rings differ in size from those of the record before.
  *
  * At returns a return slot becomes a jump to it, and it ends with the instruction that stood there:
  * slots with the same one share it. It changes RCX, RSI, R10, R11 and those flags; the result in
@@ -300,7 +300,7 @@ int shared_generate(const struct shared_spec *spec, struct decoder *decoder,
 struct inside_spec {
 	uint64_t gva; /* where it will run */
 	const struct direct_spec *records;
-	size_t nr_records; /* 1..DIRECT_MAX_RECORDS; with pid and comm only */
+	size_t nr_records; /* 1..DIRECT_MAX_RECORDS; with DIRECT_TASK_FIELDS only */
 	const struct trampoline_kernel *kernel;
 	const struct displaced_insn *insn;
 	bool unprivileged; /* for tests in user mode: leaves interrupts on */

@@ -90,7 +90,8 @@ for my $tracer (@tracers) {
 # Trace specs: the end of a line, and what may stand behind its last = or :.
 for (['sonde run --trace ', "@tracers"], ['sonde attach --trace=km', 'kmem'], ['sonde run --trace big=', "@tracers"],
 	['sonde run --trace kmem:', 'kmalloc cache pages pid tgid comm cgroup stack vcpu= filter= hist:keys='], ['sonde run --trace function:p', 'parent pid pid='], ['sonde run --trace big=kmem:cache,pa', 'cache,pages'],
-	['sonde run --trace nonsense:', ''], ['sonde ctl mon trace on kmem kmem:k', 'kmalloc']) {
+	['sonde run --trace nonsense:', ''], ['sonde ctl mon trace on kmem kmem:k', 'kmalloc'],
+	['sonde run --trace graph:c', 'comm cgroup'], ['sonde ctl mon trace set f=function:comm,t', 'comm,tgid']) {
 	my ($line, $words) = @$_;
 	is(join(' ', in_bash('compopt() { :; }; COMP_LINE=$1 COMP_POINT=${#1}; read -ra COMP_WORDS <<<"$1 x"
 		COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _sonde; echo "${COMPREPLY[@]}"', $line)), $words, "bash completes '$line'");

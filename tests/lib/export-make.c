@@ -195,7 +195,8 @@ void export_make(const char *dir)
 	if (trace_writer_create(dir, EXPORT_MAKE_VCPUS, 0, &info, &writer, NULL) ||
 	    trace_writer_add_instance(writer, &kmem_instance, NULL))
 		abort();
-	others[0] = add(writer, "function", function_class(FUNCTION_ALL));
+	others[0] = add(writer, "function",
+			function_class(FUNCTION_PARENT | FUNCTION_PID | FUNCTION_COMM));
 	others[1] = add(writer, "calls", function_class(FUNCTION_PARENT));
 	others[2] = add(writer, "other", &thing_class);
 	add_caches(writer);

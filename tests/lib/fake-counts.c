@@ -22,7 +22,7 @@ bool fake_counts_start(struct fake_session *fs, const char *spec)
 
 	if (ret)
 		tap_diag("%s", err.text);
-	ring_engine_of(fs->session->ring_engine)->direct.has_task = true;
+	ring_engine_of(fs->session->ring_engine)->direct.task_fields = DIRECT_TASK_FIELDS;
 	return !ret;
 }
 

@@ -53,7 +53,9 @@ enum {
 		  {"stack", FAKE_TASK_STACK, 8, 0, 0},                                         \
 		  {"on_cpu", FAKE_TASK_ON_CPU, 4, 0, 0},                                       \
 		  {"pid", FAKE_TASK_PID, 4, 0, 0},                                             \
+		  {"tgid", FAKE_TASK_TGID, 4, 0, 0},                                           \
 		  {"comm", FAKE_TASK_COMM, 16, 0, 0},                                          \
+		  {"cgroups", FAKE_TASK_CGROUPS, 8, 0, 0},                                     \
 		  {"thread", FAKE_TASK_SP, 0, 0, 0},                                           \
 		  {"se", FAKE_TASK_FAIR - 8, 0, 0, 0},                                         \
 		  {"rt", FAKE_TASK_RT - 16, 0, 0, 0}}},                                        \
@@ -186,18 +188,38 @@ static const char *const prototypes[] = {
 	NULL,
 };
 
-static int make_btf(enum fake_flavour flavour, struct btf_types **out)
+enum { MAX_STRUCTS = 48 };
+
+/* `to` has room for MAX_STRUCTS; returns how many there are then. */
+static size_t append(struct fake_struct *to, size_t n, const struct fake_struct *more)
 {
+	while (more->name && n + 1 < MAX_STRUCTS)
+		to[n++] = *more++;
+	return n;
+}
+
+static int make_btf(enum fake_flavour flavour, bool has_cgroups, struct btf_types **out)
+{
+	static const struct fake_struct cgroups[] = {
+		{"css_set", 64, {{"dfl_cgrp", FAKE_DFL_CGRP, 8, 0, 0}}},
+		{"cgroup", 64, {{"kn", FAKE_CGROUP_KN, 8, 0, 0}}},
+		{"kernfs_node", 64, {{"id", FAKE_NODE_ID, 8, 0, 0}}},
+		{NULL, 0, {{NULL, 0, 0, 0, 0}}},
+	};
 	static const struct fake_struct *const structs[] = {
 		structs_5_10, structs_6_12, structs_6_12,        structs_7_0,      structs_7_1,
 		structs_next, structs_bare, structs_small_pages, structs_odd_pages};
 	static const struct fake_enumerator *const enums[] = {enums_5_10, enums_6_11, enums_6_12,
 							      enums_7_0,  enums_7_0,  enums_7_0,
 							      enums_7_0,  enums_5_10, enums_5_10};
+	struct fake_struct all[MAX_STRUCTS] = {{.name = NULL}};
+	size_t n = append(all, 0, structs[flavour]);
 	uint8_t bytes[8192];
-	size_t size = fake_btf_functions(structs[flavour], enums[flavour], prototypes, bytes,
-					 sizeof(bytes));
+	size_t size;
 
+	if (has_cgroups)
+		append(all, n, cgroups);
+	size = fake_btf_functions(all, enums[flavour], prototypes, bytes, sizeof(bytes));
 	return size ? btf_parse(bytes, size, out, NULL) : -ENOSPC;
 }
 
@@ -257,7 +279,7 @@ static int make_image(struct kernel_image *image, enum fake_flavour flavour)
 	int ret = make_symbols(&image->symbols);
 
 	if (!ret)
-		ret = make_btf(flavour, &image->btf);
+		ret = make_btf(flavour, false, &image->btf);
 	if (ret)
 		return ret;
 	image->banner = strdup("Linux version 6.66.0-fake (test@sonde) #1 SMP");
@@ -341,6 +363,7 @@ int fake_kernel_create(struct fake_kernel *fake, enum fake_flavour flavour, unsi
 
 	memset(fake, 0, sizeof(*fake));
 	fake->levels = levels;
+	fake->flavour = flavour;
 	ret = make_image(&fake->image, flavour);
 	if (!ret)
 		ret = dump_guest_create(1, &fake->dump, NULL);
@@ -357,6 +380,13 @@ int fake_kernel_create(struct fake_kernel *fake, enum fake_flavour flavour, unsi
 	make_memory(fake);
 	kernel_at(&fake->kernel, dump_guest(fake->dump), &fake->image, FAKE_SLIDE, FAKE_PHYS_TEXT);
 	return 0;
+}
+
+int fake_kernel_describe_cgroups(struct fake_kernel *fake)
+{
+	btf_destroy(fake->image.btf);
+	fake->image.btf = NULL;
+	return make_btf(fake->flavour, true, &fake->image.btf);
 }
 
 void fake_kernel_destroy(struct fake_kernel *fake)

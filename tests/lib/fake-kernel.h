@@ -61,7 +61,12 @@ enum {
 	FAKE_TASK_FAIR = 80, /* se.group_node */
 	FAKE_TASK_RT = 112,  /* rt.run_list */
 	FAKE_TASK_PID = 128,
+	FAKE_TASK_TGID = 132,
 	FAKE_TASK_COMM = 136,
+	FAKE_TASK_CGROUPS = 152,
+	FAKE_DFL_CGRP = 16, /* in a struct css_set, cgroup, kernfs_node */
+	FAKE_CGROUP_KN = 24,
+	FAKE_NODE_ID = 32,
 	FAKE_THREAD_HEAD = 16,
 	FAKE_RQ_FAIR = 8, /* in a struct rq: cfs_tasks, rt.active.queue */
 	FAKE_RQ_RT = 40,
@@ -88,10 +93,13 @@ struct fake_kernel {
 	struct kernel_image image;
 	struct kernel kernel;
 	unsigned int levels;
+	enum fake_flavour flavour;
 };
 
 /* A kernel that runs with 4 or 5 level tables, and `kernel` set by kernel_at(). 0 or -errno. */
 int fake_kernel_create(struct fake_kernel *fake, enum fake_flavour flavour, unsigned int levels);
+/* Its BTF has the structures that lead to the id of a task's cgroup, too. 0 or -errno. */
+int fake_kernel_describe_cgroups(struct fake_kernel *fake);
 void fake_kernel_destroy(struct fake_kernel *fake);
 
 void fake_put64(struct fake_kernel *fake, uint64_t gpa, uint64_t value);

@@ -21,15 +21,32 @@ enum {
 	ROOM = 128
 };
 
+/* struct kernfs_node, cgroup, css_set and task_struct */
+static struct {
+	uint64_t pad[3], id;
+} node = {.id = UINT64_C(0x1122334455667788)};
+static struct {
+	uint64_t pad[6];
+	void *kn;
+} cgroup = {.kn = &node};
+static struct {
+	uint64_t pad;
+	void *dfl_cgrp;
+} css_set = {.dfl_cgrp = &cgroup};
 static struct {
 	uint64_t pad[5];
 	uint32_t tgid, pid;
 	char comm[DIRECT_COMM_SIZE];
 	uint64_t stack;
-} task = {.comm = "fifteen-letters", .pid = 0x12345678, .tgid = 0x55555555};
+	void *cgroups;
+} task = {.comm = "fifteen-letters", .pid = 0x12345678, .tgid = 0x55555555, .cgroups = &css_set};
 
 const unsigned int fake_argument_regs[CAPTURE_ARGUMENTS] = {7, 6, 2, 1, 8, 9};
 uint32_t *const fake_site_pid = &task.pid;
+uint32_t *const fake_site_tgid = &task.tgid;
+uint64_t *const fake_site_cgroup = &node.id;
+void **const fake_site_cgroup_path[FAKE_CGROUP_STEPS] = {&task.cgroups, &css_set.dfl_cgrp,
+							 &cgroup.kn};
 
 /* A system call's registers: struct pt_regs, and the places of its arguments there. */
 static uint64_t registers[21];
@@ -52,7 +69,7 @@ bool fake_site_is_return(const struct fake_site *s)
 uint32_t fake_site_fields(const struct fake_site *s)
 {
 	if (s->kind == FAKE_INSIDE)
-		return DIRECT_PID | DIRECT_COMM | DIRECT_STACK;
+		return DIRECT_TASK_FIELDS;
 	return fake_site_is_return(s) ? DIRECT_RETURN_FIELDS : DIRECT_ENTRY_FIELDS;
 }
 
@@ -66,14 +83,26 @@ static struct fake_group make_group(uint32_t data_bytes)
 	return g;
 }
 
+#define OFFSET(object, member) ((uint32_t)((char *)&(object).member - (char *)&(object)))
+
+static void set_offsets(struct trampoline_kernel *k)
+{
+	k->task_pid = OFFSET(task, pid);
+	k->task_tgid = OFFSET(task, tgid);
+	k->task_comm = OFFSET(task, comm);
+	k->task_stack = OFFSET(task, stack);
+	k->stack_bytes = FAKE_STACK;
+	k->cgroup_path[0] = OFFSET(task, cgroups);
+	k->cgroup_path[1] = OFFSET(css_set, dfl_cgrp);
+	k->cgroup_path[2] = OFFSET(cgroup, kn);
+	k->cgroup_path[3] = OFFSET(node, id);
+}
+
 void fake_site_init(struct fake_site *s, enum fake_site_kind kind)
 {
 	*s = (struct fake_site){
 		.kind = kind, .cpu = fake_cpu_enter(CPU), .kernel = fake_cpu_kernel()};
-	s->kernel.task_pid = (uint32_t)((char *)&task.pid - (char *)&task);
-	s->kernel.task_comm = (uint32_t)((char *)task.comm - (char *)&task);
-	s->kernel.task_stack = (uint32_t)((char *)&task.stack - (char *)&task);
-	s->kernel.stack_bytes = FAKE_STACK;
+	set_offsets(&s->kernel);
 	s->cpu->current_task = (uint64_t)(uintptr_t)&task;
 	for (unsigned int i = 0; i < FAKE_GROUPS; i++)
 		s->groups[i] = make_group(i < FAKE_GROUPS / 2 ? FAKE_DATA : 2 * FAKE_DATA);
@@ -314,6 +343,20 @@ static bool stack_is(const struct fake_site *s, const uint8_t *at, uint64_t sp)
 	return true;
 }
 
+static uint64_t cgroup_id(void)
+{
+	return task.cgroups && css_set.dfl_cgrp && cgroup.kn ? node.id : 0;
+}
+
+static bool task_is(const uint8_t *at, uint32_t fields, const struct direct_layout *layout)
+{
+	return (!(fields & DIRECT_PID) || word_is(at + layout->pid, task.pid, "pid")) &&
+	       (!(fields & DIRECT_TGID) || word_is(at + layout->tgid, task.tgid, "tgid")) &&
+	       (!(fields & DIRECT_COMM) ||
+		!memcmp(at + layout->comm, task.comm, sizeof(task.comm))) &&
+	       (!(fields & DIRECT_CGROUP) || long_is(at + layout->cgroup, cgroup_id(), "cgroup"));
+}
+
 bool fake_site_recorded(const struct fake_site *s, unsigned int i, uint64_t position)
 {
 	const struct fake_group *group = fake_site_group(s, i);
@@ -330,9 +373,7 @@ bool fake_site_recorded(const struct fake_site *s, unsigned int i, uint64_t posi
 	       (!(fields & DIRECT_PARENT) ||
 		word_is(at + layout.parent, (uint32_t)(uintptr_t)fake_cpu_return_address,
 			"parent")) &&
-	       (!(fields & DIRECT_PID) || word_is(at + layout.pid, task.pid, "pid")) &&
-	       (!(fields & DIRECT_COMM) ||
-		!memcmp(at + layout.comm, task.comm, sizeof(task.comm))) &&
+	       task_is(at, fields, &layout) &&
 	       (!(fields & DIRECT_FRAME) ||
 		long_is(at + layout.frame, frame - DIRECT_FRAME_BIAS, "frame")) &&
 	       (!(fields & DIRECT_RESULT) || long_is(at + layout.result, in[RAX], "result")) &&

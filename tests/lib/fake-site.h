@@ -45,8 +45,11 @@ struct fake_site {
 
 /* The registers of arguments, by their numbers in struct fake_regs. */
 extern const unsigned int fake_argument_regs[CAPTURE_ARGUMENTS];
-/* The pid of the running task. */
-extern uint32_t *const fake_site_pid;
+/* Of the running task; the pointers that lead to the id of its cgroup. */
+enum { FAKE_CGROUP_STEPS = 3 };
+extern uint32_t *const fake_site_pid, *const fake_site_tgid;
+extern uint64_t *const fake_site_cgroup;
+extern void **const fake_site_cgroup_path[FAKE_CGROUP_STEPS];
 
 bool fake_site_is_shared(const struct fake_site *s);
 bool fake_site_is_return(const struct fake_site *s);

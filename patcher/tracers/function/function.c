@@ -5,21 +5,20 @@
 #include <stdlib.h>
 #include <string.h>
 #include "formats/event/function.h"
-#include "patcher/probe/chain.h"
 #include "patcher/tracers/functions.h"
 
-/* In the order of the bits of enum function_fields; all but the last are those of enum
- * direct_field, too. */
-static const char *const words[] = {"parent", "pid", "comm", "stack", NULL};
-_Static_assert(DIRECT_PARENT == 1 && DIRECT_PID == 2 && DIRECT_COMM == 4, "the bits of words[]");
-_Static_assert(FUNCTION_PARENT == 1 && FUNCTION_PID == 2 && FUNCTION_COMM == 4 &&
-		       FUNCTION_STACK == 8,
-	       "likewise");
+/* In the order of the bits of enum function_fields, which are those of enum direct_field, too. */
+static const char *const words[] = {TRACER_TASK_WORDS, "parent", NULL};
+_Static_assert((int)FUNCTION_ALL == ((DIRECT_TASK_FIELDS & ~DIRECT_STACK) | DIRECT_PARENT) &&
+		       (int)FUNCTION_STACK == DIRECT_STACK,
+	       "the bits of words[]");
 
 /* What is known of a call in the guest. */
 static const struct gate_field gate_fields[] = {
 	{.name = "vcpu", .source = GATE_VCPU, .size = 4},
 	{.name = "pid", .source = GATE_PID, .size = 4},
+	{.name = "tgid", .source = GATE_TGID, .size = 4},
+	{.name = "cgroup", .source = GATE_CGROUP, .size = 8},
 	{.name = "parent_ip", .source = GATE_CALL_SITE, .size = 8},
 };
 enum { NR_GATE_FIELDS = sizeof(gate_fields) / sizeof(gate_fields[0]) };
@@ -70,7 +69,14 @@ static int add_vcpus(struct gate *gate, const struct trace_spec *spec, struct er
 static uint32_t fields_of_rest(const struct event_predicate *predicate,
 			       const struct event_known *known, unsigned int node)
 {
-	static const char *const names[] = {"parent_ip", "pid", "comm"};
+	static const struct {
+		const char *name;
+		uint32_t field;
+	} known_fields[] = {{"pid", FUNCTION_PID},
+			    {"tgid", FUNCTION_TGID},
+			    {"comm", FUNCTION_COMM},
+			    {"cgroup", FUNCTION_CGROUP},
+			    {"parent_ip", FUNCTION_PARENT}};
 	const struct event_node n = event_predicate_node(predicate, node);
 	uint32_t fields = 0;
 
@@ -81,9 +87,9 @@ static uint32_t fields_of_rest(const struct event_predicate *predicate,
 		return n.kind == FILTER_NOT ? fields
 					    : fields | fields_of_rest(predicate, known, n.right);
 	}
-	for (unsigned int i = 0; n.field && i < sizeof(names) / sizeof(names[0]); i++)
-		if (!strcmp(n.field->name, names[i]))
-			fields |= 1u << i;
+	for (size_t i = 0; n.field && i < sizeof(known_fields) / sizeof(known_fields[0]); i++)
+		if (!strcmp(n.field->name, known_fields[i].name))
+			fields |= known_fields[i].field;
 	return fields;
 }
 
@@ -164,10 +170,10 @@ static int function_create(const struct tracer_context *context,
 	t->spec = specs[0];
 	t->fields = specs[0]->words;
 	ret = functions_init(&t->functions, context->kernel, specs[0], err);
-	if (!ret && t->fields & FUNCTION_STACK)
-		ret = chain_check(context->kernel, err);
 	if (!ret)
 		ret = make_gate(t, err);
+	if (!ret)
+		ret = tracer_check_task(context->kernel, t->fields, &t->gate, err);
 	if (ret)
 		function_destroy(&t->tracer);
 	else
@@ -185,9 +191,7 @@ static int function_select(const struct tracer *tracer, const struct site_table 
 
 static uint32_t function_fields(const struct tracer *tracer)
 {
-	const uint32_t fields = function_of(tracer)->fields;
-
-	return (fields & FUNCTION_ALL) | (fields & FUNCTION_STACK ? DIRECT_STACK : 0);
+	return function_of(tracer)->fields;
 }
 
 static const struct event_class *function_classes(const struct tracer *tracer, size_t *n)

@@ -4,12 +4,11 @@
 #include <errno.h>
 #include <stdlib.h>
 #include "formats/event/graph.h"
-#include "patcher/probe/chain.h"
 #include "patcher/tracers/functions.h"
 
 /* In the order of the bits of enum graph_fields, and what is no field. */
-static const char *const words[] = {"comm", "ret", "stack", "tails", NULL};
-enum { WORD_TAILS = 1 << 3 };
+static const char *const words[] = {TRACER_TASK_WORDS, "ret", "tails", NULL};
+enum { WORD_TAILS = 1 << 6 };
 
 /* Which calls are within others is known when returns are paired with entries: by readers. */
 static const struct trace_read_option readers[] = {
@@ -17,8 +16,7 @@ static const struct trace_read_option readers[] = {
 	{"depth", "sonde events --graph --depth N"},
 	{NULL, NULL},
 };
-_Static_assert(GRAPH_COMM == 1 && GRAPH_RESULT == 2 && GRAPH_STACK == 4 && WORD_TAILS == 8,
-	       "the bits of words[]");
+_Static_assert(WORD_TAILS == 2 * GRAPH_RESULT, "the bits of words[]");
 _Static_assert((int)GRAPH_ENTRY == TRACER_ENTRY && (int)GRAPH_EXIT == TRACER_EXIT &&
 		       (int)GRAPH_CALL == TRACER_CALL && (int)GRAPH_TAIL == TRACER_TAIL,
 	       "the classes by their numbers");
@@ -57,8 +55,8 @@ static int graph_create(const struct tracer_context *context, const struct trace
 	t->tracer.ops = &tracer_graph;
 	t->spec = specs[0];
 	ret = functions_init(&t->functions, context->kernel, specs[0], err);
-	if (!ret && specs[0]->words & GRAPH_STACK)
-		ret = chain_check(context->kernel, err);
+	if (!ret)
+		ret = tracer_check_task(context->kernel, specs[0]->words, NULL, err);
 	if (!ret)
 		ret = functions_add_pids(&t->gate, specs[0], err);
 	if (ret)
@@ -78,9 +76,7 @@ static uint32_t graph_fields(const struct tracer *tracer)
 {
 	const uint32_t wanted = graph_of(tracer)->spec->words;
 
-	return DIRECT_FRAME | DIRECT_PID | DIRECT_PARENT |
-	       (wanted & GRAPH_COMM ? DIRECT_COMM : 0u) |
-	       (wanted & GRAPH_STACK ? DIRECT_STACK : 0u);
+	return DIRECT_FRAME | DIRECT_PID | DIRECT_PARENT | (wanted & DIRECT_TASK_FIELDS);
 }
 
 static uint32_t graph_return_fields(const struct tracer *tracer)

@@ -9,8 +9,7 @@
 
 /* In the order of enum kmem_type_id, then of enum event_task_fields: a word's bit is a type's, or
  * that of a field behind them. */
-static const char *const words[] = {"kmalloc", "cache",  "pages", "pid", "tgid",
-				    "comm",    "cgroup", "stack", NULL};
+static const char *const words[] = {"kmalloc", "cache", "pages", TRACER_TASK_WORDS, NULL};
 enum { NR_WORDS = sizeof(words) / sizeof(words[0]) - 1 };
 _Static_assert((EVENT_TASK_ALL | EVENT_TASK_STACK) == (1 << (NR_WORDS - KMEM_TYPE_COUNT)) - 1,
 	       "each record type and each field has a word");

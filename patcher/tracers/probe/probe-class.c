@@ -11,7 +11,6 @@
 
 enum {
 	WORD = 8,
-	PID_BITS = 22, /* a kernel has no more than 2^22 threads */
 	ID_BITS = 16,
 	FIELD_NAME_SIZE = FETCH_NAME_SIZE + 8,
 };
@@ -94,14 +93,24 @@ static int add_place(struct made_class *m, const struct fetch_probe *probe, stru
 	return add_field(m, "__probe_ip", EVENT_FUNCTION, WORD, 0, ID_BITS, err);
 }
 
+#define AT(member) offsetof(struct function_event, member)
+
+/* To a class without fields; but for the call chain. */
+static void add_task(struct made_class *m, uint32_t fields)
+{
+	static const struct event_task_places places = {
+		.pid = AT(pid), .tgid = AT(tgid), .comm = AT(comm), .cgroup = AT(cgroup)};
+	const struct event_class plain = m->class;
+
+	event_class_add_task(&plain, (fields & EVENT_TASK_ALL) | EVENT_TASK_PID, &places, m->fields,
+			     &m->class);
+}
+
 static int add_fields(struct made_class *m, const struct fetch_probe *probe,
 		      const struct fetch_program *program, struct error *err)
 {
-	int ret = add_field(m, "pid", EVENT_UINT, sizeof(uint32_t),
-			    offsetof(struct function_event, pid), PID_BITS, err);
+	int ret = add_place(m, probe, err);
 
-	if (!ret)
-		ret = add_place(m, probe, err);
 	if (!ret && program->has_faults)
 		ret = add_field(m, "faults", EVENT_HEX, sizeof(uint32_t),
 				sizeof(struct function_event), 8 * sizeof(uint32_t), err);
@@ -160,7 +169,7 @@ static struct made_class *keep(struct made_class *m)
 }
 
 int probe_class_of(const struct fetch_probe *probe, const struct fetch_program *program,
-		   bool with_stack, const struct event_class **out, struct error *err)
+		   uint32_t task, const struct event_class **out, struct error *err)
 {
 	struct made_class *m, *kept;
 	int ret;
@@ -181,8 +190,9 @@ int probe_class_of(const struct fetch_probe *probe, const struct fetch_program *
 		.fields = m->fields,
 		.nr_forms = 2,
 		.size = (uint16_t)(sizeof(struct function_event) + program->bytes)};
+	add_task(m, task);
 	ret = add_fields(m, probe, program, err);
-	if (!ret && with_stack)
+	if (!ret && task & EVENT_TASK_STACK)
 		ret = add_stack(m, err);
 	kept = ret ? NULL : keep(m);
 	if (kept != m)

@@ -6,16 +6,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include "patcher/fetch/fetch.h"
-#include "patcher/probe/chain.h"
 #include "patcher/tracers/probe/probe.h"
 #include "patcher/tracers/tracer.h"
 
 enum {
-	MAX_GATE_FIELDS = FETCH_MAX_ARGS + 3,
+	MAX_GATE_FIELDS = FETCH_MAX_ARGS + 4,
 };
 
-static const char *const words[] = {"stack", NULL};
-enum { WORD_STACK = 1 << 0 };
+static const char *const words[] = {TRACER_TASK_WORDS, NULL};
 
 struct probe_tracer {
 	struct tracer tracer;
@@ -36,11 +34,6 @@ extern const struct tracer_ops tracer_probe; /* registry.c lists it */
 static const struct probe_tracer *probe_of(const struct tracer *tracer)
 {
 	return (const struct probe_tracer *)tracer;
-}
-
-static bool has_stack(const struct probe_tracer *t)
-{
-	return t->spec->words & WORD_STACK;
 }
 
 static void probe_destroy(struct tracer *tracer)
@@ -89,6 +82,10 @@ static size_t list_gate_fields(const struct probe_tracer *t, struct gate_field *
 	size_t n = 0;
 
 	out[n++] = (struct gate_field){.name = "pid", .source = GATE_PID, .size = 4};
+	if (t->spec->words & EVENT_TASK_TGID)
+		out[n++] = (struct gate_field){.name = "tgid", .source = GATE_TGID, .size = 4};
+	if (t->spec->words & EVENT_TASK_CGROUP)
+		out[n++] = (struct gate_field){.name = "cgroup", .source = GATE_CGROUP, .size = 8};
 	if (t->probe.returns)
 		return n;
 	out[n++] = (struct gate_field){.name = "vcpu", .source = GATE_VCPU, .size = 4};
@@ -144,13 +141,13 @@ static int probe_create(const struct tracer_context *context, const struct trace
 	t->kernel = context->kernel;
 	t->spec = specs[0];
 	t->probe = *specs[0]->probe;
-	ret = has_stack(t) ? chain_check(t->kernel, err) : 0;
+	ret = tracer_check_task(t->kernel, t->spec->words, NULL, err);
 	if (!ret)
 		ret = probe_find_place(&t->probe, t->kernel, &t->place, err);
 	if (!ret)
 		ret = make_program(t, err);
 	if (!ret)
-		ret = probe_class_of(&t->probe, &t->program, has_stack(t), &t->class, err);
+		ret = probe_class_of(&t->probe, &t->program, t->spec->words, &t->class, err);
 	if (!ret)
 		ret = add_filter(t, err);
 	if (ret)
@@ -192,7 +189,7 @@ static uint32_t probe_fields(const struct tracer *tracer)
 	const struct probe_tracer *t = probe_of(tracer);
 
 	return DIRECT_PID | (t->probe.returns ? DIRECT_PARENT : 0u) |
-	       (has_stack(t) ? DIRECT_STACK : 0u);
+	       (t->spec->words & DIRECT_TASK_FIELDS);
 }
 
 static const struct fetch_program *probe_fetch(const struct tracer *tracer)

@@ -2,7 +2,7 @@
 #ifndef SONDE_PATCHER_TRACERS_PROBE_PROBE_H
 #define SONDE_PATCHER_TRACERS_PROBE_PROBE_H
 
-#include "formats/event/event.h"
+#include "formats/event/task.h"
 #include "introspect/kernel/kernel.h"
 #include "patcher/fetch/fetch.h"
 
@@ -36,13 +36,13 @@ int probe_resolve(struct fetch_probe *probe, const char *function, const struct 
 		  struct error *err);
 
 /*
- * The class of a probe's events: where it is, who calls, its arguments, and `with_stack` the call
- * chain. Their bytes are a struct function_event, and behind it what is recorded of the arguments
- * (struct fetch_program), and the chain.
- * Probes that are described alike have the same class, which lives as long as the process: a trace
- * may outlive its tracers. -ENOMEM; -EINVAL: there can be no such class.
+ * The class of a probe's events: where it is, who calls, its arguments, and these of enum
+ * event_task_fields; the pid always. Their bytes are a struct function_event, and behind it what is
+ * recorded of the arguments (struct fetch_program), and the chain. Probes that are described alike
+ * have the same class, which lives as long as the process: a trace may outlive its tracers.
+ * -ENOMEM; -EINVAL: there can be no such class.
  */
 int probe_class_of(const struct fetch_probe *probe, const struct fetch_program *program,
-		   bool with_stack, const struct event_class **out, struct error *err);
+		   uint32_t task, const struct event_class **out, struct error *err);
 
 #endif

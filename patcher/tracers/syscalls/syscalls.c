@@ -5,15 +5,13 @@
 #include <stdlib.h>
 #include "formats/event/graph.h"
 #include "guest-symbols/functions/syscalls.h"
-#include "patcher/probe/chain.h"
 #include "patcher/tracers/functions.h"
 
 enum { MAX_SITE_OFFSET = 4 /* of an mcount site: behind an ENDBR */ };
 
 /* In the order of the bits of enum syscall_fields, and what is no field. */
-static const char *const words[] = {"comm", "stack", "ia32", NULL};
-enum { WORD_IA32 = 1 << 2 };
-_Static_assert(SYSCALL_COMM == 1 && SYSCALL_STACK == 2, "the bits of words[]");
+static const char *const words[] = {TRACER_TASK_WORDS, "ia32", NULL};
+enum { WORD_IA32 = 1 << EVENT_TASK_FIELDS };
 _Static_assert((int)SYSCALL_ENTER == TRACER_ENTRY && (int)SYSCALL_EXIT == TRACER_EXIT &&
 		       (int)SYSCALL_ENTER_ONLY == TRACER_CALL,
 	       "the classes by their numbers");
@@ -115,8 +113,8 @@ static int syscalls_create(const struct tracer_context *context,
 	t->kernel = context->kernel;
 	t->spec = specs[0];
 	ret = image_syscalls_of(t->kernel->image, abi_of(t->spec), &t->calls, err);
-	if (!ret && t->spec->words & SYSCALL_STACK)
-		ret = chain_check(t->kernel, err);
+	if (!ret)
+		ret = tracer_check_task(t->kernel, t->spec->words, NULL, err);
 	if (!ret)
 		ret = function_set_create(&t->spec->functions, &t->set, err);
 	if (!ret)
@@ -194,23 +192,19 @@ static int syscalls_check_image(const struct trace_spec *spec, const struct kern
 
 /* --- what is recorded ------------------------------------------------------------------------ */
 
-static uint32_t comm(const struct tracer *tracer)
-{
-	return syscalls_of(tracer)->spec->words & SYSCALL_COMM ? DIRECT_COMM : 0;
-}
-
 static uint32_t syscalls_fields(const struct tracer *tracer)
 {
 	const uint32_t wanted = syscalls_of(tracer)->spec->words;
 
 	return DIRECT_FRAME | DIRECT_PID | DIRECT_SYSCALL |
-	       (wanted & WORD_IA32 ? DIRECT_SYSCALL_IA32 : 0u) | comm(tracer) |
-	       (wanted & SYSCALL_STACK ? DIRECT_STACK : 0u);
+	       (wanted & WORD_IA32 ? DIRECT_SYSCALL_IA32 : 0u) | (wanted & DIRECT_TASK_FIELDS);
 }
 
 static uint32_t syscalls_return_fields(const struct tracer *tracer)
 {
-	return DIRECT_FRAME | DIRECT_PID | DIRECT_RESULT | comm(tracer);
+	const uint32_t wanted = syscalls_of(tracer)->spec->words;
+
+	return DIRECT_FRAME | DIRECT_PID | DIRECT_RESULT | (wanted & SYSCALL_ALL);
 }
 
 static bool syscalls_tails(const struct tracer *tracer)

@@ -114,10 +114,15 @@ static void test_calls(void)
 {
 	const struct event_class *const classes[] = {
 		function_class(FUNCTION_PID | FUNCTION_COMM | FUNCTION_PARENT),
-		graph_classes(GRAPH_COMM | GRAPH_STACK), syscall_classes(SYSCALL_COMM),
-		&syscall_classes(SYSCALL_COMM)[SYSCALL_EXIT]};
+		graph_classes(GRAPH_COMM | GRAPH_STACK),
+		syscall_classes(SYSCALL_COMM),
+		&syscall_classes(SYSCALL_COMM)[SYSCALL_EXIT],
+		function_class(FUNCTION_ALL),
+		graph_classes(GRAPH_ALL | GRAPH_STACK),
+		syscall_classes(SYSCALL_ALL),
+		&syscall_classes(SYSCALL_ALL)[SYSCALL_EXIT]};
 	const struct call_stack_event event = {
-		.call.call.call = {.ip = 4096, .pid = 7, .comm = "task"}};
+		.call.call.call = {.ip = 4096, .pid = 7, .tgid = 6, .cgroup = 55, .comm = "task"}};
 
 	for (size_t i = 0; i < sizeof(classes) / sizeof(classes[0]); i++) {
 		const struct trace_instance instance = {
@@ -129,7 +134,10 @@ static void test_calls(void)
 		if (babeltrace_run("", dir.path, &text) == 127)
 			ok(true, "# SKIP babeltrace2 is not installed");
 		else
-			ok(strstr(text, "{ tid = 7, procname = ( \"task\" : container = 1 ) }, { "),
+			ok(strstr(text,
+				  i < 4 ? "{ tid = 7, procname = ( \"task\" : container = 1 ) }, { "
+					: "{ tid = 7, pid = 6, procname = ( \"task\" : "
+					  "container = 1 ), cgroup = 55 }, { "),
 			   "%s:%s has a context in front of its fields", classes[i]->system,
 			   classes[i]->name);
 		free(text);

@@ -159,11 +159,12 @@ static void test_entries(void)
 		.stack = {SYSCALL, ENTRY}};
 
 	for (unsigned int fields = 0; fields < 4; fields++) {
+		const unsigned int comm = fields & 1 ? EVENT_TASK_COMM : 0;
 		const struct trace_instance instance = {
 			.name = "calls",
 			.spec = "calls",
-			.classes = fields < 2 ? graph_classes(GRAPH_STACK | (fields & 1))
-					      : syscall_classes(SYSCALL_STACK | (fields & 1)),
+			.classes = fields < 2 ? graph_classes(GRAPH_STACK | comm)
+					      : syscall_classes(SYSCALL_STACK | comm),
 			.nr_classes = 1};
 		const char *argv[] = {"events", NULL, NULL};
 		struct scratch scratch = scratch_make();

@@ -66,11 +66,47 @@ static void test_others(void)
 	       "an event with neither pid nor frame is of no known thread");
 }
 
+/* The pid of a thread's process, as the events say it. */
+static uint32_t process_of(const struct event_class *class, const void *bytes)
+{
+	const struct thread_fields fields = thread_fields_of(class, 9);
+	const struct thread_track *thread;
+	bool changed;
+
+	if (thread_tracks_find(&tracks, &fields, bytes, &thread, &changed) || !thread)
+		abort();
+	return thread->pid;
+}
+
+static void test_processes(void)
+{
+	enum { THREAD = 205, PROCESS = 200 };
+	const struct syscall_event call = {
+		.call = {.call = {.pid = THREAD, .tgid = PROCESS}, .frame = FRAME}};
+	const struct graph_event back = {.frame = FRAME};
+
+	is_u64(process_of(graph_classes(0), &call), THREAD, "without tgid a thread is by itself");
+	is_u64(process_of(graph_classes(GRAPH_TGID), &call), PROCESS,
+	       "an entry with tgid says whose it is");
+	is_u64(process_of(&graph_classes(GRAPH_TGID)[GRAPH_EXIT], &back), PROCESS,
+	       "a return keeps that");
+	is_u64(process_of(function_class(FUNCTION_PID), &call), PROCESS,
+	       "so does an event without tgid");
+	is_u64(process_of(function_class(FUNCTION_PID | FUNCTION_TGID),
+			  &(struct function_event){.pid = THREAD + 1, .tgid = PROCESS}),
+	       PROCESS, "another thread is of the same process");
+	is_u64(process_of(&syscall_classes(SYSCALL_TGID)[SYSCALL_EXIT],
+			  &(struct syscall_event){
+				  .call = {.call = {.pid = THREAD + 2, .tgid = PROCESS}}}),
+	       PROCESS, "and a third one, which returns from a system call");
+}
+
 int main(void)
 {
 	thread_tracks_init(&tracks);
 	test_returns();
 	test_others();
+	test_processes();
 	thread_tracks_deinit(&tracks);
 	return tap_done();
 }

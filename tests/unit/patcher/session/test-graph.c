@@ -56,7 +56,7 @@ static bool start(const char *first, const char *graph)
 
 	if (ret)
 		tap_diag("%s", err.text);
-	lane()->has_task = true;
+	lane()->task_fields = DIRECT_TASK_FIELDS;
 	return !ret && add(graph);
 }
 

@@ -47,7 +47,7 @@ static bool start(const char *spec)
 	if (ret)
 		tap_diag("%s", err.text);
 	/* The fake kernel has no current tasks: trampolines are not executed. */
-	lane()->has_task = true;
+	lane()->task_fields = DIRECT_TASK_FIELDS;
 	return !ret && add(spec);
 }
 

@@ -40,7 +40,7 @@ static void create(void)
 	memcpy(ram, fs.fg.base.ram, FAKE_RAM);
 	if (trace_session_start(fs.session, specs, NULL))
 		abort();
-	lane()->has_task = true;
+	lane()->task_fields = DIRECT_TASK_FIELDS;
 }
 
 static void end(void)
@@ -110,8 +110,8 @@ static void test_entry(void)
 	ok(is_direct(FAKE_CACHE_FREE) && !strcmp(last()->spec.name, "freed"),
 	   "its site is patched, and the instance has the event's name");
 	is_str(fields_of_last(),
-	       "my/freed 88 pid:4@16 __probe_ip:8@0 faults:4@40 cache:8@48 obj:4@56 arg3_0:1@64 "
-	       "arg3_1:1@65 arg4:16@72",
+	       "my/freed 96 pid:4@24 __probe_ip:8@0 faults:4@48 cache:8@56 obj:4@64 arg3_0:1@72 "
+	       "arg3_1:1@73 arg4:16@80",
 	       "its class has the user's fields");
 	class = class_of_last();
 	ok(add("other=probe:p:my/freed kmem_cache_free cache=%di obj=%r9:u32 +8(%di):u8[2] $comm"),
@@ -134,7 +134,7 @@ static void test_return(void)
 	ok(add("probe:r:got kmem_cache_alloc $retval bp=%bp"), "a probe of returns");
 	ok(is_direct(ALLOC_SLOT) && !is_direct(FAKE_CACHE_ALLOC),
 	   "its return slot is patched, and not its site");
-	is_str(fields_of_last(), "kprobes/got 56 pid:4@16 __probe_ret_ip:8@8 arg1:8@40 bp:8@48",
+	is_str(fields_of_last(), "kprobes/got 64 pid:4@24 __probe_ret_ip:8@8 arg1:8@48 bp:8@56",
 	       "its class has the address that it returns to");
 	ok(add("graph:kmem_cache_alloc") && is_direct(FAKE_CACHE_ALLOC), "beside a graph");
 	end();
@@ -153,7 +153,7 @@ static void test_inside(void)
 	ok(!memcmp(fake_text(&fs.fg, ALLOC_LOAD) + SLOT_BYTES, nops, LOAD_BYTES - SLOT_BYTES),
 	   "what the jump leaves of it are NOPs");
 	is_str(fields_of_last(),
-	       "kprobes/load 72 pid:4@16 __probe_ip:8@0 faults:4@40 arg1:8@48 cx:8@56 arg3:4@64",
+	       "kprobes/load 80 pid:4@24 __probe_ip:8@0 faults:4@48 arg1:8@56 cx:8@64 arg3:4@72",
 	       "its class has all registers that it asks for");
 	ok(event_field_find(class_of_last(), "__probe_ip")->type == EVENT_CODE,
 	   "and a place with an offset");

@@ -48,13 +48,16 @@ static uint64_t random_value(enum gate_source source)
 	return edge();
 }
 
-/* Often the pid: what its terms leave in a register depends on the way that leads to a term. */
+/* Often what is found through the task: what its terms leave in a register depends on the way that
+ * leads to a term. */
 static enum gate_source random_source(uint32_t sources)
 {
 	enum gate_source source = GATE_PID;
 
 	if (!pick(3))
 		return source;
+	if (!pick(4) && sources & gate_source_bit(GATE_CGROUP))
+		return pick(2) ? GATE_TGID : GATE_CGROUP;
 	do
 		source = (enum gate_source)pick(GATE_SOURCES);
 	while (!(sources & gate_source_bit(source)));
@@ -110,6 +113,26 @@ static struct gate random_gate(uint32_t sources)
 
 /* --- one call -------------------------------------------------------------------------------- */
 
+static uint64_t random_near(const struct gate *gate)
+{
+	return pick(2) ? gate->terms[pick(gate->n)].value + pick(3) - 1 : edge();
+}
+
+/* One of the pointers to the cgroup may be missing; returns whether none is. */
+static bool random_path(void)
+{
+	static void *pointers[FAKE_CGROUP_STEPS];
+	const uint64_t missing = pick(2) ? FAKE_CGROUP_STEPS : pick(FAKE_CGROUP_STEPS);
+
+	for (uint64_t i = 0; i < FAKE_CGROUP_STEPS; i++) {
+		void **at = fake_site_cgroup_path[i];
+
+		pointers[i] = pointers[i] ? pointers[i] : *at;
+		*at = i == missing ? NULL : pointers[i];
+	}
+	return missing == FAKE_CGROUP_STEPS;
+}
+
 /* Values of which some are the gate's own constants, or next to them. */
 static void random_call(struct fake_site *s, const struct gate *gate, struct gate_values *out)
 {
@@ -123,9 +146,10 @@ static void random_call(struct fake_site *s, const struct gate *gate, struct gat
 			value ^= fake_random() << (pick(2) ? 32 : 16);
 		out->source[GATE_ARG0 + i] = s->cpu->in.reg[fake_argument_regs[i]] = value;
 	}
-	*fake_site_pid =
-		(uint32_t)(pick(2) ? gate->terms[pick(gate->n)].value + pick(3) - 1 : edge());
-	out->source[GATE_PID] = *fake_site_pid;
+	out->source[GATE_PID] = *fake_site_pid = (uint32_t)random_near(gate);
+	out->source[GATE_TGID] = *fake_site_tgid = (uint32_t)random_near(gate);
+	*fake_site_cgroup = random_near(gate);
+	out->source[GATE_CGROUP] = random_path() ? *fake_site_cgroup : 0;
 	out->source[GATE_VCPU] = s->cpu->number;
 	out->source[GATE_CALL_SITE] = (uint64_t)(uintptr_t)fake_cpu_return_address;
 }
@@ -165,8 +189,10 @@ static bool as_gate_says(const struct gate *gate, const struct gate_values *valu
 static bool direct_gate_good(enum fake_site_kind kind, struct verdicts *seen)
 {
 	const bool returns = kind == FAKE_SHARED_RETURN || kind == FAKE_PRIVATE_RETURN;
-	const struct gate gate = random_gate(
-		returns ? gate_source_bit(GATE_PID) | gate_source_bit(GATE_CALL_SITE) : UINT32_MAX);
+	const struct gate gate =
+		random_gate(returns ? gate_call_sources | gate_source_bit(GATE_CGROUP) |
+					      gate_source_bit(GATE_CALL_SITE)
+				    : UINT32_MAX);
 	struct gate_values values;
 	struct fake_site s;
 	bool good;
@@ -202,7 +228,7 @@ static void test_direct(enum fake_site_kind kind, const char *name)
 
 static bool private_gate_good(enum probe_point point, struct verdicts *seen)
 {
-	uint32_t sources = point == POINT_ENTRY ? UINT32_MAX : gate_source_bit(GATE_PID);
+	uint32_t sources = point == POINT_ENTRY ? UINT32_MAX : gate_call_sources;
 	const struct gate gate = random_gate(sources);
 	struct gate_values values;
 	struct fake_site s;
@@ -314,10 +340,12 @@ static void test_refusals(void)
 		   private_refusal(GATE_ARG2, POINT_ENTRY, 2) == -EINVAL,
 	   "a gate on an argument that the function does not have is refused");
 	ok(!private_refusal(GATE_PID, POINT_RETURN, 0) &&
+		   !private_refusal(GATE_TGID, POINT_RETURN, 0) &&
+		   private_refusal(GATE_CGROUP, POINT_RETURN, 0) == -EINVAL &&
 		   private_refusal(GATE_ARG0, POINT_RETURN, 0) == -EINVAL &&
 		   private_refusal(GATE_VCPU, POINT_RETURN, 0) == -EINVAL &&
 		   private_refusal(GATE_CALL_SITE, POINT_RETURN, 0) == -EINVAL,
-	   "a return's gate may ask for the pid only");
+	   "a return's gate may ask for pid and tgid only");
 }
 
 int main(void)

@@ -17,6 +17,8 @@ static int cost(struct fake_site *s, const struct gate_values *values)
 	for (unsigned int i = 0; i < CAPTURE_ARGUMENTS; i++)
 		s->cpu->in.reg[fake_argument_regs[i]] = values->source[GATE_ARG0 + i];
 	*fake_site_pid = (uint32_t)values->source[GATE_PID];
+	*fake_site_tgid = (uint32_t)values->source[GATE_TGID];
+	*fake_site_cgroup = values->source[GATE_CGROUP];
 	count = fake_site_count(s);
 	if (fake_site_ring(&s->groups[0])->reserve)
 		return -1;
@@ -99,6 +101,8 @@ static void test_simple_costs(void)
 		const char *name;
 	} rows[] = {
 		{gate_term(GATE_PID, GATE_EQ, 1234), 1, 3, "pid == N"},
+		{gate_term(GATE_TGID, GATE_EQ, 1234), 1, 3, "tgid == N"},
+		{gate_term(GATE_CGROUP, GATE_EQ, 1234), 1, 13, "cgroup == N"},
 		{gate_term(GATE_ARG0, GATE_GT, 4096), 1, 2, "bytes_req > N"},
 		{gate_term(GATE_VCPU, GATE_EQ, 7), 0, 2, "vcpu == N"},
 		{{GATE_ARG1, 4, false, GATE_NE, 0, 0, 0x400, 0}, 0x100, 2, "gfp_flags & N"},

@@ -82,6 +82,28 @@ static void test_fields(enum fake_site_kind kind)
 	}
 }
 
+static bool without_pointer(enum fake_site_kind kind, void **pointer)
+{
+	void *before = *pointer;
+	struct fake_site s;
+	bool good;
+
+	*pointer = NULL;
+	fake_site_init(&s, kind);
+	fake_site_add(&s, 0, DIRECT_TGID | DIRECT_CGROUP, TRAMPOLINE_BLOCK, NULL);
+	good = fake_site_generate(&s) && calls_good(&s);
+	fake_site_deinit(&s);
+	*pointer = before;
+	return good;
+}
+
+static void test_no_cgroup(enum fake_site_kind kind)
+{
+	for (size_t i = 0; i < FAKE_CGROUP_STEPS; i++)
+		ok(without_pointer(kind, fake_site_cgroup_path[i]),
+		   "%s: without pointer %zu to a cgroup it is 0", fake_site_kinds[kind], i);
+}
+
 /* The code for more stacks than that may be too large. */
 enum { STACKS = 2 };
 
@@ -268,6 +290,10 @@ static void test_cost(void)
 	       "the pid takes three more");
 	is_u64((uint64_t)(cost(FAKE_SHARED, 1, DIRECT_COMM, false) - one), 6,
 	       "the task's name takes six more");
+	is_u64((uint64_t)(cost(FAKE_SHARED, 1, DIRECT_TGID, false) - one), 3,
+	       "the pid of its process takes three more");
+	is_u64((uint64_t)(cost(FAKE_SHARED, 1, DIRECT_CGROUP, false) - one), 12,
+	       "the id of its cgroup takes twelve more");
 	is_u64((uint64_t)(cost(FAKE_SHARED, 1, DIRECT_FRAME, false) - one), 2,
 	       "the frame takes two more");
 	is_u64((uint64_t)(cost(FAKE_SHARED, 1, DIRECT_SYSCALL, false) - one), 12,
@@ -316,7 +342,7 @@ static void test_refusals(void)
 	ok(refusal(good, 0, 100) == -EINVAL, "code without records is refused");
 	ok(refusal(good, DIRECT_MAX_RECORDS + 1, 100) == -EINVAL, "too many records are refused");
 	ok(refusal(good, 1, 0x7fffffff) == -EINVAL, "an offset that is too large is refused");
-	bad.fields++;
+	bad.fields |= DIRECT_SYSCALL_IA32 << 1;
 	ok(refusal(bad, 1, 100) == -EINVAL, "an unknown field is refused");
 	bad = good;
 	bad.id = RING_COMMITTED;
@@ -355,6 +381,7 @@ int main(void)
 {
 	for (enum fake_site_kind kind = FAKE_SHARED; kind < FAKE_SITE_KINDS; kind++) {
 		test_fields(kind);
+		test_no_cgroup(kind);
 		test_several(kind);
 		test_block(kind);
 		test_drop(kind);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The class of a dynamic probe's events, with and without a call chain. */
+/* The class of a dynamic probe's events, with and without the task and a call chain. */
 #include <stdlib.h>
 #include <string.h>
 #include "patcher/tracers/probe/probe.h"
 #include "tests/lib/tap.h"
 
-static const struct event_class *class_of(const char *definition, bool with_stack)
+static const struct event_class *class_of(const char *definition, uint32_t task)
 {
 	const struct fetch_helpers helpers = {0};
 	const struct event_class *class;
@@ -16,7 +16,7 @@ static const struct event_class *class_of(const char *definition, bool with_stac
 	if (fetch_parse(definition, &probe, &err))
 		abort();
 	program = fetch_program_of(&probe, &helpers);
-	if (!probe_class_of(&probe, &program, with_stack, &class, &err))
+	if (!probe_class_of(&probe, &program, task, &class, &err))
 		return class;
 	tap_diag("%s", err.text);
 	return NULL;
@@ -25,8 +25,8 @@ static const struct event_class *class_of(const char *definition, bool with_stac
 static void test_stack(void)
 {
 	static const char definition[] = "p:my/read vfs_read file=%di count=%dx:u32";
-	const struct event_class *plain = class_of(definition, false);
-	const struct event_class *with = class_of(definition, true);
+	const struct event_class *plain = class_of(definition, 0);
+	const struct event_class *with = class_of(definition, EVENT_TASK_STACK);
 	const struct event_field *stack = with ? event_field_find(with, "stack") : NULL;
 
 	ok(plain && with && plain != with, "probes with and without a call chain differ in class");
@@ -34,8 +34,23 @@ static void test_stack(void)
 	   "the chain lies behind the values");
 	ok(with && with->size == plain->size + EVENT_STACK_WORDS * sizeof(uint64_t),
 	   "and ends the event");
-	ok(class_of(definition, true) == with, "the same probe has the same class again");
+	ok(class_of(definition, EVENT_TASK_STACK) == with,
+	   "the same probe has the same class again");
 	ok(!event_field_find(plain, "stack"), "without the word there is none");
+}
+
+/* In front, as contexts of other readers have to be. */
+static void test_task(void)
+{
+	static const char *const want[] = {"pid", "tgid", "comm", "cgroup", "__probe_ip", "count"};
+	static const char definition[] = "p:my/task vfs_read count=%dx:u32";
+	const struct event_class *class = class_of(definition, EVENT_TASK_ALL);
+	const struct event_class *plain = class_of(definition, 0);
+
+	ok(class && class->nr_fields == sizeof(want) / sizeof(want[0]), "a probe with the task");
+	for (size_t i = 0; class && i < class->nr_fields; i++)
+		is_str(class->fields[i].name, want[i], "its fields are in this order");
+	ok(plain && plain->nr_fields == 3 && plain->size == class->size, "without, it has the pid");
 }
 
 static void test_largest(void)
@@ -45,16 +60,19 @@ static void test_largest(void)
 
 	for (int i = 0; i < FETCH_MAX_FIELDS - 1; i++)
 		strcat(definition, " %di");
-	class = class_of(definition, true);
+	class = class_of(definition, EVENT_TASK_ALL | EVENT_TASK_STACK);
 	ok(class && class->size <= EVENT_MAX_SIZE && class->nr_fields <= EVENT_MAX_FIELDS,
-	   "an event of many values has room for a chain");
-	ok(!class_of("p:my/twice vfs_read stack=%di", true),
-	   "a value cannot have the name of the chain");
+	   "an event of many values has room for the task and a chain");
+	ok(!class_of("p:my/twice vfs_read stack=%di", EVENT_TASK_STACK) &&
+		   !class_of("p:my/twice vfs_read comm=$comm", EVENT_TASK_COMM),
+	   "a value cannot have the name of what is recorded beside it");
+	ok(class_of("p:my/once vfs_read comm=$comm", 0), "a value can have a name that is free");
 }
 
 int main(void)
 {
 	test_stack();
+	test_task();
 	test_largest();
 	return tap_done();
 }
