@@ -80,8 +80,8 @@ static const struct cli_option option_table[] = {
 	{.name = "syscalls",
 	 .letter = 's',
 	 .help = "print the calls of the syscalls tracer, with arguments, result and\n"
-		 "duration; --filter is then on name, pid, comm, arg0 to arg5, ret and\n"
-		 "duration (ns)",
+		 "duration; --filter is then on name, pid, tgid, comm, cgroup, arg0 to\n"
+		 "arg5, ret and duration (ns)",
 	 .store = cli_store_flag,
 	 .offset = offsetof(struct options, syscalls)},
 	{.name = "follow",

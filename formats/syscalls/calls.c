@@ -41,6 +41,8 @@ static void begin(struct syscall_call *call, const struct event *event, bool rec
 
 	*call = (struct syscall_call){.ip = bytes->call.call.ip,
 				      .pid = bytes->call.call.pid,
+				      .tgid = bytes->call.call.tgid,
+				      .cgroup = bytes->call.call.cgroup,
 				      .vcpu = event->vcpu,
 				      .begin_ns = event->ns,
 				      .end = recorded ? SYSCALL_UNSEEN : SYSCALL_UNRECORDED};

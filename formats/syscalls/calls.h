@@ -22,6 +22,8 @@ struct syscall_call {
 	uint64_t ip;
 	uint64_t args[SYSCALL_ARGS];
 	uint32_t pid;
+	uint32_t tgid;     /* of the process; 0: not recorded */
+	uint64_t cgroup;   /* its id; likewise */
 	char comm[16];     /* not terminated; empty if it is not recorded */
 	unsigned int vcpu; /* where it began */
 	int64_t begin_ns, end_ns;

@@ -33,7 +33,9 @@ struct filtered {
 static const struct event_field call_fields[] = {
 	FIELD("name", EVENT_FUNCTION, event.call.call.ip),
 	FIELD("pid", EVENT_UINT, event.call.call.pid),
+	FIELD("tgid", EVENT_UINT, event.call.call.tgid),
 	FIELD("comm", EVENT_STRING, event.call.call.comm),
+	FIELD("cgroup", EVENT_UINT, event.call.call.cgroup),
 	ARGUMENT(0),
 	ARGUMENT(1),
 	ARGUMENT(2),
@@ -79,7 +81,10 @@ static void filter_text(void *arg, const struct event_field *field, uint64_t val
 
 static bool is_wanted(const struct syscall_text *t, const struct syscall_call *call)
 {
-	struct filtered bytes = {.event.call.call = {.ip = call->ip, .pid = call->pid}};
+	struct filtered bytes = {.event.call.call = {.ip = call->ip,
+						     .pid = call->pid,
+						     .tgid = call->tgid,
+						     .cgroup = call->cgroup}};
 	const struct event event = {.class = &call_class, .vcpu = call->vcpu, .bytes = &bytes};
 
 	if (t->options.vcpus && !cli_vcpus_have(t->options.vcpus, call->vcpu))
@@ -197,6 +202,10 @@ static json_t *call_json(struct syscall_text *t, const struct syscall_call *call
 	object = json_pack("{sI si so so so so}", "ns", (json_int_t)call->begin_ns, "vcpu",
 			   (int)call->vcpu, "pid", json_from_count(call->pid), "comm",
 			   json_from_text(comm), "name", json_from_text(name), "args", args);
+	if (call->tgid)
+		failed |= json_object_set_new(object, "tgid", json_from_count(call->tgid));
+	if (call->cgroup)
+		failed |= json_object_set_new(object, "cgroup", json_from_count(call->cgroup));
 	if (call->end == SYSCALL_RETURNED) {
 		failed |= json_object_set_new(object, "ret", json_integer(call->result));
 		failed |= json_object_set_new(object, "duration_ns",

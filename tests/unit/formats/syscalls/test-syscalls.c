@@ -49,7 +49,7 @@ static void begin(void)
 static void put(enum syscall_class class, const struct syscall_event *bytes)
 {
 	const struct event event = {
-		.class = &syscall_classes(SYSCALL_COMM)[class], .ns = t.ns, .bytes = bytes};
+		.class = &syscall_classes(SYSCALL_ALL)[class], .ns = t.ns, .bytes = bytes};
 
 	if (syscall_text_put(t.text, &event))
 		abort();
@@ -173,6 +173,24 @@ static void test_json(void)
 	       "a call is a JSON object; without a return it has neither result nor duration");
 }
 
+static void test_task(void)
+{
+	struct syscall_event event = {
+		.call = {.call = {.ip = 0xc, .pid = 7, .tgid = 6, .cgroup = 55, .comm = "task"},
+			 .frame = FRAME}};
+
+	begin_with("tgid == 6 && cgroup == 55", true);
+	put(SYSCALL_ENTER_ONLY, &event);
+	event.call.call.tgid = 7;
+	put(SYSCALL_ENTER_ONLY, &event);
+	event.call.call.tgid = 6;
+	event.call.call.cgroup = 0;
+	put(SYSCALL_ENTER_ONLY, &event);
+	prints("{\"ns\":0,\"vcpu\":0,\"pid\":7,\"comm\":\"task\",\"name\":\"0xc\",\"args\":{},"
+	       "\"tgid\":6,\"cgroup\":55}\n",
+	       "a filter is on process and cgroup, which are in JSON if they are recorded");
+}
+
 static void test_declarations(void)
 {
 	static const char *const damaged[] = {
@@ -208,6 +226,7 @@ int main(void)
 	test_returns();
 	test_filter();
 	test_json();
+	test_task();
 	test_declarations();
 	return tap_done();
 }
