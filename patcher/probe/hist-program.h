@@ -26,6 +26,8 @@ enum hist_source {
 	HIST_POINTED,  /* the 8 bytes at the register's value + at, which are there */
 	HIST_FETCHED,  /* from byte `at` of what the fetch program has read from memory on */
 	HIST_PID,      /* of the current task */
+	HIST_TGID,     /* its process's */
+	HIST_CGROUP,   /* the id of its cgroup; 0: none */
 	HIST_COMM,     /* 16 bytes: its name */
 	HIST_CPU,      /* the kernel's number of this CPU */
 };

@@ -132,6 +132,12 @@ static void emit_source(const struct hist_code *c, const struct hist_operand *o,
 	case HIST_PID:
 		code_load_task_word(a, ASM_32, to, kernel, kernel->task_pid);
 		break;
+	case HIST_TGID:
+		code_load_task_word(a, ASM_32, to, kernel, kernel->task_tgid);
+		break;
+	case HIST_CGROUP:
+		code_load_cgroup(a, to, kernel);
+		break;
 	case HIST_COMM:
 		code_load_task_word(a, ASM_64, to, kernel, kernel->task_comm + word * WORD);
 		break;

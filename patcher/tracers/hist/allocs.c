@@ -241,6 +241,8 @@ static size_t list_gate_fields(const struct alloc_entry *entry, struct gate_fiel
 	size_t n = 0;
 
 	out[n++] = (struct gate_field){.name = "pid", .source = GATE_PID, .size = 4};
+	out[n++] = (struct gate_field){.name = "tgid", .source = GATE_TGID, .size = 4};
+	out[n++] = (struct gate_field){.name = "cgroup", .source = GATE_CGROUP, .size = 8};
 	out[n++] = (struct gate_field){.name = "vcpu", .source = GATE_VCPU, .size = 4};
 	for (size_t i = 0; i < NR_ROLES; i++)
 		if (entry->argument[roles[i].role])
@@ -257,7 +259,7 @@ static size_t list_gate_fields(const struct alloc_entry *entry, struct gate_fiel
 static int append_filter(struct gate *gate, const struct trace_spec *spec,
 			 const struct alloc_entry *entry, struct error *err)
 {
-	struct gate_field fields[NR_ROLES + 3];
+	struct gate_field fields[NR_ROLES + 5];
 	struct event_predicate *predicate;
 	struct gate_split split;
 	char rest[200];

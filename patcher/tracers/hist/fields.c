@@ -34,6 +34,8 @@ void hist_fields_add_common(struct hist_fields *f)
 	static const struct hist_field common[] = {
 		{"pid", {.source = HIST_PID, .size = WORD}, HIST_UNSIGNED, 0, 0},
 		{"common_pid", {.source = HIST_PID, .size = WORD}, HIST_UNSIGNED, 0, 0},
+		{"tgid", {.source = HIST_TGID, .size = WORD}, HIST_UNSIGNED, 0, 0},
+		{"cgroup", {.source = HIST_CGROUP, .size = WORD}, HIST_UNSIGNED, 0, 0},
 		{"comm", {.source = HIST_COMM, .size = 2 * WORD}, HIST_TEXT, 0, 0},
 		{"common_comm", {.source = HIST_COMM, .size = 2 * WORD}, HIST_TEXT, 0, 0},
 		{"cpu", {.source = HIST_CPU, .size = WORD}, HIST_UNSIGNED, 0, 0},

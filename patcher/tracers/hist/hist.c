@@ -101,6 +101,25 @@ static int create_of_source(struct hist_tracer *t, const struct tracer_context *
 	return hist_make_program(t->spec, &fields, &t->part.program, config, err);
 }
 
+/* What must be known of the guest's kernel. All parts have the same keys and values. */
+static uint32_t task_fields(const struct hist_tracer *t)
+{
+	const struct hist_program *program =
+		t->source ? &t->part.program : &t->allocs.parts[0].program;
+
+	return (hist_program_uses(program, HIST_PID) ? EVENT_TASK_PID : 0u) |
+	       (hist_program_uses(program, HIST_TGID) ? EVENT_TASK_TGID : 0u) |
+	       (hist_program_uses(program, HIST_COMM) ? EVENT_TASK_COMM : 0u) |
+	       (hist_program_uses(program, HIST_CGROUP) ? EVENT_TASK_CGROUP : 0u);
+}
+
+static int check_task(const struct hist_tracer *t, const struct kernel *kernel, struct error *err)
+{
+	const struct gate *gate = t->source ? &t->part.gate : &t->allocs.parts[0].gate;
+
+	return tracer_check_task(kernel, task_fields(t), gate, err);
+}
+
 static int create(const struct tracer_context *context, const struct trace_spec *const *specs,
 		  size_t nr_specs, struct tracer **out, struct error *err)
 {
@@ -117,6 +136,8 @@ static int create(const struct tracer_context *context, const struct trace_spec 
 		ret = hist_allocs_create(t->spec, context->kernel, &t->allocs, &config, err);
 	else
 		ret = create_of_source(t, context, &config, err);
+	if (!ret)
+		ret = check_task(t, context->kernel, err);
 	if (!ret)
 		ret = hist_create(&config, &t->hist, err);
 	if (ret)
@@ -171,16 +192,9 @@ static struct hist *get_hist(const struct tracer *tracer)
 
 /* --- the rest -------------------------------------------------------------------------------- */
 
-/* What must be known of the guest's kernel. */
 static uint32_t fields(const struct tracer *tracer)
 {
-	const struct hist_tracer *t = hist_of(tracer);
-	const struct hist_program *program =
-		t->source ? &t->part.program : &t->allocs.parts[0].program;
-
-	return hist_program_uses(program, HIST_PID) || hist_program_uses(program, HIST_COMM)
-		       ? DIRECT_PID | DIRECT_COMM
-		       : 0;
+	return task_fields(hist_of(tracer));
 }
 
 static const struct fetch_program *fetch(const struct tracer *tracer)

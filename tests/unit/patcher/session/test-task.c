@@ -218,9 +218,14 @@ static void test_plain(void)
 
 static void test_refusals(void)
 {
-	static const char *const specs[] = {
-		"f=function:kfree,cgroup", "graph:kfree,cgroup", "f=function:kfree if cgroup == 5",
-		"probe:p kfree %di,cgroup", "h=function:hist:keys=ip if cgroup == 5"};
+	static const char *const specs[] = {"f=function:kfree,cgroup",
+					    "graph:kfree,cgroup",
+					    "f=function:kfree if cgroup == 5",
+					    "probe:p kfree %di,cgroup",
+					    "h=function:hist:keys=ip if cgroup == 5",
+					    "h=function:hist:keys=cgroup",
+					    "k=kmem:kmalloc,hist:keys=cgroup",
+					    "k=kmem:kmalloc,hist:keys=call_site if cgroup == 5"};
 	struct error err = {0};
 
 	create(false);
@@ -237,9 +242,25 @@ static void test_refusals(void)
 	fake_session_end(&fs);
 }
 
+/* Summed up in the guest. */
+static void test_hist(void)
+{
+	struct error err = {0};
+
+	create(true);
+	ok(!start("function:kfree,hist:keys=tgid,cgroup if tgid > 1 && cgroup != 1", NULL, &err) &&
+		   !trace_session_add_instance(
+			   fs.session, "kmem:kmalloc,hist:keys=cgroup:vals=bytes_req if tgid > 1",
+			   &err),
+	   "histograms by process and cgroup: %s", err.text);
+	is_u64(lane()->task_fields & EVENT_TASK_ALL, EVENT_TASK_ALL, "the guest knows both");
+	fake_session_end(&fs);
+}
+
 int main(void)
 {
 	test_fields();
+	test_hist();
 	test_conditions();
 	test_plain();
 	test_refusals();

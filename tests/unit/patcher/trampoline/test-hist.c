@@ -58,7 +58,7 @@ static struct hist_operand some_operand(const struct bench *b)
 		o.source = fake_site_is_return(&b->site) ? HIST_CPU : HIST_IP;
 		break;
 	case 2:
-		o.source = HIST_PID;
+		o.source = below(2) ? HIST_PID : below(2) ? HIST_TGID : HIST_CGROUP;
 		break;
 	case 3:
 		o.source = HIST_CONSTANT;
@@ -147,6 +147,10 @@ static uint64_t source_value(const struct bench *b, const struct hist_operand *o
 		return (uint64_t)o->at;
 	case HIST_PID:
 		return *fake_site_pid;
+	case HIST_TGID:
+		return *fake_site_tgid;
+	case HIST_CGROUP:
+		return *fake_site_cgroup;
 	case HIST_CPU:
 		return CPU;
 	case HIST_COMM:
