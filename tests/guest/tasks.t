@@ -3,7 +3,7 @@
 #
 # What the tracers of functions record of the task, against what the guest says of its threads: pid, tgid, name, and the id of
 # the cgroup, which is the inode of its directory, also after the task has moved to another one. Conditions on tgid and cgroup
-# choose the events that have these.
+# choose the events that have these, and a histogram by them counts these.
 # GUEST='5.10 6.12' for other kernels.
 use strict;
 use warnings;
@@ -98,6 +98,18 @@ sub check_conditions {
 		"$kernel: and at returns");
 }
 
+# A histogram by process and cgroup counts what the events say.
+sub check_sums {
+	my ($kernel, $out) = @_;
+	my (%counts, %seen);
+	$counts{"$_->{tgid} $_->{cgroup}"}++ for events($out, 'function');
+	my $document = JSON::PP::decode_json(slurp("$out/hists") || '{}');
+	for my $row (map { @{$_->{rows}} } @{$document->{histograms} // []}) {
+		$seen{join ' ', map { $_->{number} } @{$row->{keys}}} = $row->{hitcount};
+	}
+	is_deeply(\%seen, \%counts, "$kernel: a histogram by tgid and cgroup has the same " . keys(%counts) . ' entries');
+}
+
 sub check {
 	my ($kernel) = @_;
 	my $out = "$build/guest/tasks-$kernel";
@@ -116,6 +128,7 @@ sub check {
 			grep { $_->{event} eq "syscalls:sys_$kind" } events($out, 'syscalls'));
 	}
 	check_conditions($kernel, $out);
+	check_sums($kernel, $out);
 	like(slurp("$out/err"), qr/lost: none/, "$kernel: none is lost");
 	unlike($log, qr/WARNING|BUG|Oops|Call Trace/, "$kernel: nothing in the log");
 	like($log, qr/^status 0$/m, "$kernel: the run succeeds") or diag(slurp("$out/err"));
