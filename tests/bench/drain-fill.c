@@ -252,6 +252,10 @@ static void set_fields(uint8_t *bytes, const struct direct_slot *slot, uint32_t 
 		memcpy(bytes + slot->layout.pid, &task, sizeof(task));
 	if (slot->want.fields & DIRECT_COMM)
 		snprintf((char *)bytes + slot->layout.comm, DIRECT_COMM_SIZE, "task%u", task);
+	if (slot->want.fields & DIRECT_TGID)
+		memcpy(bytes + slot->layout.tgid, &(uint32_t){1000}, sizeof(uint32_t));
+	if (slot->want.fields & DIRECT_CGROUP)
+		memcpy(bytes + slot->layout.cgroup, &(uint64_t){4711}, sizeof(uint64_t));
 	if (slot->want.fields & DIRECT_FRAME)
 		memcpy(bytes + slot->layout.frame, &frame, sizeof(frame));
 	if (slot->want.fields & DIRECT_RESULT)

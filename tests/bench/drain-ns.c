@@ -188,6 +188,8 @@ static int measure(const char *spec, const struct options *o)
 	const char *why;
 
 	fake_session_create(&fs);
+	if (fake_kernel_describe_cgroups(&fs.fg.base))
+		abort();
 	mix = drain_mix_create(&fs);
 	why = start(&fs, spec, &err) ? err.text : measure_rounds(&fs, mix, o, &costs);
 	if (!why)
