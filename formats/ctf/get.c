@@ -287,6 +287,7 @@ static bool get_named(const struct ctf_stream *s, const struct ctf_step *step, u
 	case CTF_ORDER:
 	case CTF_BYTES:
 	case CTF_FRAMES:
+	case CTF_TEXT:
 		break;
 	}
 	return true;
@@ -470,6 +471,26 @@ void ctf_find_get(struct ctf_plan *plan, const struct ctf_identity *identity)
 
 /* --- an event -------------------------------------------------------------------------------- */
 
+/* Strings with their NULs, from *at on; `to` is zeroed. One that was cut is longer than its field,
+ * which has no NUL then. Returns false if they are none. */
+static bool read_texts(const struct ctf_stream *s, const struct ctf_form *form, size_t *at,
+		       uint8_t *to)
+{
+	for (size_t i = 0; i < form->nr_texts; i++) {
+		const struct ctf_step *step = &form->steps[form->nr_steps + i];
+		const char *from = (const char *)s->packet + *at;
+		const size_t length = strnlen(from, s->end - *at);
+		char clean[EVENT_LONG_STRING_MAX + 1];
+
+		if (length >= EVENT_TEXT_ROOM || length == s->end - *at)
+			return false;
+		clean_text(clean, sizeof(clean), from);
+		memcpy(to + step->at, clean, strlen(clean));
+		*at += length + 1;
+	}
+	return true;
+}
+
 static int read_form(struct ctf_stream *s, const struct ctf_form *form, size_t at,
 		     struct event *event, uint8_t *bytes)
 {
@@ -478,7 +499,10 @@ static int read_form(struct ctf_stream *s, const struct ctf_form *form, size_t a
 	memset(bytes, 0, form->class->size);
 	if (!form->get(s, form, s->packet + at, bytes))
 		return -EINVAL;
-	s->at = at + form->body_size;
+	at += form->body_size;
+	if (!read_texts(s, form, &at, bytes))
+		return -EINVAL;
+	s->at = at;
 	event->class = form->class;
 	event->instance = s->instance;
 	event->ns = s->has_time ? s->time : (int64_t)s->clock;

@@ -171,14 +171,27 @@ static const struct context *context_of(const struct event_field *field)
 	return NULL;
 }
 
+/* Fields that begin at a byte: what has such fields begins at one, too. */
+static bool has_aligned(const struct ctf_form *form)
+{
+	bool aligned = form->nr_texts;
+
+	for (size_t i = 0; i < form->nr_steps; i++)
+		aligned |= form->steps[i].op == CTF_BYTES;
+	return aligned;
+}
+
 /* How many steps in front are of such fields: a context lies in front of an event's own fields. */
 static size_t count_contexts(const struct ctf_form *form)
 {
+	unsigned int bits = 0;
 	size_t n = 0;
 
 	while (n < form->nr_steps && context_of(&form->class->fields[form->steps[n].field]))
-		n++;
-	return n < form->nr_steps ? n : 0;
+		bits += form->steps[n++].bits;
+	if (n == form->nr_steps + form->nr_texts || (has_aligned(form) && bits % 8))
+		return 0;
+	return n;
 }
 
 /* --- the stream and its events ---------------------------------------------------------------- */
@@ -270,7 +283,9 @@ static void put_field(FILE *out, const struct ctf_form *form, const struct ctf_s
 
 	if (!step->bits)
 		return;
-	if (step->op == CTF_BYTES)
+	if (step->op == CTF_TEXT)
+		fprintf(out, "\t\tstring { encoding = UTF8; } %s;\n", name_of(form, step).s);
+	else if (step->op == CTF_BYTES)
 		fprintf(out,
 			"\t\tinteger { size = 8; align = 8; signed = false; encoding = UTF8; } "
 			"%s[%u];\n",
@@ -302,7 +317,7 @@ static void put_form(FILE *out, const struct ctf_plan *plan, unsigned int id, un
 	if (nr_contexts)
 		fputs("\t};\n", out);
 	begin_fields(out);
-	for (size_t i = nr_contexts; i < form->nr_steps; i++)
+	for (size_t i = nr_contexts; i < form->nr_steps + form->nr_texts; i++)
 		put_field(out, form, &form->steps[i], number);
 	end_event(out);
 }

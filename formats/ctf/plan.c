@@ -20,11 +20,12 @@ static void set_load(struct ctf_step *step, unsigned int class_size)
 static void add_step(struct ctf_form *form, const struct event_field *field, enum ctf_op op,
 		     unsigned int bits)
 {
-	struct ctf_step *step = &form->steps[form->nr_steps++];
+	struct ctf_step *step = &form->steps[form->nr_steps + form->nr_texts];
 
+	*(op == CTF_TEXT ? &form->nr_texts : &form->nr_steps) += 1;
 	*step = ctf_step_of(field, op, bits);
 	step->field = (uint8_t)(field - form->class->fields);
-	if (field->type != EVENT_STRING)
+	if (!event_field_is_string(field))
 		set_load(step, form->class->size);
 }
 
@@ -96,6 +97,19 @@ static void set_gets(struct ctf_form *form)
 	form->body_size = (pos + 7) / 8;
 }
 
+/* What has no fixed size comes last, so that all else has a fixed place. */
+static void add_fields(struct ctf_form *form)
+{
+	const struct event_class *class = form->class;
+
+	for (size_t i = 0; i < class->nr_fields; i++)
+		if (class->fields[i].type != EVENT_LONG_STRING)
+			add_field(form, &class->fields[i]);
+	for (size_t i = 0; i < class->nr_fields; i++)
+		if (class->fields[i].type == EVENT_LONG_STRING)
+			add_field(form, &class->fields[i]);
+}
+
 static size_t count_forms(const struct event_class *classes, size_t nr_classes)
 {
 	size_t n = 0;
@@ -123,8 +137,7 @@ struct ctf_plan *ctf_plan_create(const struct event_class *classes, size_t nr_cl
 			form->is_last = n + 1 == classes[i].nr_forms;
 			form->class_index = i;
 			form->form = n;
-			for (size_t f = 0; f < classes[i].nr_fields; f++)
-				add_field(form, &classes[i].fields[f]);
+			add_fields(form);
 			set_places(form);
 			set_gets(form);
 		}

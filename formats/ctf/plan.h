@@ -39,6 +39,7 @@ enum ctf_op {
 	CTF_BYTES,   /* a string as it is, from the next byte on */
 	CTF_STACK,   /* the id of its innermost frame; 0 for an empty one */
 	CTF_FRAMES,  /* all words of a stack as they are */
+	CTF_TEXT,    /* a string with its NUL, from the next byte on; behind all other steps */
 };
 
 /* How the value of a step is read: what most are, by size; the rest as its op says. */
@@ -96,6 +97,8 @@ static inline enum ctf_op ctf_op_of(const struct event_field *field, unsigned in
 		return whole ? CTF_BYTES : CTF_STRING;
 	case EVENT_STACK:
 		return whole ? CTF_FRAMES : CTF_STACK;
+	case EVENT_LONG_STRING:
+		return CTF_TEXT;
 	case EVENT_UINT:
 	case EVENT_HEX:
 	case EVENT_NR_TYPES:
@@ -170,10 +173,11 @@ struct ctf_form {
 	ctf_put_run_fn *put_run; /* NULL: there is none */
 	ctf_get_fn *get;
 	unsigned int class_index, form;
-	bool has_bytes; /* a step is CTF_BYTES or CTF_FRAMES */
-	size_t nr_steps;
+	bool has_bytes;     /* a step is CTF_BYTES or CTF_FRAMES */
+	size_t nr_steps;    /* without those of CTF_TEXT: */
+	size_t nr_texts;    /* so many more are behind them */
 	size_t size;        /* bytes on disk with a compact header, if it has no such bytes */
-	size_t body_size;   /* bytes on disk behind the header */
+	size_t body_size;   /* bytes on disk behind the header, up to the texts */
 	size_t table_bytes; /* that an event adds to the packet's tables, at most */
 	struct ctf_step steps[CTF_MAX_STEPS];
 };

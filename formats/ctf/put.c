@@ -156,6 +156,7 @@ get_bits(struct ctf_writer *w, const struct ctf_step *step, const uint8_t *bytes
 		break;
 	case CTF_BYTES:
 	case CTF_FRAMES:
+	case CTF_TEXT:
 	default:
 		return true;
 	}
@@ -164,6 +165,18 @@ get_bits(struct ctf_writer *w, const struct ctf_step *step, const uint8_t *bytes
 }
 
 /* --- packing --------------------------------------------------------------------------------- */
+
+/* At the packet's end. */
+static void put_texts(struct ctf_writer *w, const struct ctf_form *form, const uint8_t *bytes)
+{
+	for (size_t i = 0; i < form->nr_texts; i++) {
+		const struct ctf_step *step = &form->steps[form->nr_steps + i];
+		char *const to = (char *)w->bytes + w->used;
+
+		event_field_shown(&form->class->fields[step->field], bytes, to);
+		w->used += strlen(to) + 1;
+	}
+}
 
 /* Gathered in a register. */
 static bool put_steps(struct ctf_writer *w, const struct ctf_form *form, uint64_t header,
@@ -185,6 +198,15 @@ static bool put_steps(struct ctf_writer *w, const struct ctf_form *form, uint64_
 	}
 	ctf_store_word(at, word);
 	w->used += form->size;
+	return true;
+}
+
+static bool put_steps_and_texts(struct ctf_writer *w, const struct ctf_form *form, uint64_t header,
+				const uint8_t *bytes)
+{
+	if (!put_steps(w, form, header, bytes))
+		return false;
+	put_texts(w, form, bytes);
 	return true;
 }
 
@@ -254,6 +276,7 @@ put_slow(struct ctf_writer *w, const struct ctf_form *form, uint64_t clock, cons
 			bit_put(&c, value, step->bits);
 	}
 	w->used = bit_bytes(&c);
+	put_texts(w, form, bytes);
 	return true;
 }
 
@@ -277,7 +300,7 @@ void ctf_find_put(struct ctf_plan *plan, const struct ctf_identity *identity)
 		form->put = ctf_put_known(form->class, form->form);
 		form->put_run = form->form ? NULL : ctf_put_run_known(form->class);
 		if (!form->put)
-			form->put = put_steps;
+			form->put = form->nr_texts ? put_steps_and_texts : put_steps;
 	}
 }
 

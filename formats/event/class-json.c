@@ -12,10 +12,12 @@
 enum { NAME_MAX_BYTES = 48, TABLE_BITS_MAX = 16, ORDER_BITS_MAX = 5 };
 
 static const char *const type_names[EVENT_NR_TYPES] = {
-	[EVENT_UINT] = "uint",       [EVENT_INT] = "int",          [EVENT_HEX] = "hex",
-	[EVENT_POINTER] = "pointer", [EVENT_CODE] = "code",        [EVENT_FUNCTION] = "function",
-	[EVENT_FLAGS] = "flags",     [EVENT_DICTIONARY] = "cache", [EVENT_PAGES] = "pages",
-	[EVENT_STRING] = "string",   [EVENT_STACK] = "stack",
+	[EVENT_UINT] = "uint",   [EVENT_INT] = "int",
+	[EVENT_HEX] = "hex",     [EVENT_POINTER] = "pointer",
+	[EVENT_CODE] = "code",   [EVENT_FUNCTION] = "function",
+	[EVENT_FLAGS] = "flags", [EVENT_DICTIONARY] = "cache",
+	[EVENT_PAGES] = "pages", [EVENT_STRING] = "string",
+	[EVENT_STACK] = "stack", [EVENT_LONG_STRING] = "long_string",
 };
 
 /* --- writing --------------------------------------------------------------------------------- */
@@ -94,6 +96,8 @@ static bool size_is_possible(const struct event_field *field)
 {
 	if (field->type == EVENT_STRING)
 		return field->size >= 1 && field->size <= EVENT_STRING_MAX;
+	if (field->type == EVENT_LONG_STRING)
+		return field->size == 1;
 	if (event_field_is_code(field) || field->type == EVENT_FLAGS || field->type == EVENT_PAGES)
 		return field->size == 8;
 	if (field->type == EVENT_DICTIONARY)
@@ -106,6 +110,8 @@ static unsigned int most_bits(const struct event_field *field)
 {
 	if (field->type == EVENT_PAGES)
 		return ORDER_BITS_MAX;
+	if (field->type == EVENT_LONG_STRING)
+		return 0;
 	if (event_field_is_code(field) || field->type == EVENT_FLAGS || field->type == EVENT_STRING)
 		return TABLE_BITS_MAX;
 	return 8u * field->size;
@@ -114,6 +120,7 @@ static unsigned int most_bits(const struct event_field *field)
 static bool read_bits(const json_t *json, struct event_field *field, unsigned int nr_forms)
 {
 	const json_t *bits = json_object_get(json, "bits");
+	const bool always = field->type == EVENT_STACK || field->type == EVENT_LONG_STRING;
 	unsigned int whole = 8u * field->size;
 
 	if (json_array_size(bits) != nr_forms)
@@ -123,7 +130,7 @@ static bool read_bits(const json_t *json, struct event_field *field, unsigned in
 
 		if (n != whole && (n < 0 || n > most_bits(field)))
 			return false;
-		if ((i == nr_forms - 1 && n != whole) || (!n && field->type == EVENT_STACK))
+		if ((i == nr_forms - 1 && n != whole) || (!n && always))
 			return false;
 		field->bits[i] = (uint8_t)n;
 	}
@@ -152,6 +159,18 @@ static bool names_differ(const struct event_class *class)
 			return false;
 	}
 	return true;
+}
+
+/* Buffers for events, and for their lines, have room for so many large fields. */
+static bool sizes_are_possible(const struct event_class *class)
+{
+	unsigned int stacks = 0, strings = 0;
+
+	for (size_t i = 0; i < class->nr_fields; i++) {
+		stacks += class->fields[i].type == EVENT_STACK;
+		strings += class->fields[i].type == EVENT_LONG_STRING;
+	}
+	return stacks <= 1 && strings <= EVENT_MAX_LONG_STRINGS;
 }
 
 static bool is_same(const struct event_field *a, const struct event_field *b)
@@ -219,7 +238,7 @@ static int parse(const json_t *json, struct event_class *class)
 				  &fields[class->nr_fields]);
 	if (ret)
 		return ret;
-	return names_differ(class) ? lay_out(class, fields) : -EINVAL;
+	return names_differ(class) && sizes_are_possible(class) ? lay_out(class, fields) : -EINVAL;
 }
 
 int event_class_parse(const json_t *json, struct event_class *out, struct error *err)

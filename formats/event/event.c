@@ -58,13 +58,29 @@ uint64_t event_field_value(const struct event_field *field, const void *bytes)
 	return (uint64_t)((int64_t)(value << unused) >> unused);
 }
 
-void event_field_text(const struct event_field *field, const void *bytes,
-		      char out[EVENT_STRING_MAX + 1])
+void event_field_text(const struct event_field *field, const void *bytes, char *out)
 {
-	char raw[EVENT_STRING_MAX + 1] = "";
+	const unsigned int size =
+		field->type == EVENT_LONG_STRING ? EVENT_LONG_STRING_MAX - 1 : field->size;
+	char raw[EVENT_LONG_STRING_MAX];
 
-	memcpy(raw, (const uint8_t *)bytes + field->at, field->size);
-	clean_text(out, sizeof(raw), raw);
+	memcpy(raw, (const uint8_t *)bytes + field->at, size);
+	raw[size] = '\0';
+	clean_text(out, size + 1, raw);
+}
+
+bool event_field_is_cut(const struct event_field *field, const void *bytes)
+{
+	return field->type == EVENT_LONG_STRING &&
+	       !memchr((const uint8_t *)bytes + field->at, '\0', EVENT_LONG_STRING_MAX);
+}
+
+void event_field_shown(const struct event_field *field, const void *bytes,
+		       char out[EVENT_TEXT_ROOM])
+{
+	event_field_text(field, bytes, out);
+	if (event_field_is_cut(field, bytes))
+		strcpy(out + EVENT_LONG_STRING_MAX - 1, "...");
 }
 
 unsigned int event_field_frames(const struct event_field *field, const void *bytes,

@@ -15,22 +15,27 @@ enum event_field_type {
 	EVENT_UINT,
 	EVENT_INT,
 	EVENT_HEX,
-	EVENT_POINTER,    /* an address of data */
-	EVENT_CODE,       /* an address of code: shown as symbol+offset */
-	EVENT_FUNCTION,   /* one where a function begins: shown as the function's name */
-	EVENT_FLAGS,      /* bits with names of their own */
-	EVENT_DICTIONARY, /* an id whose name a dictionary holds: a cache of the sidecar */
-	EVENT_PAGES,      /* bytes of a block of pages, mostly 4096 times a power of two */
-	EVENT_STRING,     /* characters, filled up with NULs */
-	EVENT_STACK,      /* a call chain: EVENT_STACK_WORDS words; see below */
+	EVENT_POINTER,     /* an address of data */
+	EVENT_CODE,        /* an address of code: shown as symbol+offset */
+	EVENT_FUNCTION,    /* one where a function begins: shown as the function's name */
+	EVENT_FLAGS,       /* bits with names of their own */
+	EVENT_DICTIONARY,  /* an id whose name a dictionary holds: a cache of the sidecar */
+	EVENT_PAGES,       /* bytes of a block of pages, mostly 4096 times a power of two */
+	EVENT_STRING,      /* characters, filled up with NULs */
+	EVENT_STACK,       /* a call chain: EVENT_STACK_WORDS words; see below */
+	EVENT_LONG_STRING, /* characters up to a NUL; without one it was cut */
 	EVENT_NR_TYPES,
 };
 
 enum {
-	EVENT_FORMS = 5,       /* at most, of a class */
-	EVENT_MAX_FIELDS = 27, /* of a class */
-	EVENT_MAX_SIZE = 768,  /* bytes of an event */
-	EVENT_STRING_MAX = 16, /* bytes of a string */
+	EVENT_FORMS = 5,             /* at most, of a class */
+	EVENT_MAX_FIELDS = 27,       /* of a class */
+	EVENT_STRING_MAX = 16,       /* bytes of an EVENT_STRING */
+	EVENT_LONG_STRING_MAX = 256, /* bytes of an EVENT_LONG_STRING */
+	EVENT_MAX_LONG_STRINGS = 7,  /* of a class */
+	EVENT_MAX_SHORT_SIZE = 768,  /* bytes of an event without such strings */
+	EVENT_MAX_SIZE = EVENT_MAX_SHORT_SIZE + EVENT_MAX_LONG_STRINGS * EVENT_LONG_STRING_MAX,
+	EVENT_TEXT_ROOM = EVENT_LONG_STRING_MAX + 3, /* of a string as users see it, with its NUL */
 	EVENT_STACK_FRAMES = 64,
 	EVENT_STACK_WORDS = EVENT_STACK_FRAMES + 1,
 };
@@ -52,14 +57,15 @@ enum {
  *	                  value in a table of values; EVENT_PAGES: n of 4096 << n; EVENT_INT and
  *	                  EVENT_POINTER: the low bits, to be sign-extended; EVENT_STACK: the number
  *	                  of the innermost frame in a table of frames; else the low bits
+ * EVENT_LONG_STRING: always 8, its characters up to and with a NUL.
  *
  * In the last form of a class, all fields are as they are.
  */
 struct event_field {
 	const char *name;
 	enum event_field_type type;
-	uint8_t size; /* bytes: 1, 2, 4 or 8; of a string up to EVENT_STRING_MAX; of a stack those
-		       * of a word */
+	uint8_t size; /* bytes: 1, 2, 4 or 8; of an EVENT_STRING up to EVENT_STRING_MAX; of a stack
+		       * those of a word, of an EVENT_LONG_STRING those of a character */
 	uint16_t at;  /* bytes from the start */
 	uint8_t bits[EVENT_FORMS];
 	int8_t implied;
@@ -140,7 +146,14 @@ static inline bool event_field_is_code(const struct event_field *field)
 /* Bytes of a field in an event. */
 static inline unsigned int event_field_bytes(const struct event_field *field)
 {
+	if (field->type == EVENT_LONG_STRING)
+		return EVENT_LONG_STRING_MAX;
 	return field->type == EVENT_STACK ? EVENT_STACK_WORDS * sizeof(uint64_t) : field->size;
+}
+
+static inline bool event_field_is_string(const struct event_field *field)
+{
+	return field->type == EVENT_STRING || field->type == EVENT_LONG_STRING;
 }
 
 /* The frames of an EVENT_STACK, innermost first; returns how many. *cut: the chain goes on. */
@@ -150,12 +163,19 @@ unsigned int event_field_frames(const struct event_field *field, const void *byt
 /* NULL if the class has no such field. */
 const struct event_field *event_field_find(const struct event_class *class, const char *name);
 
-/* A field's value; EVENT_INT is sign-extended to 64 bits. Not for EVENT_STRING. Of an EVENT_STACK
- * the first word. */
+/* A field's value; EVENT_INT is sign-extended to 64 bits. Not for strings. Of an EVENT_STACK the
+ * first word. */
 uint64_t event_field_value(const struct event_field *field, const void *bytes);
 
-/* The text of an EVENT_STRING, with '?' for what is not printable ASCII, NUL-terminated. */
-void event_field_text(const struct event_field *field, const void *bytes,
-		      char out[EVENT_STRING_MAX + 1]);
+/* The text of a string, with '?' for what is not printable ASCII, NUL-terminated. `out` has room
+ * for EVENT_STRING_MAX + 1 bytes, or for EVENT_LONG_STRING_MAX of an EVENT_LONG_STRING. */
+void event_field_text(const struct event_field *field, const void *bytes, char *out);
+
+/* An EVENT_LONG_STRING is longer than its text, which has as many characters as one can have. */
+bool event_field_is_cut(const struct event_field *field, const void *bytes);
+
+/* event_field_text() for users: with "..." behind a string that was cut. */
+void event_field_shown(const struct event_field *field, const void *bytes,
+		       char out[EVENT_TEXT_ROOM]);
 
 #endif

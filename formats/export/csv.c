@@ -68,9 +68,9 @@ static char *put_text(char *at, const char *text)
 
 static char *put_string(char *at, const struct event_field *field, const void *bytes)
 {
-	char text[EVENT_STRING_MAX + 1];
+	char text[EVENT_TEXT_ROOM];
 
-	event_field_text(field, bytes, text);
+	event_field_shown(field, bytes, text);
 	return put_text(at, text);
 }
 
@@ -79,7 +79,7 @@ static char *put_value(const struct csv *c, char *at, const struct event_field *
 {
 	uint64_t value;
 
-	if (field->type == EVENT_STRING)
+	if (event_field_is_string(field))
 		return put_string(at, field, bytes);
 	value = event_field_value(field, bytes);
 	switch (field->type) {

@@ -40,6 +40,8 @@ static struct text without(const char *text, const char *forbidden)
 /* Readers do not extend the sign of less than 4 bytes. */
 static uint8_t stored_size(const struct event_field *field)
 {
+	if (field->type == EVENT_LONG_STRING)
+		return WORD_BYTES; /* where it is, behind the fields */
 	return field->type == EVENT_INT && field->size < WORD_BYTES ? WORD_BYTES : field->size;
 }
 
@@ -70,6 +72,19 @@ int32_t ftrace_pid(const struct ftrace_class *layout, const void *bytes)
 	return layout->pid ? (int32_t)event_field_value(layout->pid, bytes) : FTRACE_NO_PID;
 }
 
+/* Appends it to the record, which has `size` bytes; returns how many then. */
+static uint32_t put_string(const struct ftrace_field *f, const void *bytes, uint8_t *out,
+			   uint32_t size)
+{
+	char *const text = (char *)out + size;
+	uint32_t length;
+
+	event_field_shown(f->field, bytes, text);
+	length = (uint32_t)strlen(text) + 1;
+	put_le32(out + f->at, length << 16 | size);
+	return size + length;
+}
+
 static void put_field(const struct ftrace_field *f, const void *bytes, uint8_t *at)
 {
 	char text[EVENT_STRING_MAX + 1] = "";
@@ -96,15 +111,24 @@ static void put_field(const struct ftrace_field *f, const void *bytes, uint8_t *
 	}
 }
 
-void ftrace_put_record(const struct ftrace_class *layout, const void *bytes, uint8_t *out)
+uint32_t ftrace_put_record(const struct ftrace_class *layout, const void *bytes,
+			   uint8_t out[FTRACE_RECORD_MAX])
 {
 	const size_t nr_fields = layout->class->nr_fields;
+	uint32_t size = layout->size;
 
-	memset(out, 0, layout->size);
+	memset(out, 0, size);
 	put_le16(out, layout->id);
 	put_le32(out + 4, (uint32_t)ftrace_pid(layout, bytes));
-	for (size_t i = 0; i < nr_fields; i++)
-		put_field(&layout->fields[i], bytes, out + layout->fields[i].at);
+	for (size_t i = 0; i < nr_fields; i++) {
+		if (layout->fields[i].field->type == EVENT_LONG_STRING)
+			size = put_string(&layout->fields[i], bytes, out, size);
+		else
+			put_field(&layout->fields[i], bytes, out + layout->fields[i].at);
+	}
+	for (; size % WORD_BYTES; size++)
+		out[size] = 0;
+	return size;
 }
 
 /* --- formats --------------------------------------------------------------------------------- */
@@ -122,7 +146,11 @@ static void print_field(struct export_file *out, const struct ftrace_field *f)
 {
 	const bool is_signed = f->field->type == EVENT_INT;
 
-	if (f->field->type == EVENT_STRING)
+	if (f->field->type == EVENT_LONG_STRING)
+		export_printf(out,
+			      "\tfield:__data_loc char[] %s;\toffset:%u;\tsize:%u;\tsigned:1;\n",
+			      f->field->name, f->at, f->size);
+	else if (f->field->type == EVENT_STRING)
 		export_printf(out, "\tfield:char %s[%u];\toffset:%u;\tsize:%u;\tsigned:1;\n",
 			      f->field->name, f->size, f->at, f->size);
 	else
@@ -148,6 +176,7 @@ static const char *conversion(const struct ftrace_field *f, const struct sidecar
 		return "%ps";
 	case EVENT_DICTIONARY:
 	case EVENT_STRING:
+	case EVENT_LONG_STRING:
 		return "%s";
 	case EVENT_FLAGS:
 		return names_flags(sidecar) ? "%s" : "0x%llx";
@@ -196,6 +225,8 @@ static void print_argument(struct export_file *out, const struct ftrace_field *f
 		print_caches(out, name, sidecar);
 	else if (f->field->type == EVENT_FLAGS && names_flags(sidecar))
 		print_flags(out, name, &sidecar->info);
+	else if (f->field->type == EVENT_LONG_STRING)
+		export_printf(out, "__get_str(%s)", name);
 	else
 		export_printf(out, "%sREC->%s", event_field_is_code(f->field) ? "(void *)" : "",
 			      name);

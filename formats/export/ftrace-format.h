@@ -15,7 +15,7 @@
  */
 enum {
 	FTRACE_COMMON_BYTES = 8,
-	FTRACE_RECORD_MAX = 512,
+	FTRACE_RECORD_MAX = 512 + EVENT_MAX_LONG_STRINGS * EVENT_TEXT_ROOM,
 	FTRACE_FIRST_EVENT = 2000, /* number of the first class; ftrace's own are small */
 };
 
@@ -30,7 +30,7 @@ struct ftrace_class {
 	const struct event_field *pid, *comm; /* of the thread; or NULL */
 	bool has_functions;                   /* a field is an EVENT_FUNCTION */
 	uint16_t id;
-	uint16_t size; /* bytes of a record, a multiple of 4 */
+	uint16_t size; /* bytes of a record without long strings, a multiple of 4 */
 	struct ftrace_field fields[EVENT_MAX_FIELDS];
 };
 
@@ -40,8 +40,9 @@ enum { FTRACE_NO_PID = -1 };
 /* Lay out a class whose events have this number. */
 void ftrace_class_init(struct ftrace_class *layout, const struct event_class *class, uint16_t id);
 
-/* Make an event a record of layout->size bytes, little-endian. */
-void ftrace_put_record(const struct ftrace_class *layout, const void *bytes, uint8_t *out);
+/* Make an event a record, little-endian. Returns how many bytes it has. */
+uint32_t ftrace_put_record(const struct ftrace_class *layout, const void *bytes,
+			   uint8_t out[FTRACE_RECORD_MAX]);
 
 /* The pid that the record has. */
 int32_t ftrace_pid(const struct ftrace_class *layout, const void *bytes);

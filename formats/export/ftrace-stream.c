@@ -143,18 +143,19 @@ int ftrace_stream_put(struct ftrace_stream *stream, struct ftrace_spool *spool,
 		      const struct ftrace_class *layout, int64_t ns, const void *bytes)
 {
 	const uint64_t time = (uint64_t)ns;
-	uint8_t *records, *at;
+	uint8_t record[FTRACE_RECORD_MAX], *records, *at;
+	const uint32_t size = ftrace_put_record(layout, bytes, record);
 
-	if (!fits(stream, layout->size, time)) {
+	if (!fits(stream, size, time)) {
 		int ret = begin_page(stream, spool, time);
 
 		if (ret)
 			return ret;
 	}
 	records = page_at_hand(stream) + PAGE_HEAD;
-	at = put_heads(records + stream->used, time - stream->last_ns, layout->size);
-	ftrace_put_record(layout, bytes, at);
-	stream->used = (size_t)(at - records) + layout->size;
+	at = put_heads(records + stream->used, time - stream->last_ns, size);
+	memcpy(at, record, size);
+	stream->used = (size_t)(at - records) + size;
 	stream->last_ns = time;
 	return 0;
 }

@@ -293,11 +293,11 @@ static uint8_t *put_named(struct perfetto *p, uint8_t *at, const struct event_fi
 static uint8_t *put_value(struct perfetto *p, uint8_t *at, const struct event_field *field,
 			  const void *bytes)
 {
-	char text[EVENT_STRING_MAX + 1];
+	char text[EVENT_TEXT_ROOM];
 	uint64_t value;
 
-	if (field->type == EVENT_STRING) {
-		event_field_text(field, bytes, text);
+	if (event_field_is_string(field)) {
+		event_field_shown(field, bytes, text);
 		return proto_text(at, ANNOTATION_STRING, text);
 	}
 	value = event_field_value(field, bytes);
@@ -318,11 +318,14 @@ static uint8_t *put_fields(struct perfetto *p, uint8_t *at, const struct event *
 			   uint64_t class_name)
 {
 	for (size_t i = 0; i < event->class->nr_fields; i++) {
-		uint8_t *annotation = proto_begin(at, EVENT_ANNOTATIONS, PROTO_SMALL);
+		const struct event_field *field = &event->class->fields[i];
+		const unsigned int size =
+			field->type == EVENT_LONG_STRING ? PROTO_LARGE : PROTO_SMALL;
+		uint8_t *annotation = proto_begin(at, EVENT_ANNOTATIONS, size);
 
 		at = proto_number(annotation, ANNOTATION_NAME_IID, field_of(class_name, i));
-		at = put_value(p, at, &event->class->fields[i], event->bytes);
-		proto_end(annotation, at, PROTO_SMALL);
+		at = put_value(p, at, field, event->bytes);
+		proto_end(annotation, at, size);
 	}
 	return at;
 }

@@ -42,12 +42,12 @@ static int no_field(const struct filter_term *term, const struct event_class *cl
 static bool has_text(const struct event_field *field)
 {
 	return field && (event_field_is_code(field) || field->type == EVENT_FLAGS ||
-			 field->type == EVENT_DICTIONARY || field->type == EVENT_STRING);
+			 field->type == EVENT_DICTIONARY || event_field_is_string(field));
 }
 
 static bool is_string(const struct event_field *field)
 {
-	return field && field->type == EVENT_STRING;
+	return field && event_field_is_string(field);
 }
 
 /* Bits of flags by name, joined by |. */

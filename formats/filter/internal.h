@@ -5,7 +5,7 @@
 #include "formats/filter/filter.h"
 
 /* What filter.c parses and bind.c binds. */
-enum { FILTER_WORD_MAX = 128 };
+enum { FILTER_WORD_MAX = EVENT_LONG_STRING_MAX + 16 };
 
 struct filter_term {
 	char field[FILTER_WORD_MAX], text[FILTER_WORD_MAX];

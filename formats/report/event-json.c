@@ -65,17 +65,29 @@ static char *put_stack(char *at, const struct event_text_field *f, struct event_
 	return at + strlen(marks[cut]);
 }
 
+/* What is a part of a longer one says so. */
+static char *put_string(char *at, const struct event_text_field *f, const void *bytes)
+{
+	static const char cut[] = "true";
+	char text[EVENT_TEXT_ROOM];
+
+	event_field_text(f->field, bytes, text);
+	at = put_quoted(at, text);
+	if (!event_field_is_cut(f->field, bytes))
+		return at;
+	at = piece_text_put(at, f->cut_label);
+	memcpy(at, cut, sizeof(cut) - 1);
+	return at + sizeof(cut) - 1;
+}
+
 /* Addresses are strings, as JSON's numbers have 53 bits; a code address has its symbol, too. */
 static char *put_value(char *at, const struct event_text_field *f, struct event_texts *texts,
 		       const void *bytes)
 {
-	char text[EVENT_STRING_MAX + 1];
 	uint64_t value;
 
-	if (f->sort == EVENT_TEXT_STRING) {
-		event_field_text(f->field, bytes, text);
-		return put_quoted(at, text);
-	}
+	if (f->sort == EVENT_TEXT_STRING)
+		return put_string(at, f, bytes);
 	if (f->sort == EVENT_TEXT_STACK)
 		return put_stack(at, f, texts, bytes);
 	value = event_text_value(f, bytes);

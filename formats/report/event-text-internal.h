@@ -96,7 +96,7 @@ struct event_text_field {
 	uint32_t fault;      /* the bit of the faults that says that it could not be read; or 0 */
 	struct piece_text *label;
 	struct piece_text *symbol_label, *source_label; /* of a code address in JSON */
-	struct piece_text *cut_label;                   /* of a stack in JSON */
+	struct piece_text *cut_label;                   /* of a stack, or a string, in JSON */
 };
 
 /* event_field_value() of a field that is no string. */

@@ -125,10 +125,10 @@ static char *put_begin(struct line_begin *begins, char *at, unsigned int vcpu, i
 
 static char *put_string(char *at, const struct event_field *field, const void *bytes)
 {
-	char text[EVENT_STRING_MAX + 1];
+	char text[EVENT_TEXT_ROOM];
 	size_t length;
 
-	event_field_text(field, bytes, text);
+	event_field_shown(field, bytes, text);
 	length = strlen(text);
 	memcpy(at, text, length);
 	return at + length;

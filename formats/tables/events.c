@@ -84,11 +84,11 @@ static char *put_quoted(char *at, const char *text)
 static char *put_value(const struct events *e, char *at, const struct event_field *field,
 		       const void *bytes)
 {
-	char text[EVENT_STRING_MAX + 1];
+	char text[EVENT_TEXT_ROOM];
 	uint64_t value;
 
-	if (field->type == EVENT_STRING) {
-		event_field_text(field, bytes, text);
+	if (event_field_is_string(field)) {
+		event_field_shown(field, bytes, text);
 		return put_quoted(at, text);
 	}
 	value = event_field_value(field, bytes);
@@ -195,7 +195,7 @@ static bool fits(int column, const struct event_field *field)
 	case PTR:
 	case BYTES_REQ:
 	case BYTES_ALLOC:
-		return field->type != EVENT_STRING && field->type != EVENT_INT;
+		return !event_field_is_string(field) && field->type != EVENT_INT;
 	default:
 		return false;
 	}

@@ -33,7 +33,8 @@ static void print_value(FILE *out, const struct event_names *names, const struct
 
 	switch (field->type) {
 	case EVENT_STRING:
-		event_field_text(field, bytes, text);
+	case EVENT_LONG_STRING:
+		event_field_shown(field, bytes, text);
 		fputs(text, out);
 		return;
 	case EVENT_CODE:

@@ -103,6 +103,7 @@ struct thing {
 	int8_t tiny;
 	uint8_t level;
 	char what[6];
+	char path[EVENT_LONG_STRING_MAX];
 };
 
 #define FIELD(member, type_)                                                                 \
@@ -113,16 +114,38 @@ struct thing {
 		}                                                                            \
 	}
 
-static const struct event_field thing_fields[] = {
-	FIELD(tiny, EVENT_INT),  FIELD(far, EVENT_INT),     FIELD(mask, EVENT_HEX),
-	FIELD(small, EVENT_INT), FIELD(what, EVENT_STRING), FIELD(port, EVENT_UINT),
-	FIELD(level, EVENT_UINT)};
+static const struct event_field thing_fields[] = {FIELD(tiny, EVENT_INT),
+						  FIELD(far, EVENT_INT),
+						  FIELD(mask, EVENT_HEX),
+						  FIELD(small, EVENT_INT),
+						  FIELD(what, EVENT_STRING),
+						  FIELD(port, EVENT_UINT),
+						  {.name = "path",
+						   .type = EVENT_LONG_STRING,
+						   .size = 1,
+						   .at = offsetof(struct thing, path),
+						   .bits = {8}},
+						  FIELD(level, EVENT_UINT)};
 static const struct event_class thing_class = {.system = "other",
 					       .name = "thing",
 					       .fields = thing_fields,
-					       .nr_fields = 7,
+					       .nr_fields = 8,
 					       .size = sizeof(struct thing),
 					       .nr_forms = 1};
+
+/* Some are hostile, some are as long as can be, or were cut. */
+static void make_path(char path[EVENT_LONG_STRING_MAX], unsigned int i)
+{
+	const unsigned int most = EVENT_LONG_STRING_MAX;
+	unsigned int n = i / 4 % 16 == 1 ? most - 1 : i / 4 % 16 == 2 ? most : i % 200;
+
+	if (i / 4 % 16 == 3) {
+		snprintf(path, most, "%s", export_make_bad);
+		return;
+	}
+	for (unsigned int k = 0; k < n; k++)
+		path[k] = k % 10 ? (char)('a' + (i + k) % 26) : '/';
+}
 
 static struct thing thing_of(unsigned int i)
 {
@@ -135,6 +158,7 @@ static struct thing thing_of(unsigned int i)
 			      .level = (uint8_t)i};
 
 	snprintf(thing.what, sizeof(thing.what), "w%u", i % 10);
+	make_path(thing.path, i);
 	return thing;
 }
 

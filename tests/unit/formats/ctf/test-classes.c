@@ -50,6 +50,8 @@ static uint8_t bits_of(const struct event_field *field)
 		return (uint8_t)(1 + below(16));
 	case EVENT_PAGES:
 		return (uint8_t)(1 + below(5));
+	case EVENT_LONG_STRING:
+		return 8;
 	default:
 		return (uint8_t)below(whole + 1);
 	}
@@ -72,11 +74,13 @@ static void make_field(struct event_field *field, char *name, unsigned int i, un
 		field->size = 8;
 	if (field->type == EVENT_DICTIONARY)
 		field->size = 2;
+	if (field->type == EVENT_LONG_STRING)
+		field->size = 1;
 	if (field->type == EVENT_STRING)
 		field->size = (uint8_t)(1 + below(EVENT_STRING_MAX));
 	for (unsigned int form = 0; form < forms; form++)
 		field->bits[form] = form + 1 == forms ? (uint8_t)(8 * field->size) : bits_of(field);
-	field->implied = field->type == EVENT_STRING ? 0 : (int8_t)(below(3) - 1);
+	field->implied = event_field_is_string(field) ? 0 : (int8_t)(below(3) - 1);
 }
 
 static void make_class(struct made_class *made, unsigned int number)
@@ -110,6 +114,19 @@ static void make_stack(uint64_t *words)
 		words[n] = EVENT_STACK_CUT;
 }
 
+/* Many are empty, or nearly or just too long. What is not shown of one that is cut is no part of
+ * it. */
+static void make_long_string(uint8_t *bytes)
+{
+	const unsigned int most = EVENT_LONG_STRING_MAX;
+	const unsigned int n = below(2) ? below(40) : most - 3 + below(4);
+
+	for (unsigned int i = 0; i < n; i++)
+		bytes[i] = (uint8_t)('a' + below(26));
+	if (n == most)
+		bytes[n - 1] = '.';
+}
+
 /* A value that the field can have; a string is printable, as the writer makes it. */
 static void make_value(const struct event_field *field, uint8_t *bytes)
 {
@@ -118,6 +135,10 @@ static void make_value(const struct event_field *field, uint8_t *bytes)
 	if (field->type == EVENT_STACK) {
 		make_stack(words);
 		memcpy(bytes + field->at, words, sizeof(words));
+		return;
+	}
+	if (field->type == EVENT_LONG_STRING) {
+		make_long_string(bytes + field->at);
 		return;
 	}
 	if (below(4) == 0)

@@ -69,7 +69,7 @@ static void add_value(struct decoded *d, const char *text)
 
 static void take_annotation(struct decoded *d, const char *key, const char *value)
 {
-	char text[NAME_BYTES];
+	char text[NAME_BYTES + EVENT_TEXT_ROOM];
 
 	if (!strcmp(key, "name_iid")) {
 		snprintf(text, sizeof(text),

@@ -39,7 +39,7 @@ static void append_address(char *line, const char *hex)
 static void append_symbol(char *line, const char *text)
 {
 	const char *size = strrchr(text, '/');
-	char cut[256];
+	char cut[2 * EVENT_LONG_STRING_MAX];
 
 	snprintf(cut, sizeof(cut), "%.*s",
 		 size && !strcmp(size, "/0x100") ? (int)(size - text) : (int)strlen(text), text);
@@ -66,6 +66,10 @@ static void append_json(char *line, const char *key, const json_t *value)
 
 	if (is_code(key))
 		return;
+	if (json_is_true(value)) {
+		append(line, "..."); /* the string before it is cut */
+		return;
+	}
 	snprintf(name, sizeof(name),
 		 " %.*s=", (int)(strcmp(symbol, "_symbol") ? length : length - 7), key);
 	append(line, name);
