@@ -65,26 +65,42 @@ static inline size_t read_stamps(const uint8_t *at, const uint8_t *stop, size_t 
 	return (size_t)(next - to);
 }
 
+/* Bytes of the next record, which has this id; 0: there can be no such record. */
+static inline uint32_t size_of(const struct gathering *g, uint32_t id)
+{
+	const struct ring_config *config = &g->ring->config;
+	const struct ring_shape *shape;
+	uint32_t items;
+
+	if (id >= config->nr_shapes)
+		return 0;
+	shape = &config->shapes[id];
+	if (!shape->items)
+		return shape->size;
+	items = ring_read_items(shape, g->at);
+	return items <= shape->items ? shape->size + items * (uint32_t)sizeof(uint64_t) : 0;
+}
+
 /* The next record, and those behind it that have the same commit word, up to one whose stamp has to
  * be mended. The guest may change a record at any time: its header is read once, and then believed.
  */
 static enum step gather_run(struct gathering *g)
 {
-	const struct ring_config *config = &g->ring->config;
 	const struct direct_record *record = (const void *)g->at;
 	const uint32_t commit = __atomic_load_n(&record->commit, __ATOMIC_ACQUIRE);
 	/* beyond all ids if it is not committed */
 	const uint32_t id = commit ^ RING_COMMITTED;
-	const uint32_t size = id < config->nr_shapes ? config->shapes[id].size : 0;
+	const uint32_t size = size_of(g, id);
 	uint64_t *const to = &g->batch.tsc[g->batch.n];
-	size_t n;
+	size_t n = 1;
 
 	if (!size || size > (size_t)(g->end - g->at))
 		return commit ? STEP_MALFORMED : STEP_UNCOMMITTED;
 	*to = __atomic_load_n(&record->tsc, __ATOMIC_RELAXED);
 	if ((*to > g->horizon || *to < g->ring->floor) && !mend_stamp(g, to))
 		return STEP_END;
-	n = 1 + read_stamps(g->at + size, end_of_run(g, size), size, commit, *to, to + 1);
+	if (!g->ring->config.shapes[id].items)
+		n += read_stamps(g->at + size, end_of_run(g, size), size, commit, *to, to + 1);
 	while (n > 1 && to[n - 1] > g->horizon)
 		n--;
 	g->batch.runs[g->batch.nr_runs++] = (struct direct_run){id, size, n, g->at};

@@ -10,8 +10,8 @@ enum { DIRECT_BATCH = 64 };
  * fields behind the commit word and the stamp are to be read, each once. */
 struct direct_run {
 	uint32_t id;   /* has a shape */
-	uint32_t size; /* bytes from one record to the next */
-	size_t n;      /* at least 1 */
+	uint32_t size; /* bytes from one record to the next, items included */
+	size_t n;      /* at least 1; 1 if its records may have items */
 	const uint8_t *first;
 };
 

@@ -14,6 +14,15 @@ static inline uint32_t ring_offset_of(const struct ring *ring, uint64_t position
 	return (uint32_t)position & (ring->config.data_bytes - 1);
 }
 
+/* How many items a record says that it has, of a shape that may have some; read once. */
+static inline uint32_t ring_read_items(const struct ring_shape *shape, const void *record)
+{
+	const size_t at = shape->items_at ? shape->items_at : offsetof(struct ring_record, items);
+	const uint32_t *said = (const void *)((const uint8_t *)record + at);
+
+	return __atomic_load_n(said, __ATOMIC_RELAXED);
+}
+
 /* The latest stamp that a pass takes. */
 static inline uint64_t ring_horizon(const struct ring_clock *clock)
 {

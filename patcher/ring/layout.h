@@ -49,6 +49,12 @@ static inline uint32_t ring_slack(uint32_t data_bytes)
 	return data_bytes < RING_MIN_LARGE ? data_bytes / 2 : RING_SLACK;
 }
 
+/* Bytes of the largest record that a ring has room for, with three nested ones behind it. */
+static inline uint32_t ring_max_record(uint32_t data_bytes)
+{
+	return ring_slack(data_bytes) / (RING_SLACK / RING_MAX_RECORD);
+}
+
 /* Guest-written and host-written fields lie in cache lines of their own. */
 struct ring_header {
 	uint64_t reserve; /* position of the next record; written by the guest only */
@@ -122,8 +128,8 @@ _Static_assert(sizeof(struct ring_record) == 16, "fixed by trampolines");
  * lie, in this order and as far as wanted: the caller's address (32 bits), the current task's pid
  * and its process's (32 bits each); and, at multiples of 8, its name (16 bytes), its cgroup's id,
  * the call's frame and its result (64 bits each), the arguments of a system call, a slice of the
- * stack (struct direct_stack), and what a dynamic probe fetches. Addresses of text are
- * sign-extended 32 bits.
+ * stack (struct direct_stack), and what a dynamic probe fetches (struct fetch_program), of which
+ * long strings make the record longer. Addresses of text are sign-extended 32 bits.
  */
 struct direct_record {
 	uint32_t commit; /* as in struct ring_record */

@@ -280,7 +280,7 @@ static size_t complete_size(const struct ring *ring, const struct ring_record *r
 	if (!(head.commit & RING_COMMITTED) || ring_id(&head) >= ring->config.nr_shapes)
 		return 0;
 	if (ring->config.shapes[ring_id(&head)].items)
-		head.items = __atomic_load_n(&record->items, __ATOMIC_RELAXED);
+		head.items = ring_read_items(&ring->config.shapes[ring_id(&head)], record);
 	return valid_size(ring, &head);
 }
 

@@ -22,7 +22,10 @@
 /* The records with one id. */
 struct ring_shape {
 	uint16_t size;  /* bytes without items, 0 = there are no such records */
-	uint16_t items; /* the most that one may have */
+	uint16_t items; /* 8 bytes each; the most that one may have */
+	/* Of direct records: where 32 bits say how many there are, in bytes from the start. 0: in
+	 * the record's second word. */
+	uint16_t items_at;
 };
 
 struct ring_config {

@@ -8,9 +8,13 @@
 #include "patcher/ring/direct.h"
 #include "tests/lib/ring-writer.h"
 
-enum { DATA = RING_MIN_LARGE, NR_IDS = 4, STALL = 50 };
+enum { DATA = RING_MIN_LARGE, NR_IDS = 5, ITEMS_AT = 20, STALL = 50 };
 
-static const struct ring_shape shapes[NR_IDS] = {{16, 0}, {40, 0}, {0, 0}, {RING_MAX_RECORD, 0}};
+static const struct ring_shape shapes[NR_IDS] = {{.size = 16},
+						 {.size = 40},
+						 {0},
+						 {.size = RING_MAX_RECORD},
+						 {.size = 24, .items = 200, .items_at = ITEMS_AT}};
 
 struct state {
 	uint8_t *memory;
@@ -30,7 +34,10 @@ static void check_run(struct state *s, const struct direct_run *run)
 {
 	const uint8_t *data = s->memory + RING_HEADER_BYTES;
 
-	require(run->id < NR_IDS && run->size && run->size == shapes[run->id].size);
+	require(run->id < NR_IDS && run->size && !(run->size % RING_RECORD_ALIGN));
+	require(run->size >= shapes[run->id].size &&
+		run->size <= shapes[run->id].size + 8u * shapes[run->id].items);
+	require(run->n == 1 || !shapes[run->id].items);
 	require(run->n && run->first >= data && run->first < data + DATA);
 	require(run->first + (run->n - 1) * run->size < data + DATA);
 }
@@ -76,7 +83,9 @@ static void pass(struct state *s, uint8_t ticks, uint8_t clock_step)
 static void write_record(struct state *s, uint8_t choice, uint8_t age)
 {
 	static const struct ring_sample samples[] = {
-		{0, 16, 0}, {1, 40, 0}, {3, RING_MAX_RECORD, 0}, {2, 24, 0}, {4, 16, 0}};
+		{0, 16, 0},  {1, 40, 0}, {3, RING_MAX_RECORD, 0}, {2, 24, 0},
+		{5, 16, 0},  {4, 24, 0}, {4, 24 + 8 * 200, 200},  {4, 24 + 8 * 7, 7},
+		{4, 24, 201}};
 	struct ring_sample sample = samples[choice % (sizeof(samples) / sizeof(samples[0]))];
 	struct ring_writer writer = ring_writer(s->memory, DATA);
 	struct ring_record *record;
@@ -87,6 +96,9 @@ static void write_record(struct state *s, uint8_t choice, uint8_t age)
 	if (!record)
 		return;
 	record->tsc = s->clock.tsc + 20 - age;
+	if (sample.id == 4)
+		((uint32_t *)(void *)record)[ITEMS_AT / 4] = sample.items;
+	sample.items = 0;
 	if (!(choice & 0x80))
 		ring_writer_commit(record, sample);
 }

@@ -10,7 +10,8 @@
 
 enum { NR_RINGS = 3, DATA = RING_MIN_LARGE, QUEUE = 2 * RING_MAX_RECORD, NR_IDS = 4 };
 
-static const struct ring_shape shapes[NR_IDS] = {{24, 32}, {136, 0}, {RING_MAX_RECORD, 0}, {0, 0}};
+static const struct ring_shape shapes[NR_IDS] = {
+	{.size = 24, .items = 32}, {.size = 136}, {.size = RING_MAX_RECORD}, {0}};
 
 struct state {
 	uint8_t *memory[NR_RINGS];

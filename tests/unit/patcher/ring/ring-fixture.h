@@ -18,8 +18,8 @@ enum {
 };
 
 /* No record has the id 5. */
-static const struct ring_shape shapes[NR_IDS] = {{SMALL, 0}, {40, 0}, {BIG, 0},
-						 {136, 0},   {40, 9}, {0, 0}};
+static const struct ring_shape shapes[NR_IDS] = {
+	{.size = SMALL}, {.size = 40}, {.size = BIG}, {.size = 136}, {.size = 40, .items = 9}, {0}};
 
 static const struct ring_sample small = {0, SMALL, 0};
 static const struct ring_sample big = {2, BIG, 0};

@@ -11,12 +11,18 @@ enum {
 	SHAPES = 4,
 	SMALL = 0,
 	LARGE = 2,
+	LONG = 3, /* has items */
+	ITEMS = 6,
+	ITEMS_AT = 20,
 	KEPT = 1 << 16,
 	STALL = 1000,
 	ROUNDS = 200000
 };
 
-static const struct ring_shape shapes[SHAPES] = {[SMALL] = {.size = 16}, [LARGE] = {.size = 40}};
+static const struct ring_shape shapes[SHAPES] = {
+	[SMALL] = {.size = 16},
+	[LARGE] = {.size = 40},
+	[LONG] = {.size = 24, .items = ITEMS, .items_at = ITEMS_AT}};
 static const struct ring_config config = {
 	.data_bytes = DATA, .shapes = shapes, .nr_shapes = SHAPES};
 
@@ -26,7 +32,7 @@ static struct ring_writer writer;
 static struct ring_clock now;
 
 static struct {
-	uint32_t id, ip;
+	uint32_t id, ip, size;
 	uint64_t tsc;
 } seen[KEPT];
 static size_t nr_seen;
@@ -43,6 +49,7 @@ static void keep(void *arg, const struct direct_batch *batch)
 			const uint8_t *at = run->first + n * run->size;
 
 			seen[nr_seen].id = run->id;
+			seen[nr_seen].size = run->size;
 			seen[nr_seen].ip = ((const struct direct_record *)(const void *)at)->ip;
 			seen[nr_seen++].tsc = *tsc++;
 		}
@@ -79,6 +86,21 @@ static bool put(uint32_t id, uint64_t tsc, uint32_t ip)
 	record->tsc = tsc;
 	record->ip = ip;
 	record->commit = ring_commit(id);
+	return true;
+}
+
+/* With so many items, of which it says so many. */
+static bool put_long(uint64_t tsc, uint32_t items, uint32_t said)
+{
+	const struct ring_sample sample = {LONG, shapes[LONG].size + 8 * items, 0};
+	struct ring_record *record = ring_writer_reserve(&writer, sample.size);
+
+	if (!record)
+		return false;
+	record->tsc = tsc;
+	ring_writer_fill(record, sample.size, UINT64_MAX);
+	((uint32_t *)(void *)record)[ITEMS_AT / 4] = said;
+	ring_writer_commit(record, sample);
 	return true;
 }
 
@@ -182,6 +204,40 @@ static void test_damage(void)
 	teardown();
 }
 
+static void test_items(void)
+{
+	uint64_t tsc;
+
+	setup();
+	put_long(10, 3, 3);
+	put_long(20, 0, 0);
+	put_long(30, ITEMS, ITEMS);
+	put(SMALL, 40, 1);
+	ok(ring_newest_stamp(&ring, &tsc) && tsc == 40, "the last one's stamp is the newest");
+	pass();
+	ok(nr_seen == 4 && seen[0].size == 24 + 24 && seen[1].size == 24 &&
+		   seen[2].size == 24 + 8 * ITEMS && seen[3].id == SMALL && is_clean(),
+	   "records are as long as they say");
+	put_long(50, ITEMS + 1, ITEMS + 1);
+	pass();
+	ok(nr_seen == 4 && ring.counts.malformed == 1 && is_clean(),
+	   "one that says more than there can be is damage");
+	put_long(60, 1, 2);
+	pass();
+	ok(nr_seen == 4 && ring.counts.malformed == 2 && is_clean(),
+	   "as is one that says more than was reserved");
+	teardown();
+}
+
+static bool put_some(uint64_t tsc, uint32_t ip)
+{
+	const uint32_t items = (uint32_t)rand() % (ITEMS + 1);
+
+	if (rand() % 3 == 0)
+		return put_long(tsc, items, items);
+	return put(rand() % 2 ? SMALL : LARGE, tsc, ip);
+}
+
 /* Wraps many times; a random part is damaged now and then. */
 static void test_random(bool damage)
 {
@@ -193,7 +249,7 @@ static void test_random(bool damage)
 	for (int i = 0; i < ROUNDS; i++) {
 		uint32_t n = (uint32_t)rand() % 40;
 
-		for (; n && put(rand() % 2 ? SMALL : LARGE, ++tsc, (uint32_t)written); n--)
+		for (; n && put_some(++tsc, (uint32_t)written); n--)
 			written++;
 		if (damage && rand() % 4 == 0)
 			memory[(size_t)rand() % (ring_stride(DATA) / 8)] ^= 1ull << rand() % 64;
@@ -202,7 +258,7 @@ static void test_random(bool damage)
 		pass();
 		for (size_t k = 0; k < nr_seen; k++) {
 			good &= seen[k].tsc >= last && seen[k].tsc <= tsc;
-			good &= seen[k].id == SMALL || seen[k].id == LARGE;
+			good &= shapes[seen[k].id].size != 0;
 			last = seen[k].tsc;
 		}
 		if (ring.dead) {
@@ -226,6 +282,7 @@ int main(void)
 	test_order();
 	test_unfinished();
 	test_damage();
+	test_items();
 	test_random(false);
 	test_random(true);
 	return tap_done();

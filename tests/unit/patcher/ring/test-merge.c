@@ -9,7 +9,7 @@
 
 enum { DATA = RING_MIN_DATA, STALL_NS = 1000, SMALL = 24, BIG = 400, MAX_OUT = 1 << 20 };
 
-static const struct ring_shape shapes[] = {{SMALL, 0}, {BIG, 0}};
+static const struct ring_shape shapes[] = {{.size = SMALL}, {.size = BIG}};
 static const struct ring_sample small = {0, SMALL, 0};
 static const struct ring_sample big = {1, BIG, 0};
 

@@ -127,7 +127,7 @@ static int record_out(void *arg, unsigned int cpu, const struct ring_taken *take
 
 static void setup(struct trace *t)
 {
-	static const struct ring_shape shape = {SIZE, 0};
+	static const struct ring_shape shape = {.size = SIZE};
 	static const struct ring_config config = {DATA, DATA, &shape, 1};
 
 	*t = (struct trace){0};
