@@ -47,7 +47,7 @@ static void put_run(struct drained *d, const struct direct_run *records, int64_t
 {
 	const struct direct_slot *slot = &d->x->direct.slots[records->id];
 	const struct direct_want *want = &slot->want;
-	_Alignas(uint64_t) uint8_t events[DIRECT_BATCH * EVENT_MAX_SIZE];
+	_Alignas(uint64_t) uint8_t events[DIRECT_EVENTS_BYTES];
 	struct event_run run = {records->n, ns, events, slot->plan.stride};
 
 	direct_read(&slot->plan, records, events);

@@ -128,6 +128,38 @@ static struct direct_layout layout_of(const struct direct_want *want)
 	return direct_layout_with(want->fields, want->fetch ? want->fetch->bytes : 0);
 }
 
+static struct ring_shape shape_of(const struct direct_want *want,
+				  const struct direct_layout *layout)
+{
+	struct ring_shape shape = {.size = layout->size};
+
+	if (direct_counts(want))
+		return (struct ring_shape){0};
+	if (want->fetch && want->fetch->nr_long_strings) {
+		shape.items = fetch_long_words(want->fetch);
+		shape.items_at = (uint16_t)(layout->values + FETCH_WORDS_AT);
+	}
+	return shape;
+}
+
+static int check_size(const struct direct_lane *lane, const struct direct_want *want,
+		      struct error *err)
+{
+	const struct direct_layout layout = layout_of(want);
+	const struct ring_shape shape = shape_of(want, &layout);
+	const size_t most = shape.size + shape.items * sizeof(uint64_t);
+
+	if (want->fields & DIRECT_STACK && ring_engine_check_chains(lane->ring_bytes, err))
+		return -ENOSPC;
+	if (!shape.items || most <= ring_max_record(lane->ring_bytes))
+		return 0;
+	return error_set(
+		err, ENOSPC,
+		"a record of %zu bytes, most of them for strings, is too large for rings of %u "
+		"KiB per vCPU",
+		most, lane->ring_bytes >> 10);
+}
+
 static int find_slot(struct direct_lane *lane, const struct direct_want *want, unsigned int *out,
 		     struct error *err)
 {
@@ -142,7 +174,7 @@ static int find_slot(struct direct_lane *lane, const struct direct_want *want, u
 	*out = vacant;
 	if (vacant == DIRECT_MAX)
 		return error_set(err, ENOSPC, "more than %d traced instances", DIRECT_MAX);
-	if (want->fields & DIRECT_STACK && ring_engine_check_chains(lane->ring_bytes, err))
+	if (check_size(lane, want, err))
 		return -ENOSPC;
 	group = choose_group(lane, want);
 	if (group == DIRECT_GROUPS)
@@ -151,7 +183,7 @@ static int find_slot(struct direct_lane *lane, const struct direct_want *want, u
 		(struct direct_slot){.want = *want, .layout = layout_of(want), .group = group};
 	lane->slots[vacant].state = DIRECT_NEW;
 	direct_plan_make(&lane->slots[vacant].plan, want, &lane->slots[vacant].layout);
-	lane->shapes[vacant].size = direct_counts(want) ? 0 : lane->slots[vacant].layout.size;
+	lane->shapes[vacant] = shape_of(want, &lane->slots[vacant].layout);
 	return 0;
 }
 

@@ -23,7 +23,8 @@ static void add_words(struct direct_plan *plan, size_t from, size_t to, size_t b
 static size_t event_size(const struct direct_want *want)
 {
 	if (want->fetch)
-		return sizeof(struct function_event) + want->fetch->bytes;
+		return sizeof(struct function_event) + want->fetch->bytes +
+		       want->fetch->nr_long_strings * (size_t)FETCH_LONG_STRING;
 	return want->fields & (DIRECT_FRAME | DIRECT_RESULT) ? sizeof(struct syscall_event)
 							     : sizeof(struct function_event);
 }
@@ -45,6 +46,24 @@ static void add_task(struct direct_plan *plan, uint32_t fields, const struct dir
 	if (fields & DIRECT_CGROUP)
 		add(plan, DIRECT_COPY_WORD, layout->cgroup, offsetof(struct function_event, cgroup),
 		    0);
+}
+
+/* The class of the events has them behind all other values. */
+static void add_strings(struct direct_plan *plan, const struct fetch_program *fetch,
+			const struct direct_layout *layout)
+{
+	size_t to = sizeof(struct function_event) + fetch->bytes;
+
+	plan->strings_at = layout->size;
+	for (size_t i = 0; i < fetch->nr_args; i++) {
+		const struct fetch_arg *arg = &fetch->args[i];
+
+		if (!fetch_is_long(arg))
+			continue;
+		plan->strings[plan->nr_strings++] = (struct direct_string){
+			(uint16_t)(layout->values + fetch_place(fetch, arg)), (uint16_t)to};
+		to += FETCH_LONG_STRING;
+	}
 }
 
 void direct_plan_make(struct direct_plan *plan, const struct direct_want *want,
@@ -71,6 +90,8 @@ void direct_plan_make(struct direct_plan *plan, const struct direct_want *want,
 			  sizeof(((struct syscall_event *)0)->args));
 	if (want->fetch)
 		add_words(plan, layout->values, sizeof(struct function_event), want->fetch->bytes);
+	if (want->fetch)
+		add_strings(plan, want->fetch, layout);
 }
 
 /* --- a field of a record; `from` is the guest's memory, read once -------------------------------
@@ -134,6 +155,33 @@ static inline __attribute__((always_inline)) void copy_column(const struct direc
 	}
 }
 
+static uint32_t read_once(const uint8_t *at)
+{
+	return __atomic_load_n((const uint32_t *)(const void *)at, __ATOMIC_RELAXED);
+}
+
+/* One behind the other, in whole words. Lengths are the guest's. */
+static void copy_strings(const struct direct_plan *plan, const struct direct_run *run,
+			 uint8_t *event)
+{
+	const uint8_t *from = run->first + plan->strings_at;
+	size_t left = run->size - plan->strings_at;
+
+	for (size_t i = 0; i < plan->nr_strings; i++) {
+		const struct direct_string *string = &plan->strings[i];
+		size_t words, length;
+		uint32_t said = read_once(run->first + string->length);
+
+		length = said < FETCH_LONG_STRING ? said : FETCH_LONG_STRING;
+		length = length < left ? length : left;
+		memcpy(event + string->to, from, length);
+		memset(event + string->to + length, 0, FETCH_LONG_STRING - length);
+		words = (length + sizeof(uint64_t) - 1) / sizeof(uint64_t);
+		from += words * sizeof(uint64_t);
+		left -= words * sizeof(uint64_t);
+	}
+}
+
 void direct_read(const struct direct_plan *plan, const struct direct_run *run, uint8_t *events)
 {
 	const struct direct_column *c = plan->columns, *const end = c + plan->nr_columns;
@@ -143,6 +191,8 @@ void direct_read(const struct direct_plan *plan, const struct direct_run *run, u
 	if (n == 1) {
 		for (; c < end; c++)
 			copy_column(c, run->first + c->from, 1, 0, events + c->to, 0);
+		if (plan->nr_strings)
+			copy_strings(plan, run, events);
 		return;
 	}
 	for (; c < end; c++)

@@ -31,8 +31,15 @@ enum {
 	FETCH_MAX_ARGS = 20,
 	FETCH_MAX_FIELDS = 20,  /* of all arguments: an array has one for each element */
 	FETCH_MAX_OPS = 16,     /* of an argument, as in the kernel */
-	FETCH_STRING_SIZE = 16, /* bytes of a string, the NUL included if it is shorter */
-	FETCH_MAX_BYTES = 192,  /* of all arguments of a probe, each in whole words */
+	FETCH_STRING_SIZE = 16, /* bytes of a short string, with its NUL: TASK_COMM_LEN */
+	/*
+	 * Bytes of a long string that are recorded. A whole one has a NUL among them; one that is
+	 * longer has none.
+	 */
+	FETCH_LONG_STRING = 256,
+	FETCH_LENGTH_SIZE = 8,      /* bytes of what the arguments have of it: its length */
+	FETCH_MAX_LONG_STRINGS = 7, /* of a probe: they are kept on the guest's stack meanwhile */
+	FETCH_MAX_BYTES = 192,      /* of all arguments of a probe, each in whole words */
 };
 
 enum fetch_register {
@@ -92,7 +99,9 @@ struct fetch_arg {
 	struct fetch_op ops[FETCH_MAX_OPS];
 	size_t nr_ops;
 	enum fetch_show show;
-	uint8_t size;                  /* bytes of an element: 1, 2, 4, 8; FETCH_STRING_SIZE */
+	/* bytes of an element: 1, 2, 4, 8; of a FETCH_STRING FETCH_STRING_SIZE, or
+	 * FETCH_LENGTH_SIZE of a long one */
+	uint8_t size;
 	uint8_t count;                 /* elements; more than 1: an array */
 	uint8_t bit_offset, bit_width; /* a part of the value; width 0: all of it */
 	uint8_t field;                 /* number of its first field among the probe's */
@@ -112,7 +121,7 @@ struct fetch_probe {
 	struct fetch_arg args[FETCH_MAX_ARGS];
 	size_t nr_args;
 	uint16_t bytes; /* of all arguments */
-	uint8_t nr_fields;
+	uint8_t nr_fields, nr_long_strings;
 };
 
 /* -EINVAL with err->column: what is wrong there. */
@@ -122,9 +131,15 @@ int fetch_parse(const char *definition, struct fetch_probe *out, struct error *e
  * argument. */
 int fetch_check_place(const struct fetch_probe *probe, struct error *err);
 
-/* Give an argument its place behind those before it; `bytes` and `nr_fields` grow. -EINVAL with its
- * column: there are too many. */
+/* Give an argument its place behind those before it; `bytes`, `nr_fields` and `nr_long_strings`
+ * grow. -EINVAL with its column: there are too many. */
 int fetch_add_room(struct fetch_probe *probe, struct fetch_arg *arg, struct error *err);
+/* The same for all arguments anew. */
+int fetch_add_rooms(struct fetch_probe *probe, struct error *err);
+
+/* Make all strings short, which then are the first FETCH_STRING_SIZE - 1 characters. As
+ * fetch_add_rooms(). */
+int fetch_shorten(struct fetch_probe *probe, struct error *err);
 
 /* Whether an argument of the probe has the name, or none may. */
 bool fetch_name_is_taken(const struct fetch_probe *probe, const char *name);
@@ -147,6 +162,12 @@ static inline uint32_t fetch_field_bits(const struct fetch_arg *arg)
 	return ((UINT32_C(1) << fetch_nr_fields(arg)) - 1) << arg->field;
 }
 
+/* A string that lies in memory, and of which the arguments have the length only. */
+static inline bool fetch_is_long(const struct fetch_arg *arg)
+{
+	return arg->show == FETCH_STRING && arg->size == FETCH_LENGTH_SIZE;
+}
+
 /* Bytes that it takes among the probe's: whole words. */
 static inline uint16_t fetch_room(const struct fetch_arg *arg)
 {
@@ -157,9 +178,13 @@ static inline uint16_t fetch_room(const struct fetch_arg *arg)
 
 /*
  * A probe's arguments, ready to be compiled: symbols have become constants. What is recorded of
- * them: if one reads memory, a word with a bit for each field that could not be read (bit 0: the
- * first one), and whose bytes are 0; then the arguments, each in whole words.
+ * them: if one reads memory, 32 bits of which each stands for a field that could not be read (bit
+ * 0: the first one), and whose bytes are 0, and 32 bits of how many words all long strings take;
+ * then the arguments, each in whole words; then the long strings, each in as many words as it
+ * needs. What an argument has of a long string is how many bytes of it there are, with its NUL, in
+ * 32 bits.
  */
+enum { FETCH_WORDS_AT = 4 /* bytes from the start: how many words all long strings take */ };
 
 /*
  * Functions of the guest that read memory that may not be there (include/linux/uaccess.h), called
@@ -174,13 +199,20 @@ struct fetch_program {
 	const struct fetch_arg *args;
 	size_t nr_args;
 	bool has_faults; /* an argument reads memory */
-	uint16_t bytes;  /* that are recorded */
+	uint16_t bytes;  /* that are recorded, without long strings */
+	uint8_t nr_long_strings;
 	struct fetch_helpers helpers;
 };
 
 /* The program of a probe without symbols, which is borrowed. */
 struct fetch_program fetch_program_of(const struct fetch_probe *probe,
 				      const struct fetch_helpers *helpers);
+
+/* The most words that all long strings take. */
+static inline uint16_t fetch_long_words(const struct fetch_program *program)
+{
+	return (uint16_t)(program->nr_long_strings * (FETCH_LONG_STRING / sizeof(uint64_t)));
+}
 
 /* Where an argument's bytes begin in what is recorded. */
 static inline uint32_t fetch_place(const struct fetch_program *program, const struct fetch_arg *arg)

@@ -28,8 +28,8 @@ static const struct type {
 	{"char", FETCH_CHARACTER, 1},
 	{"symbol", FETCH_CODE, 8},
 	{"symstr", FETCH_CODE, 8},
-	{"string", FETCH_STRING, FETCH_STRING_SIZE},
-	{"ustring", FETCH_STRING, FETCH_STRING_SIZE},
+	{"string", FETCH_STRING, FETCH_LENGTH_SIZE},
+	{"ustring", FETCH_STRING, FETCH_LENGTH_SIZE},
 };
 
 enum { NR_TYPES = sizeof(types) / sizeof(types[0]) };
@@ -122,6 +122,8 @@ static int take_bits(struct fetch_parser *p)
 
 static int check_string(struct fetch_parser *p, const char *place, bool user)
 {
+	if (is_comm(p))
+		p->arg->size = FETCH_STRING_SIZE;
 	if (is_comm(p) || is_parameter(p))
 		return 0;
 	if (!p->has_place)

@@ -245,6 +245,10 @@ int fetch_add_room(struct fetch_probe *probe, struct fetch_arg *arg, struct erro
 	arg->field = probe->nr_fields;
 	probe->bytes = (uint16_t)(probe->bytes + fetch_room(arg));
 	probe->nr_fields = (uint8_t)(probe->nr_fields + fetch_nr_fields(arg));
+	probe->nr_long_strings += fetch_is_long(arg);
+	if (probe->nr_long_strings > FETCH_MAX_LONG_STRINGS)
+		return error_set_column(err, EINVAL, arg->column, "more than %d strings",
+					FETCH_MAX_LONG_STRINGS);
 	if (probe->bytes > FETCH_MAX_BYTES)
 		return error_set_column(err, EINVAL, arg->column,
 					"the arguments take more than %d bytes", FETCH_MAX_BYTES);
@@ -253,6 +257,25 @@ int fetch_add_room(struct fetch_probe *probe, struct fetch_arg *arg, struct erro
 					"more than %d fields: an array has one for each element",
 					FETCH_MAX_FIELDS);
 	return 0;
+}
+
+int fetch_add_rooms(struct fetch_probe *probe, struct error *err)
+{
+	int ret = 0;
+
+	probe->bytes = 0;
+	probe->nr_fields = probe->nr_long_strings = 0;
+	for (size_t i = 0; !ret && i < probe->nr_args; i++)
+		ret = fetch_add_room(probe, &probe->args[i], err);
+	return ret;
+}
+
+int fetch_shorten(struct fetch_probe *probe, struct error *err)
+{
+	for (size_t i = 0; i < probe->nr_args; i++)
+		if (fetch_is_long(&probe->args[i]))
+			probe->args[i].size = FETCH_STRING_SIZE;
+	return fetch_add_rooms(probe, err);
 }
 
 int fetch_add_op(struct fetch_arg *arg, struct fetch_op op, struct error *err)

@@ -7,6 +7,7 @@ struct fetch_program fetch_program_of(const struct fetch_probe *probe,
 	struct fetch_program program = {.args = probe->args,
 					.nr_args = probe->nr_args,
 					.bytes = probe->bytes,
+					.nr_long_strings = probe->nr_long_strings,
 					.helpers = *helpers};
 
 	for (size_t i = 0; i < probe->nr_args; i++)

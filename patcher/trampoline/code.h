@@ -184,7 +184,10 @@ bool fetch_calls(const struct fetch_program *program, uint64_t gva);
  * fetch_emit_end(). Changes RAX and R11 at entries, and at returns RCX, RSI and R11. */
 void fetch_emit_read(struct direct_code *d, const struct ring_code *ring,
 		     const struct fetch_program *program);
-/* Behind it: all values, to byte `to` of the record. */
+/* R11 = bytes of a record that has `size` without long strings. */
+void fetch_emit_size(const struct direct_code *d, const struct fetch_program *program,
+		     uint32_t size);
+/* Behind the reservation: all values, to byte `to` of the record, and long strings behind them. */
 void fetch_emit_store(const struct direct_code *d, const struct ring_code *ring,
 		      const struct fetch_program *program, uint32_t to);
 void fetch_emit_end(struct direct_code *d);

@@ -225,7 +225,7 @@ static void emit_record(struct direct_code *d, const struct direct_spec *spec,
 	if (spec->fetch)
 		fetch_emit_read(d, ring, spec->fetch);
 	ring_emit_check(ring);
-	asm_constant32(d->a, ASM_R11, layout.size);
+	fetch_emit_size(d, spec->fetch, layout.size);
 	ring_emit_reserve(ring);
 	ring_emit_clock(ring);
 	emit_fields(d, ring, spec->fields);

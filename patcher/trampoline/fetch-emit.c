@@ -9,7 +9,7 @@
 #include <errno.h>
 #include "patcher/fetch/fetch.h"
 
-enum { WORD = 8, KERNEL_CS = 0x10 };
+enum { WORD = 8, KERNEL_CS = 0x10, WORDS_BIT = 8 * FETCH_WORDS_AT };
 
 /* Registers that a function call may change, and that must be preserved. */
 static const enum asm_reg entry_saved[] = {ASM_RDI, ASM_RSI, ASM_RDX, ASM_RCX,
@@ -84,10 +84,20 @@ static bool arg_is_possible(const struct fetch_arg *arg, enum probe_point point)
 	return arg->ops[0].kind != FETCH_COMM || fetch_room(arg) == DIRECT_COMM_SIZE;
 }
 
+static size_t count_long(const struct fetch_program *program)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < program->nr_args; i++)
+		n += fetch_is_long(&program->args[i]);
+	return n;
+}
+
 int fetch_check(const struct fetch_program *program, enum probe_point point, struct error *err)
 {
 	if (program->nr_args > FETCH_MAX_ARGS || program->bytes > FETCH_MAX_BYTES + WORD ||
-	    program->bytes % WORD)
+	    program->bytes % WORD || program->nr_long_strings > FETCH_MAX_LONG_STRINGS ||
+	    count_long(program) != program->nr_long_strings)
 		return error_set(err, EINVAL, "a probe has too many arguments");
 	for (size_t i = 0; i < program->nr_args; i++) {
 		const struct fetch_arg *arg = &program->args[i];
@@ -124,6 +134,14 @@ static struct asm_mem frame_at(const struct reader *r, uint32_t offset)
 	return asm_at(ASM_RSP, r->frame + offset);
 }
 
+/* Bytes of the frame: what is recorded, and a word for the byte by which a string is too long. */
+static uint32_t frame_bytes(const struct fetch_program *program)
+{
+	const uint32_t strings = program->nr_long_strings * (uint32_t)FETCH_LONG_STRING;
+
+	return program->bytes + (strings ? strings + WORD : 0);
+}
+
 /* As a kprobe sees it: a call's return address lies there; behind a return it is gone. */
 static uint32_t stack_pointer_at(const struct direct_code *d)
 {
@@ -150,13 +168,14 @@ static void emit_base(const struct reader *r, const struct fetch_op *op)
 	}
 	if (op->reg == FETCH_SP) {
 		asm_lea(r->a, ASM_RSI,
-			asm_at(ASM_RSP, stack_pointer_at(r->d) + r->frame + r->program->bytes));
+			asm_at(ASM_RSP,
+			       stack_pointer_at(r->d) + r->frame + frame_bytes(r->program)));
 		return;
 	}
 	at = saved_at(r, (enum asm_reg)op->reg);
 	if (outer)
 		asm_load(r->a, ASM_64, ASM_RSI,
-			 asm_at(ASM_RSP, outer + r->frame + r->program->bytes));
+			 asm_at(ASM_RSP, outer + r->frame + frame_bytes(r->program)));
 	else if (at)
 		asm_load(r->a, ASM_64, ASM_RSI, asm_at(ASM_RSP, at));
 	else
@@ -172,11 +191,12 @@ static void emit_call(const struct reader *r, uint64_t function, struct asm_labe
 }
 
 /*
- * Read `size` bytes, or a string of as many, at RSI + op->at into the frame. Addresses in the lower
- * half are the task's, as in the kernel's own probes (probe_mem_read() in kernel/trace/).
+ * Read `size` bytes, or a string of as many, at RSI + op->at to RDI. Addresses in the lower half
+ * are the task's, as in the kernel's own probes (probe_mem_read() in kernel/trace/). RAX: of a
+ * string its bytes with the NUL.
  */
-static void emit_read(const struct reader *r, const struct fetch_op *op, uint32_t to, uint32_t size,
-		      struct asm_label *fault)
+static void emit_read_to(const struct reader *r, const struct fetch_op *op, uint32_t size,
+			 struct asm_label *fault)
 {
 	const struct fetch_helpers *h = &r->program->helpers;
 	const bool is_text = op->kind == FETCH_TEXT;
@@ -184,7 +204,6 @@ static void emit_read(const struct reader *r, const struct fetch_op *op, uint32_
 
 	if (op->at)
 		asm_alu(r->a, ASM_64, ASM_ADD, ASM_RSI, (int32_t)op->at);
-	asm_lea(r->a, ASM_RDI, frame_at(r, to));
 	asm_constant32(r->a, ASM_RDX, size);
 	if (!op->user) {
 		asm_alu(r->a, ASM_64, ASM_CMP, ASM_RSI, 0);
@@ -199,6 +218,40 @@ static void emit_read(const struct reader *r, const struct fetch_op *op, uint32_
 	}
 	asm_alu(r->a, ASM_64, ASM_CMP, ASM_RAX, 0);
 	asm_jump_if(r->a, is_text ? ASM_L : ASM_NE, fault);
+}
+
+/* Into the frame. */
+static void emit_read(const struct reader *r, const struct fetch_op *op, uint32_t to, uint32_t size,
+		      struct asm_label *fault)
+{
+	asm_lea(r->a, ASM_RDI, frame_at(r, to));
+	emit_read_to(r, op, size, fault);
+}
+
+/*
+ * Likewise a string, behind those that the frame has. The guest's function puts a NUL into the last
+ * byte of the room it gets: so that of one more tells a string that has no room from one that just
+ * fits.
+ */
+static void emit_long_string(const struct reader *r, const struct fetch_op *op, uint32_t to,
+			     struct asm_label *fault)
+{
+	struct asm_label fits = {0};
+
+	asm_load(r->a, ASM_32, ASM_RDI, frame_at(r, FETCH_WORDS_AT));
+	asm_shift_left(r->a, ASM_RDI, 3);
+	asm_add(r->a, ASM_RDI, ASM_RSP);
+	asm_alu(r->a, ASM_64, ASM_ADD, ASM_RDI, (int32_t)(r->frame + r->program->bytes));
+	emit_read_to(r, op, FETCH_LONG_STRING + 1, fault);
+	asm_alu(r->a, ASM_64, ASM_CMP, ASM_RAX, FETCH_LONG_STRING);
+	asm_jump_if(r->a, ASM_BE, &fits);
+	asm_constant32(r->a, ASM_RAX, FETCH_LONG_STRING);
+	asm_bind(r->a, &fits);
+	asm_store(r->a, ASM_32, frame_at(r, to), ASM_RAX);
+	asm_alu(r->a, ASM_64, ASM_ADD, ASM_RAX, WORD - 1);
+	asm_shift_right(r->a, ASM_RAX, 3);
+	asm_shift_left(r->a, ASM_RAX, WORDS_BIT);
+	asm_add_to_mem(r->a, frame_at(r, 0), ASM_RAX);
 }
 
 static void emit_zero(const struct reader *r, uint32_t from, uint32_t size)
@@ -224,7 +277,11 @@ static void emit_argument(const struct reader *r, const struct fetch_arg *arg)
 		asm_load(r->a, ASM_64, ASM_RSI, frame_at(r, to));
 		emit_zero(r, to, WORD);
 	}
-	emit_read(r, &arg->ops[arg->nr_ops - 1], to, (uint32_t)arg->size * arg->count, &fault);
+	if (fetch_is_long(arg))
+		emit_long_string(r, &arg->ops[arg->nr_ops - 1], to, &fault);
+	else
+		emit_read(r, &arg->ops[arg->nr_ops - 1], to, (uint32_t)arg->size * arg->count,
+			  &fault);
 	if (arg->bit_width) {
 		asm_load(r->a, ASM_64, ASM_RAX, frame_at(r, to));
 		emit_bits(r->a, arg, ASM_RAX);
@@ -282,7 +339,7 @@ void fetch_emit_read(struct direct_code *d, const struct ring_code *ring,
 
 	if (!program->has_faults)
 		return;
-	asm_alu(d->a, ASM_64, ASM_SUB, ASM_RSP, program->bytes);
+	asm_alu(d->a, ASM_64, ASM_SUB, ASM_RSP, (int32_t)frame_bytes(program));
 	emit_zero(&r, 0, program->bytes);
 	asm_store_constant(d->a, frame_at(&r, 0), all_faults(program));
 	asm_compare_mem(d->a, busy, 0);
@@ -292,7 +349,19 @@ void fetch_emit_read(struct direct_code *d, const struct ring_code *ring,
 	emit_arguments(&r);
 	asm_store_constant(d->a, busy, 0);
 	asm_bind(d->a, &nested);
-	d->pushed = program->bytes;
+	d->pushed = frame_bytes(program);
+}
+
+void fetch_emit_size(const struct direct_code *d, const struct fetch_program *program,
+		     uint32_t size)
+{
+	if (!program || !program->nr_long_strings) {
+		asm_constant32(d->a, ASM_R11, size);
+		return;
+	}
+	asm_load(d->a, ASM_32, ASM_R11, asm_at(ASM_RSP, FETCH_WORDS_AT));
+	asm_shift_left(d->a, ASM_R11, 3);
+	asm_alu(d->a, ASM_64, ASM_ADD, ASM_R11, (int32_t)size);
 }
 
 void fetch_emit_end(struct direct_code *d)
@@ -351,6 +420,24 @@ static void emit_copy(const struct direct_code *d, const struct ring_code *ring,
 	}
 }
 
+/* All of them, from behind the frame's other values to byte `to` of the record. */
+static void emit_long_strings(const struct direct_code *d, const struct ring_code *ring,
+			      uint32_t from, uint32_t to)
+{
+	static const enum asm_reg regs[] = {ASM_RSI, ASM_RDI, ASM_RCX};
+	static const uint8_t rep_movsq[] = {0xf3, 0x48, 0xa5};
+	enum { NR_REGS = sizeof(regs) / sizeof(regs[0]) };
+
+	for (int i = 0; i < NR_REGS; i++)
+		asm_push(d->a, regs[i]);
+	asm_load(d->a, ASM_32, ASM_RCX, asm_at(ASM_RSP, NR_REGS * WORD + FETCH_WORDS_AT));
+	asm_lea(d->a, ASM_RSI, asm_at(ASM_RSP, NR_REGS * WORD + from));
+	asm_lea(d->a, ASM_RDI, ring_record_at(ring, to));
+	asm_bytes(d->a, rep_movsq, sizeof(rep_movsq));
+	for (int i = NR_REGS; i-- > 0;)
+		asm_pop(d->a, regs[i]);
+}
+
 void fetch_emit_store(const struct direct_code *d, const struct ring_code *ring,
 		      const struct fetch_program *program, uint32_t to)
 {
@@ -367,4 +454,6 @@ void fetch_emit_store(const struct direct_code *d, const struct ring_code *ring,
 		else
 			emit_value(d, ring, arg, to + at);
 	}
+	if (program->nr_long_strings)
+		emit_long_strings(d, ring, program->bytes, to + program->bytes);
 }

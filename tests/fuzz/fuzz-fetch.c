@@ -18,7 +18,7 @@ static void check_ops(const struct fetch_arg *arg)
 /* What a compiler of the program may rely on. */
 static void check(const struct fetch_probe *probe)
 {
-	size_t bytes = 0;
+	size_t bytes = 0, nr_long = 0;
 
 	if (!probe->name[0] || !probe->group[0] || probe->nr_args > FETCH_MAX_ARGS)
 		abort();
@@ -38,8 +38,10 @@ static void check(const struct fetch_probe *probe)
 		if (fetch_field_bits(arg) >> FETCH_MAX_FIELDS)
 			abort();
 		bytes += fetch_room(arg);
+		nr_long += fetch_is_long(arg);
 	}
-	if (bytes != probe->bytes || bytes > FETCH_MAX_BYTES)
+	if (bytes != probe->bytes || bytes > FETCH_MAX_BYTES || nr_long != probe->nr_long_strings ||
+	    nr_long > FETCH_MAX_LONG_STRINGS)
 		abort();
 }
 

@@ -15,6 +15,7 @@
 enum {
 	PAGE = 4096,
 	SIGNAL_STACK = 64 * 1024,
+	BELOW = 8192, /* bytes below the stack that deep calls may use */
 	TRAMPOLINE_AT = 64,
 	CODE_BYTES = TRAMPOLINE_MAX + PAGE,
 	RSP = 4
@@ -101,7 +102,8 @@ struct fake_cpu *fake_cpu_enter(uint32_t number)
 		      .ss_size = SIGNAL_STACK};
 
 	cpu->number = number;
-	cpu->stack = map_low(FAKE_STACK + PAGE, PROT_READ | PROT_WRITE);
+	cpu->stack = map_low(BELOW + FAKE_STACK + PAGE, PROT_READ | PROT_WRITE);
+	cpu->stack += BELOW;
 	if (mprotect(cpu->stack + FAKE_STACK, PAGE, PROT_NONE) || sigaltstack(&ss, NULL) ||
 	    syscall(SYS_arch_prctl, ARCH_SET_GS, cpu)) {
 		perror("making a fake CPU");
@@ -117,7 +119,7 @@ void fake_cpu_leave(struct fake_cpu *cpu)
 	syscall(SYS_arch_prctl, ARCH_SET_GS, 0);
 	if (!sigaltstack(&off, &old))
 		munmap(old.ss_sp, old.ss_size);
-	munmap(cpu->stack, FAKE_STACK + PAGE);
+	munmap(cpu->stack - BELOW, BELOW + FAKE_STACK + PAGE);
 	munmap(cpu, PAGE);
 }
 

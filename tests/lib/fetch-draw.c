@@ -58,7 +58,7 @@ static void add_steps(struct fetch_draw *draw, struct fetch_arg *arg)
 	if (!fetch_draw_below(draw, 3)) {
 		arg->ops[arg->nr_ops].kind = FETCH_TEXT;
 		arg->show = FETCH_STRING;
-		arg->size = FETCH_STRING_SIZE;
+		arg->size = fetch_draw_below(draw, 4) ? FETCH_LENGTH_SIZE : FETCH_STRING_SIZE;
 	} else if (!fetch_draw_below(draw, 3)) {
 		arg->count = (uint8_t)(1 + fetch_draw_below(draw, 16 / arg->size));
 	}
@@ -101,12 +101,10 @@ void fetch_draw_probe(struct fetch_draw *draw, enum fake_site_kind kind, struct 
 		struct fetch_arg arg = some_argument(draw, kind);
 
 		if (probe->bytes + fetch_room(&arg) > FETCH_MAX_BYTES ||
-		    probe->nr_fields + fetch_nr_fields(&arg) > FETCH_MAX_FIELDS)
+		    probe->nr_fields + fetch_nr_fields(&arg) > FETCH_MAX_FIELDS ||
+		    probe->nr_long_strings + fetch_is_long(&arg) > FETCH_MAX_LONG_STRINGS)
 			break;
-		arg.field = probe->nr_fields;
-		probe->nr_fields = (uint8_t)(probe->nr_fields + fetch_nr_fields(&arg));
-		arg.at = probe->bytes;
-		probe->bytes = (uint16_t)(probe->bytes + fetch_room(&arg));
+		fetch_add_room(probe, &arg, NULL);
 		probe->args[probe->nr_args++] = arg;
 	}
 }

@@ -94,6 +94,17 @@ struct fetch_helpers fetch_oracle_helpers(void)
 				      stub(page, 2, text_kernel), stub(page, 3, text_user)};
 }
 
+/* Characters: as many as a string has room for, or some less or more. */
+static void fill_text(uint8_t *pool)
+{
+	const size_t n = FETCH_LONG_STRING - 4 + fetch_draw_below(&at_random, 8);
+	const size_t from = fetch_draw_below(&at_random, FETCH_POOL - n);
+
+	for (size_t i = 0; i < n; i++)
+		pool[from + i] = (uint8_t)(1 + fetch_draw_below(&at_random, 255));
+	pool[from + n] = 0;
+}
+
 void fetch_oracle_fill(void)
 {
 	for (size_t i = 0; i < FETCH_POOL; i += sizeof(uint64_t)) {
@@ -105,6 +116,14 @@ void fetch_oracle_fill(void)
 		memcpy(kernel_pool + i, &k, sizeof(k));
 		memcpy(user_pool + i, &u, sizeof(u));
 	}
+	if (!fetch_draw_below(&at_random, 2))
+		fill_text(fetch_draw_below(&at_random, 2) ? kernel_pool : user_pool);
+}
+
+void fetch_oracle_put_text(size_t length)
+{
+	memset(kernel_pool, 'x', FETCH_POOL - 1);
+	kernel_pool[length] = kernel_pool[FETCH_POOL - 1] = 0;
 }
 
 /* --- the interpreter ------------------------------------------------------------------------- */
@@ -117,8 +136,39 @@ static bool read_at(const struct fetch_op *op, uint64_t value, void *to, uint64_
 	return (op->kind == FETCH_TEXT ? copy_text : copy)(to, from, size, user) >= 0;
 }
 
+struct expected {
+	uint8_t bytes[FETCH_MAX_BYTES + sizeof(uint64_t)];
+	uint8_t strings[FETCH_MAX_LONG_STRINGS][FETCH_LONG_STRING];
+	uint32_t lengths[FETCH_MAX_LONG_STRINGS];
+	unsigned int nr_strings, words, faults;
+};
+
+/* The characters that are recorded, with the NUL if there is room for it. */
+static bool read_string(const struct fetch_op *op, uint64_t value, struct expected *out)
+{
+	const uint64_t from = value + (uint64_t)op->at;
+	const bool user = op->user || (int64_t)from >= 0;
+	uint8_t *const to = out->strings[out->nr_strings];
+	uint32_t n = 0;
+
+	for (; n < FETCH_LONG_STRING && (!n || to[n - 1]); n++) {
+		const uint8_t *at = find(from + n, user);
+
+		if (!at)
+			return false;
+		to[n] = *at;
+	}
+	/* it is longer than that, as far as memory goes */
+	if (to[n - 1] && !find(from + n, user))
+		return false;
+	out->lengths[out->nr_strings++] = n;
+	out->words += (n + 7) / 8;
+	return true;
+}
+
 /* False: a fault. `out` is zeroed. */
-static bool interpret(const struct fake_site *s, const struct fetch_arg *arg, uint8_t *out)
+static bool interpret(const struct fake_site *s, const struct fetch_arg *arg, uint8_t *out,
+		      struct expected *expected)
 {
 	uint64_t value = arg->ops[0].kind == FETCH_CONSTANT ? (uint64_t)arg->ops[0].at
 							    : s->cpu->in.reg[arg->ops[0].reg];
@@ -129,6 +179,14 @@ static bool interpret(const struct fake_site *s, const struct fetch_arg *arg, ui
 	for (i = 1; i + 1 < arg->nr_ops; i++)
 		if (!read_at(&arg->ops[i], value, &value, sizeof(value)))
 			return false;
+	if (fetch_is_long(arg)) {
+		const unsigned int number = expected->nr_strings;
+
+		if (!read_string(&arg->ops[i], value, expected))
+			return false;
+		memcpy(out, &expected->lengths[number], sizeof(uint32_t));
+		return true;
+	}
 	if (arg->nr_ops == 1)
 		memcpy(out, &value, arg->size);
 	else if (!read_at(&arg->ops[i], value, out, (uint64_t)arg->size * arg->count))
@@ -140,11 +198,6 @@ static bool interpret(const struct fake_site *s, const struct fetch_arg *arg, ui
 	}
 	return true;
 }
-
-struct expected {
-	uint8_t bytes[FETCH_MAX_BYTES + sizeof(uint64_t)];
-	unsigned int faults;
-};
 
 static void expect(const struct fake_site *s, const struct fetch_program *program, bool nested,
 		   struct expected *out)
@@ -160,18 +213,30 @@ static void expect(const struct fake_site *s, const struct fetch_program *progra
 		if (arg->ops[0].kind == FETCH_COMM)
 			memcpy(to, "fifteen-letters", FETCH_STRING_SIZE);
 		else if (!fault)
-			fault = !interpret(s, arg, to);
+			fault = !interpret(s, arg, to, out);
 		if (!fault)
 			continue;
 		memset(to, 0, fetch_room(arg));
 		faults |= fetch_field_bits(arg);
 	}
+	out->faults = (unsigned int)__builtin_popcountll(faults);
+	faults |= (uint64_t)out->words << 32;
 	if (program->has_faults)
 		memcpy(out->bytes, &faults, sizeof(faults));
-	out->faults = (unsigned int)__builtin_popcountll(faults);
 }
 
 /* --- the comparison -------------------------------------------------------------------------- */
+
+/* What lies behind a string in its last word may be anything. */
+static bool has_strings(const struct expected *expected, const uint8_t *at)
+{
+	for (unsigned int i = 0; i < expected->nr_strings; i++) {
+		if (memcmp(at, expected->strings[i], expected->lengths[i]) != 0)
+			return false;
+		at += (expected->lengths[i] + 7) / 8 * 8;
+	}
+	return true;
+}
 
 bool fetch_oracle_call(struct fake_site *s, const struct fetch_program *program, uint64_t start,
 		       bool nested, unsigned int *faults)
@@ -192,8 +257,10 @@ bool fetch_oracle_call(struct fake_site *s, const struct fetch_program *program,
 	*faults += expected.faults;
 	return fake_site_preserved(s) && fake_site_recorded(s, 0, start) &&
 	       fake_site_ring(&s->groups[0])->fetching == nested &&
-	       fake_site_ring(&s->groups[0])->reserve == start + layout.size &&
-	       !memcmp(at + layout.values, expected.bytes, program->bytes);
+	       fake_site_ring(&s->groups[0])->reserve ==
+		       start + layout.size + expected.words * sizeof(uint64_t) &&
+	       !memcmp(at + layout.values, expected.bytes, program->bytes) &&
+	       has_strings(&expected, at + layout.size);
 }
 
 /* The record behind it has rings of another size. */

@@ -25,7 +25,7 @@ uint64_t fetch_draw_address(struct fetch_draw *draw);
 void fetch_draw_probe(struct fetch_draw *draw, enum fake_site_kind kind, struct fetch_probe *out);
 
 /* The memory: the kernel's and a task's, of so many bytes. */
-enum { FETCH_POOL = 512 };
+enum { FETCH_POOL = 1024 };
 #define FETCH_KERNEL_POOL 0xffff888000000000ull
 #define FETCH_USER_POOL 0x00007f0000000000ull
 
@@ -33,6 +33,8 @@ enum { FETCH_POOL = 512 };
 struct fetch_helpers fetch_oracle_helpers(void);
 /* Fill it at random. */
 void fetch_oracle_fill(void);
+/* The kernel's begins with a string of so many characters, which another one follows. */
+void fetch_oracle_put_text(size_t length);
 
 /*
  * Call the site, whose first record is the program's, at this position of its ring. `nested`:

@@ -111,8 +111,8 @@ static struct hist_operand operand_of(const struct fetch_arg *arg,
 		o.bit_width = 0; /* cut when it was read */
 		if (arg->bit_width)
 			o.size = WORD;
-		if (is_text(arg))
-			o.size = (uint8_t)fetch_room(arg);
+		if (is_text(arg)) /* a histogram's strings are short */
+			o.size = fetch_is_long(arg) ? FETCH_STRING_SIZE : (uint8_t)fetch_room(arg);
 	} else if (op->kind == FETCH_COMM) {
 		o.source = HIST_COMM;
 		o.size = 2 * WORD;

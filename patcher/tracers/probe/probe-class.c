@@ -54,7 +54,7 @@ static enum event_field_type type_of(const struct fetch_arg *arg)
 		[FETCH_HEX] = EVENT_HEX,       [FETCH_CHARACTER] = EVENT_STRING,
 		[FETCH_CODE] = EVENT_CODE,     [FETCH_STRING] = EVENT_STRING};
 
-	return types[arg->show];
+	return fetch_is_long(arg) ? EVENT_LONG_STRING : types[arg->show];
 }
 
 static unsigned int first_bits(enum event_field_type type, unsigned int size)
@@ -62,6 +62,15 @@ static unsigned int first_bits(enum event_field_type type, unsigned int size)
 	if (type == EVENT_CODE)
 		return ID_BITS;
 	return type == EVENT_STRING && size == EVENT_STRING_MAX ? 10 : 8 * size;
+}
+
+/* Behind all other arguments. */
+static int add_long_string(struct made_class *m, const struct fetch_arg *arg, struct error *err)
+{
+	const size_t at = m->class.size;
+
+	m->class.size = (uint16_t)(at + EVENT_LONG_STRING_MAX);
+	return add_field(m, arg->name, EVENT_LONG_STRING, 1, at, 8, err);
 }
 
 static int add_argument(struct made_class *m, const struct fetch_program *program,
@@ -75,6 +84,8 @@ static int add_argument(struct made_class *m, const struct fetch_program *progra
 	char name[FIELD_NAME_SIZE];
 	int ret = 0;
 
+	if (type == EVENT_LONG_STRING)
+		return add_long_string(m, arg, err);
 	for (unsigned int i = 0; !ret && i < elements; i++) {
 		snprintf(name, sizeof(name), elements > 1 ? "%s_%u" : "%s", arg->name, i);
 		ret = add_field(m, name, type, size, at + i * size, first_bits(type, size), err);
@@ -93,6 +104,17 @@ static int add_place(struct made_class *m, const struct fetch_probe *probe, stru
 	return add_field(m, "__probe_ip", EVENT_FUNCTION, WORD, 0, ID_BITS, err);
 }
 
+/* So the task's fields, which are a context, can be in front of fields that begin at a byte: of
+ * strings. */
+static void fill_byte(struct made_class *m)
+{
+	unsigned int bits = 0;
+
+	for (size_t i = 0; i < m->class.nr_fields; i++)
+		bits += m->fields[i].bits[0];
+	m->fields[m->class.nr_fields - 1].bits[0] += (uint8_t)(-bits % 8);
+}
+
 #define AT(member) offsetof(struct function_event, member)
 
 /* To a class without fields; but for the call chain. */
@@ -104,6 +126,7 @@ static void add_task(struct made_class *m, uint32_t fields)
 
 	event_class_add_task(&plain, (fields & EVENT_TASK_ALL) | EVENT_TASK_PID, &places, m->fields,
 			     &m->class);
+	fill_byte(m);
 }
 
 static int add_fields(struct made_class *m, const struct fetch_probe *probe,
@@ -119,9 +142,12 @@ static int add_fields(struct made_class *m, const struct fetch_probe *probe,
 	return ret;
 }
 
-_Static_assert(sizeof(struct function_event) + FETCH_MAX_BYTES + EVENT_STACK_WORDS * WORD <=
-		       EVENT_MAX_SIZE,
+_Static_assert(sizeof(struct function_event) + FETCH_MAX_BYTES + WORD + EVENT_STACK_WORDS * WORD <=
+		       EVENT_MAX_SHORT_SIZE,
 	       "an event of all values and a call chain");
+_Static_assert((int)FETCH_MAX_LONG_STRINGS == (int)EVENT_MAX_LONG_STRINGS &&
+		       (int)FETCH_LONG_STRING == (int)EVENT_LONG_STRING_MAX,
+	       "and of all long strings");
 
 static int add_stack(struct made_class *m, struct error *err)
 {

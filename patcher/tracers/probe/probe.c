@@ -51,6 +51,8 @@ static int make_program(struct probe_tracer *t, struct error *err)
 	const struct fetch_helpers helpers = probe_helpers(t->kernel);
 	int ret = probe_resolve(&t->probe, t->place.name, t->kernel, err);
 
+	if (!ret && t->spec->hist)
+		ret = fetch_shorten(&t->probe, err);
 	if (!ret)
 		t->program = fetch_program_of(&t->probe, &helpers);
 	return ret;

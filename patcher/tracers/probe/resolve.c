@@ -105,7 +105,7 @@ static int take_type(const struct resolver *r, struct fetch_arg *arg, struct btf
 	     value.size != 4 && value.size != WORD))
 		return fail(r, arg, "it is a struct or an array: name a member, or give a type");
 	arg->show = shows[value.kind];
-	arg->size = value.kind == BTF_VALUE_TEXT ? FETCH_STRING_SIZE : (uint8_t)value.size;
+	arg->size = value.kind == BTF_VALUE_TEXT ? FETCH_LENGTH_SIZE : (uint8_t)value.size;
 	arg->count = 1;
 	return 0;
 }
@@ -263,8 +263,6 @@ static int resolve_all(struct resolver *r, struct fetch_probe *probe)
 {
 	int ret = 0;
 
-	probe->bytes = 0;
-	probe->nr_fields = 0;
 	for (size_t i = 0; !ret && i < probe->nr_args; i++) {
 		struct fetch_arg *arg = &probe->args[i];
 
@@ -272,10 +270,8 @@ static int resolve_all(struct resolver *r, struct fetch_probe *probe)
 			ret = resolve_symbol(r, arg);
 		else if (arg->ops[0].kind == FETCH_PARAMETER)
 			ret = resolve_parameter(r, arg);
-		if (!ret)
-			ret = fetch_add_room(probe, arg, r->err);
 	}
-	return ret;
+	return ret ? ret : fetch_add_rooms(probe, r->err);
 }
 
 int probe_resolve(struct fetch_probe *probe, const char *function, const struct kernel *kernel,

@@ -90,8 +90,8 @@ static const struct {
 	{"p:x f -8(%di)", "p kprobes x f 8; arg1 x 8x1 reg 7 mem -8"},
 	{"p:x f +8(+0(%di)):s16", "p kprobes x f 8; arg1 s 2x1 reg 7 deref 0 mem 8"},
 	{"p:x f +u8(%si)", "p kprobes x f 8; arg1 x 8x1 reg 6 umem 8"},
-	{"p:x f n=+0(%si):string", "p kprobes x f 16; n string 16x1 reg 6 text 0"},
-	{"p:x f n=+0(%si):ustring", "p kprobes x f 16; n string 16x1 reg 6 utext 0"},
+	{"p:x f n=+0(%si):string", "p kprobes x f 8; n string 8x1 reg 6 text 0"},
+	{"p:x f n=+0(%si):ustring", "p kprobes x f 8; n string 8x1 reg 6 utext 0"},
 	{"p:x f +0(@init_task):x8", "p kprobes x f 8; arg1 x 1x1 sym init_task+0 deref 0 mem 0"},
 	{"p:x f %di:symbol %si:symstr",
 	 "p kprobes x f 16; arg1 code 8x1 reg 7; arg2 code 8x1 reg 6"},
@@ -103,7 +103,7 @@ static const struct {
 	{"p:x f skb->dev.x->len:u8 n=skb->len",
 	 "p kprobes x f 16; len u 1x1 param skb->dev.x->len; n x 8x1 param skb->len"},
 	{"p:x f +4(skb->data):u16", "p kprobes x f 8; arg1 u 2x1 param skb->data mem 4"},
-	{"p:x f name->name:string", "p kprobes x f 16; name string 16x1 param name->name"},
+	{"p:x f name->name:string", "p kprobes x f 8; name string 8x1 param name->name"},
 	{"p:x f %di $arg*", "p kprobes x f 16; arg1 x 8x1 reg 7; arg2 x 8x1 param *"},
 	{"p:x f %di:char", "p kprobes x f 8; arg1 c 1x1 reg 7"},
 };
@@ -225,10 +225,33 @@ static void test_limits(void)
 	   "arrays with too many elements together are refused");
 	strcpy(text, "p f");
 	for (int i = 0; i < 13; i++)
-		strcat(text, " +0(%di):string");
+		strcat(text, " $comm");
 	ok(fetch_parse(text, &probe, &err) && strstr(err.text, "more than 192 bytes") &&
-		   err.column == 4 + 12 * strlen(" +0(%di):string") + 1,
+		   err.column == 4 + 12 * strlen(" $comm") + 1,
 	   "arguments that are too large together are refused");
+	strcpy(text, "p f");
+	for (int i = 0; i < FETCH_MAX_LONG_STRINGS; i++)
+		strcat(text, " +0(%di):string");
+	ok(!fetch_parse(text, &probe, &err) && probe.nr_long_strings == FETCH_MAX_LONG_STRINGS,
+	   "a probe has so many strings");
+	strcat(text, " +0(%di):ustring");
+	ok(fetch_parse(text, &probe, &err) && strstr(err.text, "more than 7 strings"),
+	   "one more is refused");
+}
+
+static void test_short(void)
+{
+	struct fetch_probe probe;
+	struct error err = {0};
+
+	ok(!fetch_parse("p:x f a=+0(%si):ustring b=%di:u8 c=+0(%si):string", &probe, &err) &&
+		   !fetch_shorten(&probe, &err),
+	   "strings are made short");
+	is_str(shown(&probe),
+	       "p kprobes x f 40; a string 16x1 reg 6 utext 0; b u 1x1 reg 7; "
+	       "c string 16x1 reg 6 text 0",
+	       "all of them");
+	ok(!probe.nr_long_strings && probe.args[2].at == 24, "and have room for their characters");
 }
 
 int main(void)
@@ -236,6 +259,7 @@ int main(void)
 	struct fetch_probe probe;
 	struct error err = {0};
 
+	test_short();
 	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
 		bool parsed = !fetch_parse(good[i].text, &probe, &err);
 

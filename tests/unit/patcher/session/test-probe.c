@@ -28,9 +28,9 @@ static struct direct_lane *lane(void)
 }
 
 /* The fake kernel has no current tasks: trampolines are not executed. */
-static void create(void)
+static void create_with(uint32_t ring_bytes)
 {
-	const struct trace_options options = {.exitless = true, .ring_bytes = RING_BYTES};
+	const struct trace_options options = {.exitless = true, .ring_bytes = ring_bytes};
 	const char *const specs[] = {"function:kfree", NULL};
 
 	fake_session_create(&fs);
@@ -41,6 +41,11 @@ static void create(void)
 	if (trace_session_start(fs.session, specs, NULL))
 		abort();
 	lane()->task_fields = DIRECT_TASK_FIELDS;
+}
+
+static void create(void)
+{
+	create_with(RING_BYTES);
 }
 
 static void end(void)
@@ -125,6 +130,53 @@ static void test_entry(void)
 	   "it moves to another function, with its stream");
 	ok(!trace_session_remove_instance(fs.session, "freed", NULL) && !is_direct(FAKE_CACHE_FREE),
 	   "a probe that goes leaves its site as it was");
+	end();
+}
+
+static struct ring_shape shape_of_last(void)
+{
+	const struct session_instance *instance = last();
+
+	for (unsigned int id = 0; id < DIRECT_MAX; id++)
+		if (lane()->slots[id].state == DIRECT_LIVE &&
+		    lane()->slots[id].want.fetch == instance->ops->fetch(instance->tracer))
+			return lane()->shapes[id];
+	return (struct ring_shape){0};
+}
+
+/* "probe:p:sN kfree ..." with N strings, in rings of so many bytes. */
+static int add_strings(unsigned int n, struct error *err)
+{
+	char spec[400];
+
+	snprintf(spec, sizeof(spec), "probe:p:s%u kfree", n);
+	while (n--)
+		strcat(spec, " +0(%di):string");
+	return trace_session_add_instance(fs.session, spec, err);
+}
+
+static void test_strings(void)
+{
+	struct error err = {0};
+
+	create();
+	ok(add("probe:p:named kfree a=+0(%di):string n=%si b=+8(%di):ustring"),
+	   "a probe of strings");
+	is_str(fields_of_last(),
+	       "kprobes/named 592 pid:4@24 __probe_ip:8@0 faults:4@48 a:1@80 n:8@64 b:1@336",
+	       "its class has room for both, behind its values");
+	ok(shape_of_last().size == 56 && shape_of_last().items == 64 &&
+		   shape_of_last().items_at == 28,
+	   "its records are as long as their strings");
+	ok(add("probe:p:counted kfree a=+0(%di):string,hist:keys=a:vals=hitcount") &&
+		   last()->ops->fetch(last()->tracer)->bytes == 8 + FETCH_STRING_SIZE &&
+		   !last()->ops->fetch(last()->tracer)->nr_long_strings,
+	   "those of a histogram are short");
+	end();
+	create_with(RING_MIN_DATA);
+	ok(!add_strings(1, &err), "small rings have room for a string");
+	ok(add_strings(2, &err) == -ENOSPC && strstr(err.text, "a record of 560 bytes"),
+	   "two are refused: %s", err.text);
 	end();
 }
 
@@ -369,6 +421,7 @@ int main(void)
 	if (!ram)
 		abort();
 	test_entry();
+	test_strings();
 	test_return();
 	test_inside();
 	test_kprobe();

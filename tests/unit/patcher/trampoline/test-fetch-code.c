@@ -67,6 +67,29 @@ static void test_missing(void)
 	}
 }
 
+/* A string is recorded up to its NUL, or up to what there is room for. */
+static void test_lengths(const struct fetch_helpers *helpers)
+{
+	static const size_t lengths[] = {0, 1, 7, 8, 9, 15, 16, 100, 254, 255, 256, 257, 300};
+	struct fetch_program program;
+	struct fetch_probe probe;
+	unsigned int faults = 0;
+	struct error err;
+
+	if (fetch_parse(
+		    "p f a=+0(\\0xffff888000000000):string n=%di b=+0(\\0xffff888000000001):string",
+		    &probe, &err))
+		abort();
+	program = fetch_program_of(&probe, helpers);
+	for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
+		fetch_oracle_put_text(lengths[i]);
+		ok(fetch_oracle_agrees(FAKE_SHARED, &program, &faults),
+		   "a string of %zu characters is recorded as it is", lengths[i]);
+	}
+	/* each is called four times, once inside another one */
+	is_u64(faults, 2 * sizeof(lengths) / sizeof(lengths[0]), "and no other call faults");
+}
+
 static void test_refused(void)
 {
 	static const struct fetch_op impossible[] = {
@@ -96,6 +119,7 @@ int main(void)
 	for (enum fake_site_kind kind = 0; kind <= FAKE_INSIDE; kind++)
 		test_kind(kind, &helpers);
 	test_missing();
+	test_lengths(&helpers);
 	test_refused();
 	return tap_done();
 }

@@ -59,7 +59,7 @@ static void test_largest(void)
 	const struct event_class *class;
 
 	for (int i = 0; i < FETCH_MAX_FIELDS - 1; i++)
-		strcat(definition, " %di");
+		strcat(definition, i < FETCH_MAX_LONG_STRINGS ? " +0(%di):string" : " %di");
 	class = class_of(definition, EVENT_TASK_ALL | EVENT_TASK_STACK);
 	ok(class && class->size <= EVENT_MAX_SIZE && class->nr_fields <= EVENT_MAX_FIELDS,
 	   "an event of many values has room for the task and a chain");
@@ -69,10 +69,47 @@ static void test_largest(void)
 	ok(class_of("p:my/once vfs_read comm=$comm", 0), "a value can have a name that is free");
 }
 
+static void test_strings(void)
+{
+	const struct event_class *class = class_of(
+		"p:my/two f a=+0(%di):string b=%si:u32 c=+8(%di):ustring $comm", EVENT_TASK_STACK);
+	const struct event_field *a = event_field_find(class, "a"),
+				 *c = event_field_find(class, "c");
+
+	ok(a->type == EVENT_LONG_STRING && c->type == EVENT_LONG_STRING &&
+		   event_field_find(class, "arg4")->type == EVENT_STRING,
+	   "a string in memory is a long one, a task's name is short");
+	ok(a->at == event_field_find(class, "arg4")->at + EVENT_STRING_MAX &&
+		   c->at == a->at + EVENT_LONG_STRING_MAX &&
+		   event_field_find(class, "stack")->at == c->at + EVENT_LONG_STRING_MAX,
+	   "they lie behind all other values, in front of the chain");
+}
+
+/* They are a context in CTF, behind which strings make the other fields begin at a byte. */
+static void test_contexts(void)
+{
+	bool whole = true;
+
+	for (uint32_t task = 0; task <= EVENT_TASK_ALL; task++) {
+		const struct event_class *class = class_of("p:my/whole f a=+0(%di):string", task);
+		const struct event_field *field = class->fields;
+		unsigned int bits = 0;
+
+		for (; strcmp(field->name, "__probe_ip") != 0; field++) {
+			bits += field->bits[0];
+			whole &= field->type != EVENT_STRING || field->bits[0] <= 16;
+		}
+		whole &= bits && bits % 8 == 0;
+	}
+	ok(whole, "what is recorded of the task takes whole bytes");
+}
+
 int main(void)
 {
 	test_stack();
 	test_task();
+	test_strings();
+	test_contexts();
 	test_largest();
 	return tap_done();
 }
