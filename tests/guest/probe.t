@@ -19,15 +19,18 @@ use Files;
 use Testbed;
 use Tree;
 
-use constant STRING_MAX => 15; # characters of a string that Sonde keeps
+use constant STRING_MAX => 255; # characters of a string that Sonde keeps
 
-# By event: [pid, {name => value}] in order. A string of the guest's may end with a newline.
+# Of the strings that were compared.
+my ($longest, $nr_cut) = (0, 0);
+
+# By event: [pid, {name => value}] in order. A string of the guest's may end with a newline, which Sonde shows as '?'.
 sub own_events {
 	my ($log) = @_;
 	my ($packed) = $log =~ /^sonde-begin\n(.*?)^sonde-end/ms or return {};
 	my (%of, $text);
 	gunzip(\decode_base64($packed), \$text) or return {};
-	for (split /\n/, $text =~ s/\n" /" /gr) {
+	for (split /\n/, $text =~ s/\n" /?" /gr) {
 		my ($pid, $event, $values) = /^.*-(\d+)\s+\[\d+\].*?: (\w+): \(.*?\) ?(.*)$/ or next;
 		push @{$of{$event}}, [$pid, {$values =~ /(\w+)=("[^"]*"|\{[^}]*\}|\S+)/g}];
 	}
@@ -46,11 +49,18 @@ sub number {
 	return !defined $text ? 0 : $text =~ /^0x/ ? do { no warnings 'portable'; hex $text } : $text;
 }
 
+sub is_same_string {
+	my ($own, $seen, $cut) = @_;
+	$longest = length $own if length $own > $longest;
+	$nr_cut++ if $cut;
+	return length $own > STRING_MAX ? $cut && $seen eq substr $own, 0, STRING_MAX : !$cut && $seen eq $own;
+}
+
 # A faulting element of an array is 0 in ftrace's.
 sub is_same {
 	my ($name, $own, $seen) = @_;
 	return !defined $seen->{$name} if $own eq '(fault)';
-	return ($seen->{$name} // '') eq substr $own =~ s/^"|"$//gr, 0, STRING_MAX if $own =~ /^"/;
+	return is_same_string($own =~ s/^"|"$//gr, $seen->{$name} // '', $seen->{"${name}_cut"}) if $own =~ /^"/;
 	return ($seen->{"${name}_symbol"} // '') eq $own if exists $seen->{"${name}_symbol"} && $own !~ /^(?:0x)?[0-9a-f]+$/;
 	if ($own =~ /^\{(.*)\}$/) {
 		my @own = map { number($_) } split /,/, $1;
@@ -104,6 +114,8 @@ for my $event (qw(open more missing read result), @inside) {
 	is(compare(\@own, $seen->{$event} // []), '', "$event: each value of each is the same by Sonde");
 }
 cmp_ok($values, '>', 5000, "$values values are compared");
+cmp_ok($longest, '>', 300, "strings of up to $longest characters are compared");
+cmp_ok($nr_cut, '>', 100, "$nr_cut of them are cut");
 cmp_ok($faults, '>', 400, "$faults of them cannot be read");
 like(slurp("$out/err"), qr/lost: none/, 'none is lost');
 unlike($log, qr/(?:WARNING|BUG|Oops|Call Trace):/, 'nothing in the log');
