@@ -9,16 +9,33 @@
 #include "tests/lib/consume.h"
 
 /*
- * First byte: 0 for a metadata text ('#' in the corpus, which says the same); 1 for a stream as it is, little-endian; 2 and 3 for packets,
- * in either byte order: for each a length byte, a byte that says which number in its header to put
- * wrong, one that says where the tables begin, and that many bytes of content, with the right
- * checksum, so that decoding gets past the header. 4 to 6: the same in format version 2. Bit 7: the
- * stream is one of the function tracer; else bit 6: of kmem with all of the task and a stack.
+ * First byte: 0 for a metadata text ('#' in the corpus, which says the same); 1 for a stream as it
+ * is, little-endian; 2 and 3 for packets, in either byte order: for each a length byte, a byte that
+ * says which number in its header to put wrong, one that says where the tables begin, and that many
+ * bytes of content, with the right checksum, so that decoding gets past the header. 4 to 6: the
+ * same in format version 2. Bit 7: the stream is one of the function tracer; else bit 6: of kmem
+ * with all of the task and a stack; both: of events with long strings.
  */
 enum { MAX_STREAM = 64 << 10, VERSION_2 = 4, NR_KINDS = 7, FUNCTIONS = 0x80, CHAINS = 0x40 };
-enum { NR_INSTANCES = 3 };
+enum { NR_INSTANCES = 4 };
 
-static const char *const stream_names[NR_INSTANCES] = {"cpu0", "cpu0.calls", "cpu0.chains"};
+static const char *const stream_names[NR_INSTANCES] = {"cpu0", "cpu0.calls", "cpu0.chains",
+						       "cpu0.strings"};
+
+static const struct event_field string_fields[] = {
+	{.name = "pid", .type = EVENT_UINT, .size = 4, .bits = {24, 32}},
+	{.name = "name", .type = EVENT_LONG_STRING, .size = 1, .at = 8, .bits = {8, 8}},
+	{.name = "to",
+	 .type = EVENT_LONG_STRING,
+	 .size = 1,
+	 .at = 8 + EVENT_LONG_STRING_MAX,
+	 .bits = {8, 8}}};
+static const struct event_class string_class = {.system = "my",
+						.name = "renamed",
+						.fields = string_fields,
+						.nr_fields = 3,
+						.size = 8 + 2 * EVENT_LONG_STRING_MAX,
+						.nr_forms = 2};
 
 static char *metadata(bool big_endian)
 {
@@ -36,10 +53,12 @@ static char *metadata(bool big_endian)
 		{.name = "chains",
 		 .spec = "kmem:stack",
 		 .classes = kmem_classes_of(EVENT_TASK_ALL | EVENT_TASK_STACK),
-		 .nr_classes = KMEM_NR_CLASSES}};
+		 .nr_classes = KMEM_NR_CLASSES},
+		{.name = "strings", .spec = "probe", .classes = &string_class, .nr_classes = 1}};
 	struct ctf_instance_ids ids[NR_INSTANCES] = {{.about = &abouts[0], .suffix = ""},
 						     {.about = &abouts[1], .suffix = ".calls"},
-						     {.about = &abouts[2], .suffix = ".chains"}};
+						     {.about = &abouts[2], .suffix = ".chains"},
+						     {.about = &abouts[3], .suffix = ".strings"}};
 	const struct ctf_metadata all = {.identity.big_endian = big_endian,
 					 .sidecar = &none,
 					 .instances = ids,
@@ -207,6 +226,7 @@ static void read_metadata(const uint8_t *data, size_t size)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
+	static const uint32_t streams[] = {0, 2, 1, 3}; /* by bits 7 and 6 */
 	unsigned int kind = size ? (data[0] & ~(FUNCTIONS | CHAINS)) % NR_KINDS : 0;
 	struct shape shape = {.v2 = kind >= VERSION_2,
 			      .big_endian = kind == 3 || kind == 6,
@@ -217,7 +237,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (shape.v2)
 		shape.header = CTF_V2_PACKET_HEADER_SIZE;
 	else
-		shape.stream = data[0] & FUNCTIONS ? 1 : data[0] & CHAINS ? 2 : 0;
+		shape.stream = streams[data[0] >> 6];
 	if (kind == 0)
 		read_metadata(data + 1, size - 1);
 	else if (kind == 1)
