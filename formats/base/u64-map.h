@@ -77,6 +77,13 @@ static inline void *u64_map_find(const struct u64_map *map, uint64_t key)
 	return map->tags[i] ? map->slots + i * map->stride + sizeof(key) : NULL;
 }
 
+/* GCC 12 takes a function that only prefetches for one without effects, and drops its calls. */
+static inline void u64_map_load_soon(const void *at)
+{
+	__builtin_prefetch(at);
+	__asm__ volatile("");
+}
+
 /* Have the processor load what a find of key will look at. */
 static inline void u64_map_prefetch(const struct u64_map *map, uint64_t key)
 {
@@ -87,9 +94,9 @@ static inline void u64_map_prefetch(const struct u64_map *map, uint64_t key)
 		return;
 	i = (size_t)u64_map_hash(map, key) & (map->capacity - 1);
 	at = map->slots + i * map->stride;
-	__builtin_prefetch(&map->tags[i]);
-	__builtin_prefetch(at);
-	__builtin_prefetch(at + map->stride - 1);
+	u64_map_load_soon(&map->tags[i]);
+	u64_map_load_soon(at);
+	u64_map_load_soon(at + map->stride - 1);
 }
 
 /* The value of key, inserted zeroed if new, which *is_new (may be NULL) says. NULL: no memory. */
