@@ -349,6 +349,7 @@ static ALWAYS_INLINE bool get_steps(const struct ctf_stream *s, const struct ctf
 {
 	const struct ctf_step *step = form->steps, *end = step + form->nr_steps;
 
+	memset(to, 0, form->class->size);
 	for (; step != end; step++) {
 		const uint8_t *const at = from + step->byte;
 		const bool is_usual = step->get != CTF_GET_ANY;
@@ -381,6 +382,7 @@ static ALWAYS_INLINE bool get_known(const struct ctf_stream *s, const struct eve
 {
 	unsigned int pos = 0;
 
+	memset(to, 0, sizeof(struct kmem_record));
 #pragma GCC unroll 8
 	for (size_t i = 0; i < n; i++) {
 		const unsigned int bits = fields[i].bits[form];
@@ -438,7 +440,7 @@ static const struct {
 static bool are_those_of(const struct event_class *class, const struct event_field *fields,
 			 size_t n, unsigned int form)
 {
-	if (class->nr_fields != n)
+	if (class->nr_fields != n || class->size != sizeof(struct kmem_record))
 		return false;
 	for (size_t i = 0; i < n; i++) {
 		const struct event_field *a = &class->fields[i], *b = &fields[i];
@@ -491,16 +493,20 @@ static bool read_texts(const struct ctf_stream *s, const struct ctf_form *form, 
 	return true;
 }
 
+/* What follows an event's header, from *at on. Returns false if it is not of this form. */
+static inline bool read_body(const struct ctf_stream *s, const struct ctf_form *form, size_t *at,
+			     uint8_t *bytes)
+{
+	if (*at + form->body_size > s->end || !form->get(s, form, s->packet + *at, bytes))
+		return false;
+	*at += form->body_size;
+	return !form->nr_texts || read_texts(s, form, at, bytes);
+}
+
 static int read_form(struct ctf_stream *s, const struct ctf_form *form, size_t at,
 		     struct event *event, uint8_t *bytes)
 {
-	if (at + form->body_size > s->end)
-		return -EINVAL;
-	memset(bytes, 0, form->class->size);
-	if (!form->get(s, form, s->packet + at, bytes))
-		return -EINVAL;
-	at += form->body_size;
-	if (!read_texts(s, form, &at, bytes))
+	if (!read_body(s, form, &at, bytes))
 		return -EINVAL;
 	s->at = at;
 	event->class = form->class;
@@ -534,4 +540,49 @@ int ctf_read_event(struct ctf_stream *s, struct event *event, uint8_t *bytes)
 	if (id < s->plan->nr_forms)
 		return read_form(s, &s->plan->forms[id], s->at + header, event, bytes);
 	return id == ctf_plan_id(s->plan, CTF_TIME) ? read_time(s, s->at + header) : -EINVAL;
+}
+
+/* Mostly, the next event has a compact header and a form: what a run consists of. Returns where it
+ * ends; 0 if it is anything else. */
+static inline size_t read_usual(struct ctf_stream *s, struct event *event, uint8_t *bytes)
+{
+	const struct ctf_form *form;
+	uint64_t clock = s->clock;
+	uint32_t id;
+	const size_t header = read_header(s, s->at, s->end, &clock, &id);
+	size_t at = s->at + header;
+
+	if (!header || clock < s->clock || clock > s->clock_end || id >= s->plan->nr_forms)
+		return 0;
+	form = &s->plan->forms[id];
+	if (!read_body(s, form, &at, bytes))
+		return 0;
+	s->clock = clock;
+	event->class = form->class;
+	event->instance = s->instance;
+	event->ns = (int64_t)clock;
+	event->bytes = bytes;
+	return at;
+}
+
+size_t ctf_read_run(struct record_stream *base, struct stream_event *out, size_t n, uint8_t *bytes,
+		    size_t size)
+{
+	struct ctf_stream *s = (struct ctf_stream *)base;
+	size_t i = 0;
+
+	while (i < n && s->at < s->end && size >= EVENT_MAX_SIZE && !s->has_time) {
+		struct event *event = &out[i].event;
+		const size_t end = read_usual(s, event, bytes);
+
+		if (!end)
+			break;
+		base->offset = s->packet_begin + s->at;
+		record_stream_take(base, event, end - s->at);
+		s->at = end;
+		out[i++].end = base->offset;
+		bytes += event->class->size;
+		size -= event->class->size;
+	}
+	return i;
 }

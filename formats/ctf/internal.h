@@ -152,4 +152,9 @@ int ctf_read_tables(struct ctf_stream *s, const struct ctf_packet *packet);
  */
 int ctf_read_event(struct ctf_stream *s, struct event *event, uint8_t *bytes);
 
+/* next_run() of struct record_stream_ops: the events of the packet at hand, up to what is none, or
+ * cannot be read. */
+size_t ctf_read_run(struct record_stream *base, struct stream_event *out, size_t n, uint8_t *bytes,
+		    size_t size);
+
 #endif

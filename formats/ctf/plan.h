@@ -160,7 +160,7 @@ typedef bool ctf_put_fn(struct ctf_writer *writer, const struct ctf_form *form, 
 typedef size_t ctf_put_run_fn(struct ctf_writer *writer, const struct ctf_form *form,
 			      const struct event_run *run);
 
-/* Read an event in this form, of which `from` is what follows its header, into zeroed bytes.
+/* Read an event in this form, of which `from` is what follows its header. Sets all its bytes.
  * Returns false if the packet's tables lack an id. */
 typedef bool ctf_get_fn(const struct ctf_stream *stream, const struct ctf_form *form,
 			const uint8_t *from, uint8_t *to);

@@ -184,31 +184,6 @@ static int next(struct record_stream *base, struct event *event)
 	}
 }
 
-/* The events of the packet at hand, up to one that cannot be read. */
-static size_t next_run(struct record_stream *base, struct stream_event *out, size_t n,
-		       uint8_t *bytes, size_t size)
-{
-	struct ctf_stream *s = (struct ctf_stream *)base;
-	size_t i = 0;
-
-	while (i < n && s->at < s->end && size >= EVENT_MAX_SIZE) {
-		const size_t begin = s->at;
-		struct event *event = &out[i].event;
-		int ret = ctf_read_event(s, event, bytes);
-
-		if (ret < 0)
-			break;
-		if (!ret)
-			continue;
-		base->offset = s->packet_begin + begin;
-		record_stream_take(base, event, s->at - begin);
-		out[i++].end = base->offset;
-		bytes += event->class->size;
-		size -= event->class->size;
-	}
-	return i;
-}
-
 static void destroy_stream(struct record_stream *base)
 {
 	struct ctf_stream *s = (struct ctf_stream *)base;
@@ -223,7 +198,7 @@ static int add_stream(struct trace_decoder *base, unsigned int instance, unsigne
 		      struct record_stream **out, struct error *err)
 {
 	static const struct record_stream_ops ops = {
-		.next = next, .next_run = next_run, .destroy = destroy_stream};
+		.next = next, .next_run = ctf_read_run, .destroy = destroy_stream};
 	const struct ctf_decoder *decoder = (const struct ctf_decoder *)base;
 	struct byte_source records;
 	struct ctf_stream *s;
