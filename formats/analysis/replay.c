@@ -11,6 +11,9 @@
 #include "formats/base/text.h"
 #include "formats/report/event-selection.h"
 
+/* How many events before its turn the heap is told of one. */
+enum { SOON = 12 };
+
 /* What a replay owns. */
 struct replay_parts {
 	bool owns_reader;
@@ -248,27 +251,38 @@ static int take_event(struct replay *replay, const struct event *event)
 	return ret ? ret : take_record(replay, event);
 }
 
-static void prefetch(const struct replay *replay)
+/* Event i of the run's stream may be at hand already. */
+static void prefetch(const struct replay *replay, const struct trace_run *run, size_t i)
 {
-	const struct event *soon = trace_reader_soon(replay->reader);
+	if (i < run->n + run->more && run->events[i].event.instance == replay->instance)
+		heap_prefetch(replay->heap, &run->events[i].event);
+}
 
-	if (soon && soon->instance == replay->instance)
-		heap_prefetch(replay->heap, soon);
+static int take_run(struct replay *replay, const struct trace_run *run)
+{
+	for (size_t i = 0; run->is_new && i < SOON; i++)
+		prefetch(replay, run, i);
+	for (size_t i = 0; i < run->n; i++) {
+		prefetch(replay, run, i + SOON);
+		if (take_event(replay, &run->events[i].event))
+			return -ENOMEM;
+	}
+	progress_count(&replay->parts->progress, run->n);
+	return 0;
 }
 
 /* Returns 0 at the end of what there is. */
 static int take_events(struct replay *replay, struct error *err)
 {
-	struct event event;
+	const int64_t end_ns = replay->view->time.to_ns;
+	struct trace_run run;
 	int ret;
 
-	while ((ret = trace_reader_next(replay->reader, &event, err)) > 0) {
-		if (event.ns >= replay->view->time.to_ns)
+	while ((ret = trace_reader_next_run(replay->reader, end_ns, &run, err)) > 0) {
+		if (run.events[0].event.ns >= end_ns)
 			return 0;
-		prefetch(replay);
-		if (take_event(replay, &event))
+		if (take_run(replay, &run))
 			return error_set(err, ENOMEM, "out of memory");
-		progress_count(&replay->parts->progress);
 	}
 	return ret;
 }

@@ -19,10 +19,13 @@ void progress_show(struct progress *progress);
 /* Remove the line. */
 void progress_end(struct progress *progress);
 
-/* For each event. */
-static inline void progress_count(struct progress *progress)
+/* For each event, or some of them. */
+static inline void progress_count(struct progress *progress, size_t events)
 {
-	if (!(++progress->events & 0xffff) && progress->is_on)
+	const uint64_t before = progress->events;
+
+	progress->events += events;
+	if ((before ^ progress->events) >> 16 && progress->is_on)
 		progress_show(progress);
 }
 

@@ -15,13 +15,19 @@ static const uint64_t ripe_ns = 1000000000; /* in which writers flush what they 
 
 /* --- merging --------------------------------------------------------------------------------- */
 
+/* Whether of events at the same time, the one of stream a comes first. */
+static bool is_first_of_equals(const struct merge_stream *a, const struct merge_stream *b)
+{
+	if (a->head->vcpu != b->head->vcpu)
+		return a->head->vcpu < b->head->vcpu;
+	return a->instance < b->instance;
+}
+
 static bool before(const struct merge_stream *a, const struct merge_stream *b)
 {
 	if (a->head->ns != b->head->ns)
 		return a->head->ns < b->head->ns;
-	if (a->head->vcpu != b->head->vcpu)
-		return a->head->vcpu < b->head->vcpu;
-	return a->instance < b->instance;
+	return is_first_of_equals(a, b);
 }
 
 static void sift_down(struct trace_reader *reader, size_t i)
@@ -68,6 +74,7 @@ static int load_batch(struct trace_reader *reader, struct merge_stream *stream,
 	stream->index = batch.state->index;
 	stream->offset = batch.state->offset;
 	if (batch.result > 0) {
+		stream->batch = batch.events;
 		stream->batch_end = batch.events + batch.n;
 		stream->next = batch.events;
 		set_head(stream, stream->next++);
@@ -82,7 +89,7 @@ static int load_event(struct merge_stream *stream, struct stream_note **notes)
 	*notes = record_stream_take_notes(stream->decoder);
 	stream->head = &stream->own.event;
 	stream->index = stream->decoder->index;
-	stream->offset = stream->decoder->offset;
+	stream->offset = stream->own.end = stream->decoder->offset;
 	return ret;
 }
 
@@ -200,6 +207,52 @@ int trace_reader_next(struct trace_reader *reader, struct event *event, struct e
 		return 0;
 	*event = *reader->heap[0]->head;
 	reader->taken = true;
+	return 1;
+}
+
+/* Of the streams but the first, the one whose event comes first; NULL: there is no other. */
+static const struct merge_stream *second(const struct trace_reader *reader)
+{
+	struct merge_stream *const *heap = reader->heap;
+
+	if (reader->heap_size < 2)
+		return NULL;
+	return reader->heap_size > 2 && before(heap[2], heap[1]) ? heap[2] : heap[1];
+}
+
+/* How many of the first stream's events at hand come before all events of others, and `end_ns`. */
+static size_t count_run(const struct trace_reader *reader, int64_t end_ns)
+{
+	const struct merge_stream *first = reader->heap[0], *other = second(reader);
+	const struct stream_event *next = first->next;
+	int64_t last_ns;
+
+	if (first->head->ns >= end_ns)
+		return 1;
+	last_ns = end_ns - 1;
+	if (other && other->head->ns <= last_ns)
+		last_ns = other->head->ns - !is_first_of_equals(first, other);
+	while (next != first->batch_end && next->event.ns <= last_ns)
+		next++;
+	return 1 + (size_t)(next - first->next);
+}
+
+int trace_reader_next_run(struct trace_reader *reader, int64_t end_ns, struct trace_run *run,
+			  struct error *err)
+{
+	struct merge_stream *first;
+	struct event event;
+	int ret = trace_reader_next(reader, &event, err);
+
+	if (ret <= 0)
+		return ret;
+	first = reader->heap[0];
+	run->events = first->batch_end ? first->next - 1 : &first->own;
+	run->n = count_run(reader, end_ns);
+	first->next += run->n - 1;
+	run->more = (size_t)(first->batch_end - first->next);
+	run->is_new = first->batch_end && run->events == first->batch;
+	set_head(first, &run->events[run->n - 1]);
 	return 1;
 }
 

@@ -18,6 +18,7 @@ struct merge_stream {
 	unsigned int instance; /* of the decoder's */
 	const struct event *head;
 	struct stream_event own; /* the head, unless it is one of a batch */
+	const struct stream_event *batch; /* NULL: none is decoded ahead */
 	/* In the batch, behind the head: */
 	const struct stream_event *next, *batch_end;
 	const struct record_stream *state; /* at the head, but for: */

@@ -35,6 +35,22 @@ void trace_reader_close(struct trace_reader *reader);
  */
 int trace_reader_next(struct trace_reader *reader, struct event *event, struct error *err);
 
+/* Events that follow each other both in a stream and in the trace. */
+struct trace_run {
+	const struct stream_event *events;
+	size_t n;    /* at least 1 */
+	size_t more; /* events of the stream that are at hand behind these: they come later */
+	bool is_new; /* none of them, and of those, was at hand before */
+};
+
+/*
+ * As trace_reader_next() again and again, for as many events as are known to follow each other.
+ * An event of `end_ns` or later is a run of its own. All functions here tell of the time behind
+ * the run's last event.
+ */
+int trace_reader_next_run(struct trace_reader *reader, int64_t end_ns, struct trace_run *run,
+			  struct error *err);
+
 /*
  * Before the first event: decode the streams ahead, on up to so many threads, or on the caller's
  * (0). Events come as they do otherwise, and all functions here say the same. The trace cannot be

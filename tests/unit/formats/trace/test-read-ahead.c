@@ -83,6 +83,47 @@ static int64_t compare(struct trace_reader *plain, struct trace_reader *ahead)
 	return n;
 }
 
+/* How many events a run begins with that are the next ones of another reader. */
+static size_t count_same(const struct trace_run *run, struct trace_reader *plain)
+{
+	struct event event;
+	size_t i = 0;
+
+	while (i < run->n && trace_reader_next(plain, &event, NULL) > 0 &&
+	       same_event(&event, &run->events[i].event))
+		i++;
+	return i;
+}
+
+/* Whether an event of `end_ns` or later is alone in its run. */
+static bool ends_at(const struct trace_run *run, int64_t end_ns)
+{
+	for (size_t i = 0; i < run->n; i++)
+		if (run->events[i].event.ns >= end_ns && run->n > 1)
+			return false;
+	return true;
+}
+
+/* As compare(), with runs of events that end at this time. */
+static int64_t compare_runs(struct trace_reader *plain, struct trace_reader *ahead, int64_t end_ns)
+{
+	struct trace_run run;
+	struct event event;
+	int64_t n = 0;
+
+	while (n >= 0 && trace_reader_next_run(ahead, end_ns, &run, NULL) > 0) {
+		bool same = run.n && count_same(&run, plain) == run.n &&
+			    same_state(plain, ahead) && ends_at(&run, end_ns);
+
+		n = same ? n + (int64_t)run.n : -1;
+	}
+	if (trace_reader_next(plain, &event, NULL) > 0 || !same_state(plain, ahead))
+		n = -1;
+	trace_reader_close(plain);
+	trace_reader_close(ahead);
+	return n;
+}
+
 static struct trace_reader *must_open(const char *dir)
 {
 	struct trace_reader *reader;
@@ -106,6 +147,22 @@ static bool reads_same(const char *dir, int64_t at_least)
 	return same;
 }
 
+/* The same in runs of events, also without reading ahead. */
+static bool runs_are_same(const char *dir, int64_t at_least)
+{
+	static const int64_t ends_ns[] = {INT64_MIN, 0, N / 2, INT64_MAX};
+	bool same = true;
+
+	for (size_t i = 0; i < sizeof(ends_ns) / sizeof(*ends_ns); i++) {
+		struct trace_reader *ahead = must_open(dir);
+
+		same = same && compare_runs(must_open(dir), must_open(dir), ends_ns[i]) >= at_least;
+		trace_reader_read_ahead(ahead, (unsigned int)i % 2);
+		same = same && compare_runs(must_open(dir), ahead, ends_ns[i]) >= at_least;
+	}
+	return same;
+}
+
 /* --- traces ---------------------------------------------------------------------------------- */
 
 static void test_whole(void)
@@ -115,12 +172,14 @@ static void test_whole(void)
 
 	export_make(dir.path);
 	ok(reads_same(dir.path, EXPORT_MAKE_EVENTS / 2), "a trace of several tracers");
+	ok(runs_are_same(dir.path, EXPORT_MAKE_EVENTS / 2), "the same in runs of events");
 	ok(reads_same(OLD_TRACE, 1), "a trace of sonde 0.1, whose streams define caches");
 	for (unsigned int vcpu = 0; vcpu < 7; vcpu++) {
 		random_records(vcpu + 1, true, records, N);
 		stream_put(many.path, vcpu, records, vcpu == 3 ? 0 : N / (vcpu + 1));
 	}
 	ok(reads_same(many.path, N), "a kmemtrace of seven vCPUs whose time steps back");
+	ok(runs_are_same(many.path, N), "the same in runs of events");
 	free(records);
 	scratch_remove(&many);
 	scratch_remove(&dir);
@@ -144,7 +203,7 @@ static bool reads_damaged_same(const struct ctf_made *made, unsigned int seed)
 	ctf_made_put(&damaged, dir.path);
 	if (seed % 2 == NO_SIDECAR_AT)
 		file_put(dir.path, ".sonde.json", "{\"version\":1}", 13);
-	same = reads_same(dir.path, 0);
+	same = reads_same(dir.path, 0) && runs_are_same(dir.path, 0);
 	free(damaged.stream);
 	scratch_remove(&dir);
 	return same;
