@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/random.h>
 
 enum { INITIAL_CAPACITY = 64 };
@@ -46,6 +47,29 @@ static size_t home(const struct u64_map *map, uint64_t key)
 	return (size_t)u64_map_hash(map, key) & (map->capacity - 1);
 }
 
+static void set_tag(struct u64_map *map, size_t i, uint8_t tag)
+{
+	map->tags[i] = tag;
+	if (i < U64_MAP_TAGS)
+		map->tags[map->capacity + i] = tag;
+}
+
+/* Lookups in large tables miss the TLB mostly, unless it has huge pages. */
+static void *make_slots(size_t n, size_t stride)
+{
+	const size_t huge = 2 << 20;
+	size_t size;
+	void *slots;
+
+	if (__builtin_mul_overflow(n, stride, &size) || size < huge)
+		return reallocarray(NULL, n, stride);
+	size = (size - 1) / huge * huge + huge;
+	slots = aligned_alloc(huge, size);
+	if (slots)
+		madvise(slots, size, MADV_HUGEPAGE);
+	return slots;
+}
+
 static bool grow(struct u64_map *map)
 {
 	struct u64_map bigger = *map;
@@ -53,8 +77,8 @@ static bool grow(struct u64_map *map)
 	bigger.capacity = map->capacity ? map->capacity * 2 : INITIAL_CAPACITY;
 	if (!budget_take(map->budget, u64_map_memory(&bigger)))
 		return false;
-	bigger.slots = reallocarray(NULL, bigger.capacity, bigger.stride);
-	bigger.tags = calloc(bigger.capacity, 1);
+	bigger.slots = make_slots(bigger.capacity, bigger.stride);
+	bigger.tags = calloc(bigger.capacity + U64_MAP_TAGS, 1);
 	if (!bigger.slots || !bigger.tags) {
 		budget_give(map->budget, u64_map_memory(&bigger));
 		free(bigger.slots);
@@ -69,7 +93,7 @@ static bool grow(struct u64_map *map)
 			continue;
 		key = slot_key(map, i);
 		to = u64_map_locate(&bigger, key, u64_map_hash(&bigger, key));
-		bigger.tags[to] = map->tags[i];
+		set_tag(&bigger, to, map->tags[i]);
 		memcpy(slot(&bigger, to), slot(map, i), map->stride);
 	}
 	free(map->slots);
@@ -79,51 +103,47 @@ static bool grow(struct u64_map *map)
 	return true;
 }
 
-void *u64_map_insert(struct u64_map *map, uint64_t key, bool *is_new)
+void *u64_map_add(struct u64_map *map, uint64_t key, uint64_t hash)
 {
-	const uint64_t hash = u64_map_hash(map, key);
-	size_t i = map->capacity ? u64_map_locate(map, key, hash) : 0;
-	const bool is_there = map->capacity && map->tags[i];
+	size_t i;
 
-	if (is_new)
-		*is_new = !is_there;
-	if (is_there)
-		return slot(map, i) + sizeof(key);
-	if (map->count + 1 > map->capacity / 4 * 3) {
-		if (!grow(map))
-			return NULL;
-		i = u64_map_locate(map, key, hash);
-	}
-	map->tags[i] = u64_map_tag(hash);
+	if (map->count + 1 > map->capacity / 4 * 3 && !grow(map))
+		return NULL;
+	i = u64_map_locate(map, key, hash);
+	set_tag(map, i, u64_map_tag(hash));
 	map->count++;
 	memset(slot(map, i), 0, map->stride);
 	memcpy(slot(map, i), &key, sizeof(key));
 	return slot(map, i) + sizeof(key);
 }
 
-bool u64_map_remove(struct u64_map *map, uint64_t key)
+void u64_map_remove_value(struct u64_map *map, const void *value)
 {
-	size_t mask = map->capacity - 1;
-	size_t hole, i;
+	const size_t mask = map->capacity - 1;
+	const uint8_t *const key = (const uint8_t *)value - sizeof(uint64_t);
+	size_t hole = (size_t)(key - map->slots) / map->stride;
 
-	if (!map->count)
-		return false;
-	hole = u64_map_locate(map, key, u64_map_hash(map, key));
-	if (!map->tags[hole])
-		return false;
 	/* Close the gap, so that probing needs no tombstones. */
-	for (i = (hole + 1) & mask; map->tags[i]; i = (i + 1) & mask) {
+	for (size_t i = (hole + 1) & mask; map->tags[i]; i = (i + 1) & mask) {
 		size_t from_home = (i - home(map, slot_key(map, i))) & mask;
 
 		if (from_home < ((i - hole) & mask))
 			continue;
 		memcpy(slot(map, hole), slot(map, i), map->stride);
-		map->tags[hole] = map->tags[i];
+		set_tag(map, hole, map->tags[i]);
 		hole = i;
 	}
-	map->tags[hole] = 0;
+	set_tag(map, hole, 0);
 	map->count--;
-	return true;
+}
+
+bool u64_map_remove(struct u64_map *map, uint64_t key)
+{
+	const void *value = u64_map_find(map, key);
+
+	if (value)
+		u64_map_remove_value(map, value);
+	return value;
 }
 
 void *u64_map_next(const struct u64_map *map, size_t *pos, uint64_t *key)
@@ -141,5 +161,7 @@ void *u64_map_next(const struct u64_map *map, size_t *pos, uint64_t *key)
 
 size_t u64_map_memory(const struct u64_map *map)
 {
-	return map->capacity * (map->stride + sizeof(*map->tags));
+	if (!map->capacity)
+		return 0;
+	return map->capacity * (map->stride + sizeof(*map->tags)) + U64_MAP_TAGS;
 }

@@ -2,6 +2,7 @@
 #ifndef SONDE_FORMATS_BASE_U64_MAP_H
 #define SONDE_FORMATS_BASE_U64_MAP_H
 
+#include <endian.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -16,7 +17,8 @@
  */
 struct u64_map {
 	uint8_t *slots; /* capacity times {key, value} */
-	uint8_t *tags;  /* of each slot: a byte of its key's hash; 0: it is free */
+	uint8_t *tags;  /* of each slot: a byte of its key's hash; 0: it is free. The first ones
+			   once more at the end, so that U64_MAP_TAGS can be read anywhere */
 	size_t stride;
 	size_t count;
 	size_t capacity; /* 0 or a power of two */
@@ -45,24 +47,47 @@ static inline uint8_t u64_map_tag(uint64_t hash)
 	return (uint8_t)(hash >> 57 | 0x80);
 }
 
+enum { U64_MAP_TAGS = sizeof(uint64_t) /* are looked at in one go */ };
+
+/* Of the tags from slot i on, a bit in the byte of each that is `tag` or free; the lowest ones come
+ * first. Above the first one there may be others of used slots. */
+static inline uint64_t u64_map_candidates(const struct u64_map *map, size_t i, uint8_t tag)
+{
+	const uint64_t low = UINT64_C(0x0101010101010101), high = low << 7;
+	uint64_t word, differ;
+
+	memcpy(&word, map->tags + i, sizeof(word));
+	word = le64toh(word);
+	differ = word ^ tag * low;
+	return (((differ - low) & ~differ) | ~word) & high;
+}
+
+static inline size_t u64_map_first(size_t i, uint64_t candidates)
+{
+	return i + (size_t)__builtin_ctzll(candidates) / 8;
+}
+
 /* The slot that holds key, or else the free one where it belongs. Slots with other tags are not
  * looked at: in a large map, each costs a miss of the cache. Not of a map without slots. */
 static inline size_t u64_map_locate(const struct u64_map *map, uint64_t key, uint64_t hash)
 {
-	const uint8_t *const tags = map->tags, tag = u64_map_tag(hash);
 	const size_t mask = map->capacity - 1;
-	size_t i = (size_t)hash & mask;
+	const uint8_t tag = u64_map_tag(hash);
 
-	for (; tags[i]; i = (i + 1) & mask) {
-		uint64_t found;
+	for (size_t i = (size_t)hash & mask;; i = (i + U64_MAP_TAGS) & mask) {
+		uint64_t candidates = u64_map_candidates(map, i, tag);
 
-		if (tags[i] != tag)
-			continue;
-		memcpy(&found, map->slots + i * map->stride, sizeof(found));
-		if (found == key)
-			break;
+		for (; candidates; candidates &= candidates - 1) {
+			const size_t at = u64_map_first(i, candidates) & mask;
+			uint64_t found;
+
+			if (!map->tags[at])
+				return at;
+			memcpy(&found, map->slots + at * map->stride, sizeof(found));
+			if (found == key)
+				return at;
+		}
 	}
-	return i;
 }
 
 /* The value of key, or NULL. Valid, as every value pointer here, until the next insert or remove.
@@ -84,26 +109,47 @@ static inline void u64_map_load_soon(const void *at)
 	__asm__ volatile("");
 }
 
-/* Have the processor load what a find of key will look at. */
+enum {
+	U64_MAP_LINE = 64,          /* bytes that are loaded at a time */
+	U64_MAP_CACHED = 256 << 10, /* bytes of a table that is in the processor's cache anyway */
+};
+
+/* Have the processor load what a find of key will look at: mostly, it is not far from home. What
+ * is behind the table's end does no harm. */
 static inline void u64_map_prefetch(const struct u64_map *map, uint64_t key)
 {
 	const uint8_t *at;
 	size_t i;
 
-	if (!map->capacity)
+	if (map->capacity * map->stride <= U64_MAP_CACHED)
 		return;
 	i = (size_t)u64_map_hash(map, key) & (map->capacity - 1);
 	at = map->slots + i * map->stride;
 	u64_map_load_soon(&map->tags[i]);
 	u64_map_load_soon(at);
-	u64_map_load_soon(at + map->stride - 1);
+	u64_map_load_soon(at + U64_MAP_LINE);
+	u64_map_load_soon(at + 2 * U64_MAP_LINE);
 }
 
+/* For u64_map_insert(): the value of a key that is not there, zeroed. NULL: no memory. */
+void *u64_map_add(struct u64_map *map, uint64_t key, uint64_t hash);
+
 /* The value of key, inserted zeroed if new, which *is_new (may be NULL) says. NULL: no memory. */
-void *u64_map_insert(struct u64_map *map, uint64_t key, bool *is_new);
+static inline void *u64_map_insert(struct u64_map *map, uint64_t key, bool *is_new)
+{
+	const uint64_t hash = u64_map_hash(map, key);
+	const size_t i = map->capacity ? u64_map_locate(map, key, hash) : 0;
+	const bool is_there = map->capacity && map->tags[i];
+
+	if (is_new)
+		*is_new = !is_there;
+	return is_there ? map->slots + i * map->stride + sizeof(key) : u64_map_add(map, key, hash);
+}
 
 /* Returns whether key was there. */
 bool u64_map_remove(struct u64_map *map, uint64_t key);
+/* The same for a value of the map that was found. */
+void u64_map_remove_value(struct u64_map *map, const void *value);
 
 /* Bytes of memory it holds. */
 size_t u64_map_memory(const struct u64_map *map);

@@ -82,7 +82,7 @@ static int remove_object(struct heap *heap, struct heap_change *change,
 	struct u64_map *map = map_of(heap, heap->origins.all[object->origin].type);
 	int ret = end_life(heap, change, object);
 
-	u64_map_remove(map, change->ptr);
+	u64_map_remove_value(map, object);
 	return ret;
 }
 
@@ -110,15 +110,18 @@ static int begin_life(struct heap *heap, struct heap_change *change, struct heap
 	if (number < 0)
 		return -ENOMEM;
 	origin = &heap->origins.all[number];
-	*object = (struct heap_object){.bytes = record->bytes_alloc,
-				       .requested = record->bytes_req,
-				       .born_ns = record->timestamp,
-				       .origin = (uint32_t)number,
-				       .node = record->node,
-				       .vcpu = (uint16_t)change->vcpu,
-				       .task = heap->task,
-				       .role = origin->role,
-				       .selected = selected};
+	/* One by one: the compiler would make the whole on the stack first, and wait for that. */
+	object->bytes = record->bytes_alloc;
+	object->requested = record->bytes_req;
+	object->born_ns = record->timestamp;
+	object->origin = (uint32_t)number;
+	object->node = record->node;
+	object->vcpu = (uint16_t)change->vcpu;
+	object->task = heap->task;
+	object->place = 0;
+	object->role = origin->role;
+	object->has_voted = false;
+	object->selected = selected;
 	if (place(heap, record->ptr, object))
 		return -ENOMEM;
 	origin->blocks++;

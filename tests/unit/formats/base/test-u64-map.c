@@ -54,11 +54,37 @@ static void test_model(void)
 	u64_map_deinit(&map);
 }
 
+/* A table that is larger than a cache, and has huge pages. */
+static void test_large(void)
+{
+	enum { LARGE = 200000 };
+	unsigned int wrong = 0;
+	struct u64_map map;
+
+	u64_map_init(&map, 5 * sizeof(uint64_t));
+	for (uint64_t i = 1; i <= LARGE; i++)
+		*(uint64_t *)u64_map_insert(&map, i * 64, NULL) = i;
+	for (uint64_t i = 1; i <= LARGE; i++) {
+		uint64_t *value;
+
+		u64_map_prefetch(&map, i * 64);
+		value = u64_map_find(&map, i * 64);
+		wrong += !value || *value != i;
+		if (value && i % 3 == 0)
+			u64_map_remove_value(&map, value);
+	}
+	for (uint64_t i = 1; i <= LARGE; i++)
+		wrong += !u64_map_find(&map, i * 64) != (i % 3 == 0);
+	is_u64(wrong, 0, "a large table has what was inserted, and not removed");
+	is_u64(map.count, LARGE - LARGE / 3, "and knows how much that is");
+	u64_map_deinit(&map);
+}
+
 static void test_iteration(void)
 {
 	struct u64_map set;
 	uint64_t sum = 0, key;
-	size_t pos = 0, seen = 0;
+	size_t pos = 0, seen = 0, wrong = 0;
 
 	u64_map_init(&set, 0);
 	ok(!u64_map_find(&set, 1) && !u64_map_next(&set, &pos, &key), "an empty map has nothing");
@@ -69,12 +95,18 @@ static void test_iteration(void)
 		sum += key;
 	is_u64(seen, 1000, "iteration visits each key");
 	is_u64(sum, 332833500, "iteration visits each key once");
+	for (uint64_t i = 0; i < 1000; i += 2)
+		wrong += !u64_map_remove(&set, i * i) || u64_map_find(&set, i * i);
+	for (uint64_t i = 1; i < 1000; i += 2)
+		wrong += !u64_map_find(&set, i * i);
+	ok(!wrong && set.count == 500, "keys without values are removed, and no others");
 	u64_map_deinit(&set);
 }
 
 int main(void)
 {
 	test_model();
+	test_large();
 	test_iteration();
 	return tap_done();
 }
