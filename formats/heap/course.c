@@ -8,7 +8,10 @@ static const uint64_t first_step_ns = 1 << 16;
 
 static int init(struct course *course, uint32_t room, int64_t start_ns, bool has_peaks)
 {
-	*course = (struct course){.room = room, .start_ns = start_ns, .step_ns = first_step_ns};
+	*course = (struct course){.end_ns = start_ns,
+				  .room = room,
+				  .start_ns = start_ns,
+				  .step_ns = first_step_ns};
 	course->steps = calloc(has_peaks ? 2 * (size_t)room : room, sizeof(*course->steps));
 	if (!course->steps)
 		return -ENOMEM;
@@ -51,27 +54,38 @@ static void halve(struct course *course)
 	course->step_ns *= 2;
 }
 
-void course_advance(struct course *course, uint64_t offset)
+void course_advance(struct course *course, int64_t ns)
 {
+	const uint64_t offset = course_offset(course, ns);
+	uint64_t end;
+
+	course->steps[course->used - 1] = course->last;
+	if (course->peaks)
+		course->peaks[course->used - 1] = course->peak;
 	while (offset / course->step_ns >= course->room)
 		halve(course);
 	while (course->used <= offset / course->step_ns) {
-		uint64_t last = course->steps[course->used - 1];
-
-		course->steps[course->used] = last;
+		course->steps[course->used] = course->last;
 		if (course->peaks)
-			course->peaks[course->used] = last;
+			course->peaks[course->used] = course->last;
 		course->used++;
 	}
-	if (__builtin_mul_overflow(course->used, course->step_ns, &course->end_ns))
-		course->end_ns = UINT64_MAX;
+	course->peak = course->peaks ? course->peaks[course->used - 1] : course->last;
+	if (__builtin_mul_overflow(course->used, course->step_ns, &end) ||
+	    __builtin_add_overflow(course->start_ns, end, &course->end_ns))
+		course->end_ns = INT64_MAX;
+}
+
+static uint64_t last_of(const struct course *course, uint64_t i)
+{
+	return i + 1 == course->used ? course->last : course->steps[i];
 }
 
 static uint64_t peak_of(const struct course *course, uint64_t i)
 {
-	if (course->peaks)
-		return course->peaks[i];
-	return greater(course->steps[i ? i - 1 : 0], course->steps[i]);
+	if (!course->peaks)
+		return greater(last_of(course, i ? i - 1 : 0), last_of(course, i));
+	return i + 1 == course->used ? course->peak : course->peaks[i];
 }
 
 /* The last value in a part of the course, and the greatest one. Offsets in ns. */
@@ -82,9 +96,9 @@ static struct course_step between(const struct course *course, uint64_t from_ns,
 	struct course_step out;
 
 	if (from > last)
-		return (struct course_step){course->steps[last], course->steps[last]};
+		return (struct course_step){course->last, course->last};
 	to = to < last ? to : last;
-	out = (struct course_step){course->steps[to], peak_of(course, to)};
+	out = (struct course_step){last_of(course, to), peak_of(course, to)};
 	for (uint64_t i = from; i < to; i++)
 		out.peak = greater(out.peak, peak_of(course, i));
 	return out;

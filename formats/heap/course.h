@@ -17,12 +17,15 @@ struct course_step {
 };
 
 struct course {
+	/* Of the last step: its value so far, and the greatest one. */
+	uint64_t last, peak;
+	int64_t end_ns; /* its end, or INT64_MAX */
+	/* Of the steps before: */
 	uint64_t *steps;     /* the last value of each; there is room for `room` of them */
 	uint64_t *peaks;     /* likewise the greatest value; NULL: not kept */
-	uint32_t room, used; /* room is even */
+	uint32_t room, used; /* room is even; the last step is one of those used */
 	int64_t start_ns;    /* of the first step */
 	uint64_t step_ns;
-	uint64_t end_ns; /* of the last step, since the start */
 };
 
 /* Begins at `start_ns` with the value 0. 0 or -ENOMEM. */
@@ -33,8 +36,8 @@ int course_init_small(struct course *course, uint32_t room, int64_t start_ns);
 /* A zeroed one has nothing to free. */
 void course_deinit(struct course *course);
 
-/* For course_put(): go on to the step that has this time since the start, in ns. */
-void course_advance(struct course *course, uint64_t offset);
+/* For course_put(): go on to the step that has this time. */
+void course_advance(struct course *course, int64_t ns);
 
 /* Time since the start, in ns. */
 static inline uint64_t course_offset(const struct course *course, int64_t ns)
@@ -45,13 +48,11 @@ static inline uint64_t course_offset(const struct course *course, int64_t ns)
 /* From `ns` on, the value is `value`. A time before the last one is taken for that. */
 static inline void course_put(struct course *course, int64_t ns, uint64_t value)
 {
-	const uint64_t offset = course_offset(course, ns);
-
-	if (offset >= course->end_ns)
-		course_advance(course, offset);
-	course->steps[course->used - 1] = value;
-	if (course->peaks && value > course->peaks[course->used - 1])
-		course->peaks[course->used - 1] = value;
+	if (ns >= course->end_ns)
+		course_advance(course, ns);
+	course->last = value;
+	if (value > course->peak)
+		course->peak = value;
 }
 
 /* The same values up to `end_ns`, in n steps of equal length. */
