@@ -8,7 +8,7 @@
 #include <string.h>
 
 enum {
-	RING = 4,          /* batches of a stream */
+	RING = 8,          /* batches of a stream */
 	MEMORY = 16 << 20, /* of all batches */
 	MIN_EVENTS = 4,    /* of a batch */
 	MAX_EVENTS = 512,
@@ -236,7 +236,9 @@ static void next_batch(struct read_ahead *ahead, size_t i)
 	pthread_mutex_lock(&ahead->lock);
 	if (s->has_batch) {
 		s->emptied++;
-		pthread_cond_signal(&worker->room);
+		/* Not for each batch: a thread that has filled all rings sleeps for a while. */
+		if (s->filled - s->emptied <= RING / 2)
+			pthread_cond_signal(&worker->room);
 	}
 	ahead->wanted = i;
 	while (s->filled == s->emptied)
