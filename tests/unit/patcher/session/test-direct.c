@@ -168,15 +168,20 @@ static unsigned int slot_of(const char *name)
 {
 	const struct instance_list *list = &fs.session->instances;
 	const struct session_instance *owner = NULL;
+	struct direct_lane *lane = &rings()->direct;
+	unsigned int found = DIRECT_MAX;
 
 	for (size_t i = 0; i < list->n; i++)
 		if (!strcmp(list->v[i]->spec.name, name))
 			owner = list->v[i];
-	for (unsigned int id = 0; id < DIRECT_MAX; id++)
-		if (rings()->direct.slots[id].state == DIRECT_LIVE &&
-		    rings()->direct.slots[id].want.owner == owner)
-			return id;
-	abort();
+	pthread_mutex_lock(&lane->lock);
+	for (unsigned int id = 0; id < DIRECT_MAX && found == DIRECT_MAX; id++)
+		if (lane->slots[id].state == DIRECT_LIVE && lane->slots[id].want.owner == owner)
+			found = id;
+	pthread_mutex_unlock(&lane->lock);
+	if (found == DIRECT_MAX)
+		abort();
+	return found;
 }
 
 /* As shared code does for one instance. */

@@ -136,12 +136,15 @@ static void test_entry(void)
 static struct ring_shape shape_of_last(void)
 {
 	const struct session_instance *instance = last();
+	struct ring_shape shape = {0};
 
+	pthread_mutex_lock(&lane()->lock);
 	for (unsigned int id = 0; id < DIRECT_MAX; id++)
 		if (lane()->slots[id].state == DIRECT_LIVE &&
 		    lane()->slots[id].want.fetch == instance->ops->fetch(instance->tracer))
-			return lane()->shapes[id];
-	return (struct ring_shape){0};
+			shape = lane()->shapes[id];
+	pthread_mutex_unlock(&lane()->lock);
+	return shape;
 }
 
 /* "probe:p:sN kfree ..." with N strings, in rings of so many bytes. */

@@ -75,13 +75,24 @@ static bool put_record(unsigned int id)
 	return true;
 }
 
+/* The engine's thread frees slots at any time. */
+static bool is_live(unsigned int id)
+{
+	bool live;
+
+	pthread_mutex_lock(&lane()->lock);
+	live = lane()->slots[id].state == DIRECT_LIVE;
+	pthread_mutex_unlock(&lane()->lock);
+	return live;
+}
+
 /* A record of each class of all instances; returns how many. */
 static unsigned int put_records(void)
 {
 	unsigned int n = 0;
 
 	for (unsigned int id = 0; id < DIRECT_MAX; id++)
-		n += lane()->slots[id].state == DIRECT_LIVE && put_record(id);
+		n += is_live(id) && put_record(id);
 	return n;
 }
 
