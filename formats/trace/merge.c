@@ -249,7 +249,8 @@ int trace_reader_next_run(struct trace_reader *reader, int64_t end_ns, struct tr
 	first = reader->heap[0];
 	run->events = first->batch_end ? first->next - 1 : &first->own;
 	run->n = count_run(reader, end_ns);
-	first->next += run->n - 1;
+	if (run->n > 1)
+		first->next += run->n - 1;
 	run->more = (size_t)(first->batch_end - first->next);
 	run->is_new = first->batch_end && run->events == first->batch;
 	set_head(first, &run->events[run->n - 1]);
