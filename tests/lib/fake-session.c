@@ -417,3 +417,32 @@ const struct trace_instance_status *fake_session_instance(const struct fake_sess
 			return &status.instances[i];
 	return NULL;
 }
+
+static bool is_done(int ret, const struct error *err)
+{
+	if (ret)
+		tap_diag("%s", err->text);
+	return !ret;
+}
+
+bool fake_session_add(struct fake_session *fs, const char *spec)
+{
+	struct error err = {0};
+
+	return is_done(trace_session_add_instance(fs->session, spec, &err), &err);
+}
+
+bool fake_session_tick(struct fake_session *fs)
+{
+	struct error err = {0};
+
+	return is_done(trace_session_tick(fs->session, &err), &err);
+}
+
+void fake_session_end_as(struct fake_session *fs, const void *ram)
+{
+	ok(!trace_session_failure(fs->session), "nothing has failed while tracing");
+	ok(!trace_session_stop(fs->session, NULL) && !memcmp(ram, fs->fg.base.ram, FAKE_RAM),
+	   "after a stop guest memory is what it was");
+	fake_session_destroy(fs);
+}

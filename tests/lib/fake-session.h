@@ -171,6 +171,11 @@ size_t fake_session_recorded(struct fake_session *fs);
 
 struct trace_status fake_session_status(const struct fake_session *fs);
 uint64_t fake_session_count(const struct fake_session *fs, enum counter_id id);
+/* Add an instance; let the session tick. False after an error, whose text is printed. */
+bool fake_session_add(struct fake_session *fs, const char *spec);
+bool fake_session_tick(struct fake_session *fs);
+/* The end of a test: nothing has failed, and after a stop the memory is what it was, `ram`. */
+void fake_session_end_as(struct fake_session *fs, const void *ram);
 /* The status of the instance of this name, as of the last call; NULL: there is none. */
 const struct trace_instance_status *fake_session_instance(const struct fake_session *fs,
 							  const char *name);

@@ -39,12 +39,7 @@ static struct direct_lane *lane(void)
 
 static bool add(const char *spec)
 {
-	struct error err = {0};
-	int ret = trace_session_add_instance(fs.session, spec, &err);
-
-	if (ret)
-		tap_diag("%s", err.text);
-	return !ret;
+	return fake_session_add(&fs, spec);
 }
 
 /* The fake kernel has no current tasks: trampolines are not executed. */
@@ -62,10 +57,7 @@ static bool start(const char *first, const char *graph)
 
 static void end(void)
 {
-	ok(!trace_session_failure(fs.session), "nothing has failed while tracing");
-	ok(!trace_session_stop(fs.session, NULL) && !memcmp(ram, fs.fg.base.ram, FAKE_RAM),
-	   "after a stop guest memory is what it was");
-	fake_session_destroy(&fs);
+	fake_session_end_as(&fs, ram);
 }
 
 static uint8_t opcode(uint64_t at)

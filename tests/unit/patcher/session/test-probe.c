@@ -50,20 +50,12 @@ static void create(void)
 
 static void end(void)
 {
-	ok(!trace_session_failure(fs.session), "nothing has failed while tracing");
-	ok(!trace_session_stop(fs.session, NULL) && !memcmp(ram, fs.fg.base.ram, FAKE_RAM),
-	   "after a stop guest memory is what it was");
-	fake_session_destroy(&fs);
+	fake_session_end_as(&fs, ram);
 }
 
 static bool add(const char *spec)
 {
-	struct error err = {0};
-	int ret = trace_session_add_instance(fs.session, spec, &err);
-
-	if (ret)
-		tap_diag("%s", err.text);
-	return !ret;
+	return fake_session_add(&fs, spec);
 }
 
 /* Whether a branch there leads to code of the direct lane. */
