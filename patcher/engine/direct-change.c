@@ -11,6 +11,7 @@ enum {
 	CALL = 0xe8,
 	JMP = 0xe9,
 	NOP = 0x90,
+	INT3 = 0xcc,
 	TASK_TRIES = 100, /* to find each vCPU with a task that runs ... */
 	TASK_WAIT_MS = 1,
 };
@@ -137,8 +138,10 @@ int direct_add_slot(struct ring_engine *x, const struct patch *slot, uint32_t ma
 		    struct error *err)
 {
 	const struct direct_use use = {.mask = mask, .place = DIRECT_SLOT, .next = next};
+	struct patch patch = *slot;
 
-	return add_jump_to(x, slot, JMP, &use, &x->direct.next_slots, err);
+	memset(patch.new_bytes, INT3, patch.size); /* behind the jump, as the guest has it */
+	return add_jump_to(x, &patch, JMP, &use, &x->direct.next_slots, err);
 }
 
 /* What the jump leaves of a longer instruction becomes NOPs: the guest decodes its functions. */

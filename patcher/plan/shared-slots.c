@@ -6,8 +6,6 @@
 #include <string.h>
 #include "patcher/text/insn.h"
 
-enum { PREFIX_CS = 0x2e, JMP = 0xe9, INT3 = 0xcc };
-
 struct maker {
 	struct shared_slots *slots;
 	const struct kernel *kernel;
@@ -36,14 +34,14 @@ static void classify(const struct maker *m, struct shared_slot *slot, const uint
 	slot->next = found.state == SLOT_JMP_THUNK ? found.target : 0;
 }
 
-/* A jump with a prefix is a byte longer. */
-static void read_prefixed(const struct maker *m, struct patch *patch)
+/* What a slot has beyond the bytes that are read of all. */
+static void read_rest(const struct maker *m, struct patch *patch)
 {
-	if (patch->old_bytes[0] != PREFIX_CS || patch->old_bytes[1] != JMP ||
-	    kernel_read(m->kernel, patch->gva + SITE_SIZE, patch->old_bytes + SITE_SIZE, 1, NULL))
-		return;
-	patch->new_bytes[SITE_SIZE] = INT3;
-	patch->size = SITE_SIZE + 1;
+	const size_t size = slot_bytes(patch->old_bytes);
+
+	if (size > SITE_SIZE && !kernel_read(m->kernel, patch->gva + SITE_SIZE,
+					     patch->old_bytes + SITE_SIZE, size - SITE_SIZE, NULL))
+		patch->size = (uint8_t)size;
 }
 
 static int look_at(struct maker *m, struct shared_slot *slot, const uint8_t *now, struct error *err)
@@ -65,7 +63,7 @@ static int look_at(struct maker *m, struct shared_slot *slot, const uint8_t *now
 		return 0;
 	}
 	memcpy(slot->patch.old_bytes, now, SITE_SIZE);
-	read_prefixed(m, &slot->patch);
+	read_rest(m, &slot->patch);
 	classify(m, slot, slot->patch.old_bytes);
 	return 0;
 }

@@ -86,13 +86,19 @@ static uint8_t ret_room(const uint8_t *bytes, size_t left)
 	return size;
 }
 
+size_t slot_bytes(const uint8_t bytes[SITE_SIZE])
+{
+	return bytes[0] == PREFIX_CS && bytes[1] == OPCODE_JMP ? SITE_SIZE + 1 : SITE_SIZE;
+}
+
 struct slot slot_classify(const uint8_t *bytes, size_t left, uint64_t gva)
 {
-	const size_t prefix = left > SITE_SIZE && bytes[0] == PREFIX_CS;
 	struct slot slot = {.state = SLOT_UNKNOWN};
+	size_t prefix;
 
 	if (left < GUEST_TRAP_SIZE)
 		return slot;
+	prefix = left > SITE_SIZE ? slot_bytes(bytes) - SITE_SIZE : 0;
 	if (is_trap(bytes)) {
 		slot.state = SLOT_TRAP;
 	} else if (bytes[0] == OPCODE_RET && ret_room(bytes, left) >= GUEST_TRAP_SIZE) {

@@ -43,6 +43,9 @@ struct slot {
 	uint64_t target; /* SLOT_JMP_THUNK: the thunk */
 };
 
+/* Bytes of the slot that begins with these: of a jump with a prefix one more than of others. */
+size_t slot_bytes(const uint8_t bytes[SITE_SIZE]);
+
 /* Classify what stands at a function exit; `left` bytes of the function and its padding follow. */
 struct slot slot_classify(const uint8_t *bytes, size_t left, uint64_t gva);
 
