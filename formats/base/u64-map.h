@@ -180,4 +180,11 @@ static inline size_t search_above(size_t n, uint64_t key,
 	return low;
 }
 
+/* The same of how many are below `key`: the index of the first that is not, or n. */
+static inline size_t search_from(size_t n, uint64_t key,
+				 uint64_t (*value)(const void *arg, size_t i), const void *arg)
+{
+	return key ? search_above(n, key - 1, value, arg) : 0;
+}
+
 #endif

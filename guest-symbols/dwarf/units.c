@@ -3,6 +3,7 @@
 
 #include <dwarf.h>
 #include <stdlib.h>
+#include "formats/base/u64-map.h"
 
 /* Of all units and their functions. Debian's 6.1 has 49,000 functions and cold parts of such; but
  * functions can share a list of ranges, so that a small file can say any number. */
@@ -83,19 +84,16 @@ static void sort(struct ranges *ranges)
 		qsort(ranges->all, ranges->n, sizeof(*ranges->all), compare);
 }
 
+static uint64_t low_at(const void *ranges, size_t i)
+{
+	return ((const struct range *)ranges)[i].low;
+}
+
 static const struct range *search(const struct ranges *ranges, uint64_t address)
 {
-	size_t low = 0, high = ranges->n;
+	const size_t above = search_above(ranges->n, address, low_at, ranges->all);
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (ranges->all[middle].low <= address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low && address < ranges->all[low - 1].high ? &ranges->all[low - 1] : NULL;
+	return above && address < ranges->all[above - 1].high ? &ranges->all[above - 1] : NULL;
 }
 
 /* --- units ----------------------------------------------------------------------------------- */

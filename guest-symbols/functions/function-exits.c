@@ -30,10 +30,10 @@ static uint64_t address_at(const void *arg, size_t i)
 	return ((const uint64_t *)arg)[i];
 }
 
-/* Index of the first of `v` that is not below `address`, which is not 0. */
+/* Index of the first of `v` that is not below `address`. */
 static size_t find_address(const uint64_t *v, size_t n, uint64_t address)
 {
-	return search_above(n, address - 1, address_at, v);
+	return search_from(n, address, address_at, v);
 }
 
 /* What the compiler has put elsewhere: cold parts; and the bodies of system calls, which are inline

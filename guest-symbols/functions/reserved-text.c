@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include "formats/base/u64-map.h"
 
 /* An entry of a list: the address of the text is its first member. */
 struct text_list {
@@ -223,27 +224,16 @@ int reserved_text_of(const struct kernel_image *image, const struct reserved_tex
 	return ret;
 }
 
-/* The first that begins at this address, or behind it. */
-static size_t first_from(const struct reserved_text *text, uint64_t address)
+static uint64_t address_at(const void *reserved, size_t i)
 {
-	size_t low = 0, high = text->n;
-
-	while (low < high) {
-		size_t mid = low + (high - low) / 2;
-
-		if (text->v[mid].address < address)
-			low = mid + 1;
-		else
-			high = mid;
-	}
-	return low;
+	return ((const struct reserved *)reserved)[i].address;
 }
 
 const char *reserved_text_find(const struct reserved_text *text, uint64_t address, uint64_t size)
 {
 	const uint64_t from = address > text->most ? address - text->most : 0;
 
-	for (size_t i = first_from(text, from); i < text->n; i++) {
+	for (size_t i = search_from(text->n, from, address_at, text->v); i < text->n; i++) {
 		const struct reserved *r = &text->v[i];
 
 		if (r->address >= address + size)

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include "formats/base/u64-map.h"
 
 struct list {
 	const uint8_t *bytes;
@@ -113,17 +114,14 @@ int return_sites_read(const struct elf_view *view, const struct symbol_table *sy
 	return ret ? ret : list_read(&list, return_entry, text, text_end, out, n, err);
 }
 
+static uint64_t site_at(const void *sites, size_t i)
+{
+	return ((const uint64_t *)sites)[i];
+}
+
 uint64_t site_in_range(const uint64_t *sites, size_t n, uint64_t from, uint64_t to)
 {
-	size_t low = 0, high = n;
+	const size_t first = search_from(n, from, site_at, sites);
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (sites[middle] < from)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low < n && sites[low] < to ? sites[low] : 0;
+	return first < n && sites[first] < to ? sites[first] : 0;
 }

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include "formats/base/u64-map.h"
 
 enum {
 	NR_LISTS = 64,         /* KPROBE_TABLE_SIZE, kernel/kprobes.c */
@@ -118,19 +119,16 @@ void kprobe_table_deinit(struct kprobe_table *table)
 	*table = (struct kprobe_table){0};
 }
 
+static uint64_t reach_at(const void *addresses, size_t i)
+{
+	return ((const uint64_t *)addresses)[i] + JUMP_REACH;
+}
+
 bool kprobe_table_reaches(const struct kprobe_table *table, uint64_t gva, size_t size)
 {
-	size_t low = 0, high = table->n;
+	const size_t first = search_from(table->n, gva, reach_at, table->addresses);
 
-	while (low < high) {
-		const size_t mid = low + (high - low) / 2;
-
-		if (table->addresses[mid] + JUMP_REACH < gva)
-			low = mid + 1;
-		else
-			high = mid;
-	}
-	return low < table->n && table->addresses[low] < gva + size;
+	return first < table->n && table->addresses[first] < gva + size;
 }
 
 void kprobe_table_keep_sites(const struct kprobe_table *table, struct shared_sites *sites)

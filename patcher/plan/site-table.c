@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include "formats/base/u64-map.h"
 #include "introspect/kernel/identify.h"
 
 enum {
@@ -233,19 +234,14 @@ void site_table_deinit(struct site_table *table)
 	*table = (struct site_table){0};
 }
 
+static uint64_t gva_at(const void *sites, size_t i)
+{
+	return ((const struct site *)sites)[i].gva;
+}
+
 size_t site_table_find(const struct site_table *table, uint64_t gva)
 {
-	size_t low = 0, high = table->n;
-
-	while (low < high) {
-		size_t mid = low + (high - low) / 2;
-
-		if (table->v[mid].gva < gva)
-			low = mid + 1;
-		else
-			high = mid;
-	}
-	return low;
+	return search_from(table->n, gva, gva_at, table->v);
 }
 
 /* Names of the image's functions are the image's own: those that a table has are of the others. */

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include "formats/base/u64-map.h"
 
 /* For `n` more patches. */
 static int patch_set_grow(struct patch_set *set, size_t n, struct error *err)
@@ -165,19 +166,16 @@ void patch_set_deinit(struct patch_set *set)
 	*set = (struct patch_set){0};
 }
 
+static uint64_t end_at(const void *patches, size_t i)
+{
+	const struct patch *patch = (const struct patch *)patches + i;
+
+	return patch->gva + patch->size;
+}
+
 size_t patch_set_find(const struct patch_set *set, uint64_t gva)
 {
-	size_t low = 0, high = set->n;
-
-	while (low < high) {
-		size_t mid = low + (high - low) / 2;
-
-		if (set->v[mid].gva + set->v[mid].size <= gva)
-			low = mid + 1;
-		else
-			high = mid;
-	}
-	return low;
+	return search_above(set->n, gva, end_at, set->v);
 }
 
 const struct patch *patch_set_at(const struct patch_set *set, uint64_t gva)
