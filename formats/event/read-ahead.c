@@ -3,9 +3,9 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include "formats/base/thread.h"
 
 enum {
 	RING = 8,          /* batches of a stream */
@@ -184,10 +184,6 @@ static void *work(void *arg)
 
 static void start_workers(struct read_ahead *ahead, size_t n)
 {
-	sigset_t all, old;
-
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
 	pthread_mutex_lock(&ahead->lock);
 	for (size_t i = 0; i < n; i++) {
 		struct worker *worker = &ahead->workers[i];
@@ -195,16 +191,14 @@ static void start_workers(struct read_ahead *ahead, size_t n)
 		worker->ahead = ahead;
 		worker->first = i;
 		pthread_cond_init(&worker->room, NULL);
-		if (pthread_create(&worker->thread, NULL, work, worker)) {
+		if (thread_start(&worker->thread, "sonde-reader", work, worker)) {
 			pthread_cond_destroy(&worker->room);
 			break;
 		}
-		pthread_setname_np(worker->thread, "sonde-reader");
 		ahead->nr_workers++;
 	}
 	/* They begin now, and know how many they are. */
 	pthread_mutex_unlock(&ahead->lock);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
 }
 
 static void stop_workers(struct read_ahead *ahead)

@@ -3,13 +3,13 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 #include "formats/base/clock.h"
 #include "formats/base/fs.h"
+#include "formats/base/thread.h"
 
 static const uint64_t ns_per_ms = 1000000;
 enum {
@@ -278,15 +278,6 @@ static bool write_some(struct output *output)
 	return any;
 }
 
-static void wait_until(pthread_cond_t *cond, pthread_mutex_t *lock, uint64_t ns)
-{
-	const uint64_t ns_per_s = 1000 * ns_per_ms;
-	const struct timespec until = {.tv_sec = (time_t)(ns / ns_per_s),
-				       .tv_nsec = (long)(ns % ns_per_s)};
-
-	pthread_cond_timedwait(cond, lock, &until);
-}
-
 /* Prepared packets are written before others are prepared, so that neither waits for ever. */
 static void *write_all(void *arg)
 {
@@ -301,38 +292,14 @@ static void *write_all(void *arg)
 		else if (has_unprepared(output))
 			prepare(output);
 		else if (!output->ending)
-			wait_until(&output->work, &output->lock,
-				   clock_monotonic_ns() + RETRY_MS * ns_per_ms);
+			thread_wait_until(&output->work, &output->lock,
+					  clock_monotonic_ns() + RETRY_MS * ns_per_ms);
 	}
 	pthread_mutex_unlock(&output->lock);
 	return NULL;
 }
 
 /* --- life ------------------------------------------------------------------------------------ */
-
-static int start_thread(struct output *output)
-{
-	sigset_t all, old;
-	int code;
-
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	code = pthread_create(&output->thread, NULL, write_all, output);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	if (!code)
-		pthread_setname_np(output->thread, "sonde-writer");
-	return -code;
-}
-
-static void init_cond(pthread_cond_t *cond)
-{
-	pthread_condattr_t attr;
-
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(cond, &attr);
-	pthread_condattr_destroy(&attr);
-}
 
 static void free_output(struct output *output)
 {
@@ -357,9 +324,9 @@ int output_create(const struct output_config *config, struct output **out)
 	note_alive(output);
 	pthread_mutex_init(&output->lock, NULL);
 	pthread_mutex_init(&output->disk, NULL);
-	init_cond(&output->work);
-	init_cond(&output->progress);
-	ret = start_thread(output);
+	thread_cond_init(&output->work);
+	thread_cond_init(&output->progress);
+	ret = -thread_start(&output->thread, "sonde-writer", write_all, output);
 	if (ret)
 		free_output(output);
 	else
@@ -481,7 +448,7 @@ static int wait_for_disk(struct output *output)
 	note_silence(output);
 	if (output->silent_ns >= output->config.stall_ms * ns_per_ms)
 		return -ETIMEDOUT;
-	wait_until(&output->progress, &output->lock, clock_monotonic_ns() + look_ns(output));
+	thread_wait_until(&output->progress, &output->lock, clock_monotonic_ns() + look_ns(output));
 	return 0;
 }
 

@@ -2,6 +2,7 @@
 /* Functions of the guest that ask the host before they begin, and the thread that answers. */
 #include <errno.h>
 #include <string.h>
+#include "formats/base/thread.h"
 #include "patcher/engine/ring-internal.h"
 
 enum {
@@ -14,13 +15,8 @@ enum {
 
 void asks_init(struct ring_engine *x)
 {
-	pthread_condattr_t monotonic;
-
-	pthread_condattr_init(&monotonic);
-	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
 	pthread_mutex_init(&x->asks.lock, NULL);
-	pthread_cond_init(&x->asks.wake, &monotonic);
-	pthread_condattr_destroy(&monotonic);
+	thread_cond_init(&x->asks.wake);
 }
 
 void asks_deinit(struct ring_engine *x)

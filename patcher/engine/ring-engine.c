@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
+#include "formats/base/thread.h"
 #include "introspect/tasks/percpu.h"
 #include "patcher/engine/ring-internal.h"
 
@@ -328,14 +329,9 @@ static const struct engine_ops ring_ops = {
 
 static void init_sync(struct ring_engine *x)
 {
-	pthread_condattr_t monotonic;
-
-	pthread_condattr_init(&monotonic);
-	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
 	pthread_mutex_init(&x->lock, NULL);
-	pthread_cond_init(&x->wake, &monotonic);
-	pthread_cond_init(&x->passed, &monotonic);
-	pthread_condattr_destroy(&monotonic);
+	thread_cond_init(&x->wake);
+	thread_cond_init(&x->passed);
 }
 
 int ring_engine_create(const struct engine_config *config, struct engine **out, struct error *err)

@@ -2,6 +2,7 @@
 /* Modules that come and go while functions are recorded. */
 #include <errno.h>
 #include "formats/base/clock.h"
+#include "formats/base/thread.h"
 #include "patcher/session/internal.h"
 
 enum {
@@ -16,13 +17,8 @@ static const uint64_t orcs_ns = 1000000000;
 
 void modules_init(struct trace_session *s)
 {
-	pthread_condattr_t monotonic;
-
-	pthread_condattr_init(&monotonic);
-	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
 	pthread_mutex_init(&s->bell.lock, NULL);
-	pthread_cond_init(&s->bell.heard_one, &monotonic);
-	pthread_condattr_destroy(&monotonic);
+	thread_cond_init(&s->bell.heard_one);
 }
 
 void modules_deinit(struct trace_session *s)

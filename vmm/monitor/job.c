@@ -3,8 +3,8 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
+#include "formats/base/thread.h"
 #include "vmm/loop/event-loop.h"
 
 enum { AT_ONCE_MS = 1 };
@@ -79,17 +79,11 @@ static void on_notice(void *arg)
 	}
 }
 
-/* Signals are the main thread's. */
 static int start_thread(struct monitor_job *job)
 {
-	sigset_t all, old;
 	pthread_t thread;
-	int code;
+	int code = thread_start(&thread, "sonde-job", work, job);
 
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	code = pthread_create(&thread, NULL, work, job);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	if (!code)
 		pthread_detach(thread);
 	return code;

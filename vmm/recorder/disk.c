@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <stdio.h>
 #include "formats/base/clock.h"
+#include "formats/base/thread.h"
 #include "vmm/recorder/internal.h"
 
 enum { LOOK_MS = 200 };
@@ -40,12 +41,10 @@ static void *look_until_over(void *arg)
 
 	pthread_mutex_lock(&watch->lock);
 	while (!watch->is_over) {
-		const uint64_t until = clock_ns_of(CLOCK_REALTIME) + LOOK_MS * ns_per_ms;
-		const struct timespec ts = {.tv_sec = (time_t)(until / ns_per_s),
-					    .tv_nsec = (long)(until % ns_per_s)};
+		const uint64_t until = clock_monotonic_ns() + LOOK_MS * ns_per_ms;
 
 		recorder_look_at_disk(watch->recorder);
-		pthread_cond_timedwait(&watch->over, &watch->lock, &ts);
+		thread_wait_until(&watch->over, &watch->lock, until);
 	}
 	pthread_mutex_unlock(&watch->lock);
 	return NULL;
@@ -53,10 +52,11 @@ static void *look_until_over(void *arg)
 
 void recorder_use_disk(struct recorder *r, void (*fn)(struct recorder *r))
 {
-	struct disk_watch watch = {
-		.recorder = r, .lock = PTHREAD_MUTEX_INITIALIZER, .over = PTHREAD_COND_INITIALIZER};
-	bool watched = !pthread_create(&watch.thread, NULL, look_until_over, &watch);
+	struct disk_watch watch = {.recorder = r, .lock = PTHREAD_MUTEX_INITIALIZER};
+	bool watched;
 
+	thread_cond_init(&watch.over);
+	watched = !pthread_create(&watch.thread, NULL, look_until_over, &watch);
 	fn(r);
 	if (!watched)
 		return;

@@ -2,27 +2,23 @@
 #include "vmm/recorder/live-memory.h"
 
 #include <errno.h>
-#include <pthread.h>
-#include <signal.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include "formats/analysis/analysis.h"
 #include "formats/analysis/replay.h"
+#include "formats/base/clock.h"
 #include "formats/base/json.h"
 #include "formats/base/text.h"
+#include "formats/base/thread.h"
 
-enum { ROUND_S = 1, PATIENCE_S = 2 };
+static const uint64_t round_ns = 1000000000;
 
 struct live_memory {
 	const char *dir;
 	uint64_t limit;
-	pthread_mutex_t lock;
-	pthread_cond_t changed;
-	bool started, ending, ended;
-	bool abandoned; /* the thread frees all of this */
-	/* What is known, with the lock held: */
+	struct disk_thread thread;
+	bool tried; /* to start it */
+	/* What is known, with the thread's lock held: */
 	bool is_known;
 	uint64_t bytes;
 	struct heap_totals totals;
@@ -89,9 +85,9 @@ static void read_next(struct live_memory *live)
 	struct error err = {0};
 	int ret;
 
-	pthread_mutex_unlock(&live->lock);
+	pthread_mutex_unlock(&live->thread.lock);
 	ret = read_on(live, &err);
-	pthread_mutex_lock(&live->lock);
+	pthread_mutex_lock(&live->thread.lock);
 	if (ret) {
 		live->failed = err;
 		return;
@@ -107,57 +103,40 @@ static void read_next(struct live_memory *live)
 static void free_all(struct live_memory *live)
 {
 	close_trace(live);
-	pthread_cond_destroy(&live->changed);
-	pthread_mutex_destroy(&live->lock);
+	disk_thread_deinit(&live->thread);
 	free(live);
 }
 
 static void *work(void *arg)
 {
 	struct live_memory *live = arg;
-	bool abandoned;
+	struct disk_thread *t = &live->thread;
 
-	pthread_mutex_lock(&live->lock);
-	while (!live->ending && !live->failed.code) {
-		struct timespec next;
+	pthread_mutex_lock(&t->lock);
+	while (!t->ending && !live->failed.code) {
+		uint64_t next;
 
 		read_next(live);
-		clock_gettime(CLOCK_REALTIME, &next);
-		next.tv_sec += ROUND_S;
-		while (!live->ending && !live->failed.code &&
-		       pthread_cond_timedwait(&live->changed, &live->lock, &next) != ETIMEDOUT)
+		next = clock_monotonic_ns() + round_ns;
+		while (!t->ending && !live->failed.code &&
+		       thread_wait_until(&t->changed, &t->lock, next))
 			;
 	}
-	live->ended = true;
-	abandoned = live->abandoned;
-	pthread_cond_broadcast(&live->changed);
-	pthread_mutex_unlock(&live->lock);
-	if (abandoned)
+	if (disk_thread_leave(t))
 		free_all(live);
 	return NULL;
 }
 
-/* Detached, as the disk may hang, and sonde must end nevertheless. */
 void live_memory_poll(struct live_memory *live)
 {
-	pthread_t thread;
-	sigset_t all, old;
 	int code;
 
-	if (live->started)
+	if (live->tried)
 		return;
-	live->started = true;
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	code = pthread_create(&thread, NULL, work, live);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	if (!code) {
-		pthread_setname_np(thread, "sonde-live");
-		pthread_detach(thread);
-		return;
-	}
-	live->ended = true;
-	error_set(&live->failed, code, "cannot start a thread: %s", strerror(code));
+	live->tried = true;
+	code = disk_thread_start(&live->thread, "sonde-live", work, live);
+	if (code)
+		error_set(&live->failed, code, "cannot start a thread: %s", strerror(code));
 }
 
 /* --- life ------------------------------------------------------------------------------------ */
@@ -172,32 +151,14 @@ int live_memory_create(const char *dir, uint64_t limit, struct live_memory **out
 	live->limit = limit;
 	live->view = REPLAY_ALL;
 	live->view.follow = true;
-	pthread_mutex_init(&live->lock, NULL);
-	pthread_cond_init(&live->changed, NULL);
+	disk_thread_init(&live->thread);
 	*out = live;
 	return 0;
 }
 
 void live_memory_destroy(struct live_memory *live)
 {
-	struct timespec limit;
-	bool ended;
-
-	if (!live)
-		return;
-	clock_gettime(CLOCK_REALTIME, &limit);
-	limit.tv_sec += PATIENCE_S;
-	pthread_mutex_lock(&live->lock);
-	live->ending = true;
-	live->ended = live->ended || !live->started;
-	pthread_cond_broadcast(&live->changed);
-	while (!live->ended &&
-	       pthread_cond_timedwait(&live->changed, &live->lock, &limit) != ETIMEDOUT)
-		;
-	ended = live->ended;
-	live->abandoned = !ended;
-	pthread_mutex_unlock(&live->lock);
-	if (ended)
+	if (live && disk_thread_end(&live->thread))
 		free_all(live);
 }
 
@@ -219,11 +180,11 @@ json_t *live_memory_json(struct live_memory *live)
 {
 	json_t *object = NULL;
 
-	pthread_mutex_lock(&live->lock);
+	pthread_mutex_lock(&live->thread.lock);
 	if (live->failed.code)
 		object = json_pack("{so}", "error", json_from_text(live->failed.text));
 	else if (live->is_known)
 		object = counts_json(live);
-	pthread_mutex_unlock(&live->lock);
+	pthread_mutex_unlock(&live->thread.lock);
 	return object;
 }

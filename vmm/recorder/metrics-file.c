@@ -3,30 +3,23 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
-#include <signal.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 #include "formats/base/fs.h"
+#include "formats/base/thread.h"
 
-enum { PATIENCE_S = 2, MODE = 0644 };
+enum { MODE = 0644 };
 
 struct metrics_file {
-	pthread_mutex_t lock;
-	pthread_cond_t changed;
+	struct disk_thread thread; /* ends when it has nothing to do */
 	int dir_fd;
 	char *name, *temp_name;
+	/* With the thread's lock held: */
 	char *text; /* to be written; or NULL */
-	bool started;
-	bool ending; /* the thread ends when it has nothing to do */
-	bool ended;
-	bool abandoned; /* the thread frees all of this */
-	int code;       /* of the first failure since it was asked for */
+	int code;   /* of the first failure since it was asked for */
 };
 
 /* --- writing --------------------------------------------------------------------------------- */
@@ -61,8 +54,7 @@ static void free_file(struct metrics_file *f)
 	free(f->name);
 	free(f->temp_name);
 	free(f->text);
-	pthread_cond_destroy(&f->changed);
-	pthread_mutex_destroy(&f->lock);
+	disk_thread_deinit(&f->thread);
 	free(f);
 }
 
@@ -73,10 +65,10 @@ static void write_next(struct metrics_file *f)
 	int ret;
 
 	f->text = NULL;
-	pthread_mutex_unlock(&f->lock);
+	pthread_mutex_unlock(&f->thread.lock);
 	ret = write_text(f, text);
 	free(text);
-	pthread_mutex_lock(&f->lock);
+	pthread_mutex_lock(&f->thread.lock);
 	if (ret && !f->code)
 		f->code = -ret;
 }
@@ -84,40 +76,17 @@ static void write_next(struct metrics_file *f)
 static void *work(void *arg)
 {
 	struct metrics_file *f = arg;
-	bool abandoned;
 
-	pthread_mutex_lock(&f->lock);
-	while (f->text || !f->ending) {
+	pthread_mutex_lock(&f->thread.lock);
+	while (f->text || !f->thread.ending) {
 		if (f->text)
 			write_next(f);
 		else
-			pthread_cond_wait(&f->changed, &f->lock);
+			pthread_cond_wait(&f->thread.changed, &f->thread.lock);
 	}
-	f->ended = true;
-	abandoned = f->abandoned;
-	pthread_cond_broadcast(&f->changed);
-	pthread_mutex_unlock(&f->lock);
-	if (abandoned)
+	if (disk_thread_leave(&f->thread))
 		free_file(f);
 	return NULL;
-}
-
-/* Detached, as the disk may hang, and sonde must end nevertheless. */
-static int start_thread(struct metrics_file *f)
-{
-	pthread_t thread;
-	sigset_t all, old;
-	int code;
-
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	code = pthread_create(&thread, NULL, work, f);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	if (code)
-		return code;
-	pthread_setname_np(thread, "sonde-metrics");
-	pthread_detach(thread);
-	return 0;
 }
 
 /* The thread begins with the first text: until then the process may fork. */
@@ -125,26 +94,25 @@ void metrics_file_put(struct metrics_file *f, char *text)
 {
 	int code;
 
-	pthread_mutex_lock(&f->lock);
+	pthread_mutex_lock(&f->thread.lock);
 	free(f->text);
 	f->text = text;
-	if (!f->started) {
-		code = start_thread(f);
-		f->started = !code;
+	if (!f->thread.started) {
+		code = disk_thread_start(&f->thread, "sonde-metrics", work, f);
 		f->code = f->code ? f->code : code;
 	}
-	pthread_cond_broadcast(&f->changed);
-	pthread_mutex_unlock(&f->lock);
+	pthread_cond_broadcast(&f->thread.changed);
+	pthread_mutex_unlock(&f->thread.lock);
 }
 
 int metrics_file_failure(struct metrics_file *f, struct error *err)
 {
 	int code;
 
-	pthread_mutex_lock(&f->lock);
+	pthread_mutex_lock(&f->thread.lock);
 	code = f->code;
 	f->code = 0;
-	pthread_mutex_unlock(&f->lock);
+	pthread_mutex_unlock(&f->thread.lock);
 	return code ? error_set(err, code, "%s: cannot write: %s", f->name, strerror(code)) : 0;
 }
 
@@ -179,8 +147,7 @@ int metrics_file_create(const char *path, struct metrics_file **out, struct erro
 	if (!f)
 		return error_set(err, ENOMEM, "out of memory");
 	f->dir_fd = -1;
-	pthread_mutex_init(&f->lock, NULL);
-	pthread_cond_init(&f->changed, NULL);
+	disk_thread_init(&f->thread);
 	ret = open_dir(f, path);
 	if (ret) {
 		free_file(f);
@@ -192,22 +159,6 @@ int metrics_file_create(const char *path, struct metrics_file **out, struct erro
 
 void metrics_file_destroy(struct metrics_file *f)
 {
-	struct timespec limit;
-	bool ended;
-
-	if (!f)
-		return;
-	clock_gettime(CLOCK_REALTIME, &limit);
-	limit.tv_sec += PATIENCE_S;
-	pthread_mutex_lock(&f->lock);
-	f->ending = true;
-	f->ended = f->ended || !f->started;
-	pthread_cond_broadcast(&f->changed);
-	while (!f->ended && pthread_cond_timedwait(&f->changed, &f->lock, &limit) != ETIMEDOUT)
-		;
-	ended = f->ended;
-	f->abandoned = !ended;
-	pthread_mutex_unlock(&f->lock);
-	if (ended)
+	if (f && disk_thread_end(&f->thread))
 		free_file(f);
 }

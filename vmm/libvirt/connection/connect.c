@@ -5,8 +5,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
+#include "formats/base/clock.h"
 #include "formats/base/text.h"
+#include "formats/base/thread.h"
 #include "vmm/libvirt/connection/domain.h"
 
 enum {
@@ -116,16 +117,12 @@ static void *connect_in_thread(void *arg)
 static struct opening *create_opening(const struct libvirt_api *api, const char *uri)
 {
 	struct opening *o = calloc(1, sizeof(*o));
-	pthread_condattr_t attr;
 
 	if (!o)
 		return NULL;
 	o->api = api;
 	pthread_mutex_init(&o->lock, NULL);
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(&o->done_or_given_up, &attr);
-	pthread_condattr_destroy(&attr);
+	thread_cond_init(&o->done_or_given_up);
 	o->uri = uri ? strdup(uri) : NULL;
 	if (!uri || o->uri)
 		return o;
@@ -136,18 +133,16 @@ static struct opening *create_opening(const struct libvirt_api *api, const char 
 /* False: it is not done yet, and the thread frees it. */
 static bool wait_for(struct opening *o)
 {
-	struct timespec end;
-	int ret = 0;
+	const uint64_t end = clock_monotonic_ns() + CONNECT_S * UINT64_C(1000000000);
+	bool done;
 
-	clock_gettime(CLOCK_MONOTONIC, &end);
-	end.tv_sec += CONNECT_S;
 	pthread_mutex_lock(&o->lock);
-	while (!o->done && !ret)
-		ret = pthread_cond_timedwait(&o->done_or_given_up, &o->lock, &end);
-	o->given_up = !o->done;
-	ret = o->done;
+	while (!o->done && thread_wait_until(&o->done_or_given_up, &o->lock, end))
+		;
+	done = o->done;
+	o->given_up = !done;
 	pthread_mutex_unlock(&o->lock);
-	return ret;
+	return done;
 }
 
 static int open_bounded(const char *uri, struct libvirt_domain *d, struct error *err)

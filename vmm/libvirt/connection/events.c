@@ -2,12 +2,12 @@
 #include "vmm/libvirt/connection/events.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stddef.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 #include "formats/base/clock.h"
+#include "formats/base/thread.h"
 
 enum { QUIT_POLL_MS = 1000 };
 
@@ -97,20 +97,6 @@ static void *loop(void *arg)
 	return NULL;
 }
 
-/* With all signals blocked: another thread waits for them, and their default action would end the
- * process. */
-static int create_thread(struct libvirt_events *e)
-{
-	sigset_t all, before;
-	int code;
-
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	code = pthread_create(&e->thread, NULL, loop, e);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	return code;
-}
-
 /* Once in a process. */
 static int register_loop(const struct libvirt_api *api, struct error *err)
 {
@@ -140,7 +126,7 @@ int libvirt_events_start(struct libvirt_events *e, struct error *err)
 		ret = error_set(err, EIO, "cannot start libvirt's event loop");
 		goto close_moved;
 	}
-	code = create_thread(e);
+	code = thread_start(&e->thread, "sonde-events", loop, e);
 	if (code) {
 		ret = error_set(err, code, "cannot start libvirt's event loop: %s", strerror(code));
 		goto remove_timer;
