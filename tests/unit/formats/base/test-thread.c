@@ -10,10 +10,14 @@
 
 static char name[16];
 static sigset_t blocked;
+static atomic_bool name_is_read;
 
+/* A thread that has ended has no name. */
 static void *look(void *arg)
 {
 	pthread_sigmask(SIG_SETMASK, NULL, &blocked);
+	while (!name_is_read)
+		clock_wait_ms(1);
 	return arg;
 }
 
@@ -26,6 +30,7 @@ static void test_start(void)
 	pthread_sigmask(SIG_SETMASK, NULL, &own);
 	ok(!thread_start(&thread, "sonde-test", look, &thread), "a thread starts");
 	pthread_getname_np(thread, name, sizeof(name));
+	name_is_read = true;
 	pthread_join(thread, &result);
 	ok(result == &thread && sigismember(&blocked, SIGINT) && sigismember(&blocked, SIGTERM),
 	   "with all signals blocked");
