@@ -74,7 +74,8 @@ struct guest_clock_ops {
 	uint64_t (*now_ns)(struct guest *guest);
 	/*
 	 * What vCPU 0 would read from its counter now, in terms of its tsc_clock; less where that
-	 * is not known exactly. Any thread; makes no system call.
+	 * is not known exactly: with tsc_seen, it is the latest stamp that was seen. Any thread;
+	 * makes no system call.
 	 */
 	uint64_t (*tsc)(struct guest *guest);
 	/* May be NULL. A vCPU has written this stamp; called before `tsc`. */

@@ -183,14 +183,32 @@ static bool is_any_full(const struct ring_engine *x)
 	return false;
 }
 
-static uint64_t make_pass(struct ring_engine *x, uint64_t margin, uint64_t stall)
+/*
+ * A clock that is learnt from records stands while none are written. Once it has stood for as long
+ * as a reservation takes to become visible, no other record with an earlier stamp appears.
+ */
+static uint64_t margin_at(struct ring_engine *x, uint64_t tsc)
 {
-	struct ring_clock clock = {.margin = margin, .stall_ns = stall};
+	const uint64_t now = clock_monotonic_ns();
+
+	if (x->guest->clock->tsc_seen && tsc == x->stood_tsc &&
+	    now - x->stood_since >= RING_MARGIN_NS)
+		return 0;
+	if (tsc != x->stood_tsc)
+		x->stood_since = now;
+	x->stood_tsc = tsc;
+	return x->margin;
+}
+
+static uint64_t make_pass(struct ring_engine *x, bool to_the_end, uint64_t stall)
+{
+	struct ring_clock clock = {.stall_ns = stall};
 	struct pass pass = {x, 0};
 
 	x->passes++;
 	show_stamps(x);
 	clock.tsc = x->guest->clock->tsc(x->guest);
+	clock.margin = to_the_end ? 0 : margin_at(x, clock.tsc);
 	clock.now_ns = running_ns(x);
 	clock.late_ns = is_any_full(x) && stall ? RING_LATE_POLLS * x->poll_ns : stall;
 	begin_cpus(x);
@@ -227,7 +245,7 @@ void ring_engine_drain_all(struct ring_engine *x)
 		ring_close(&x->rings[i]);
 	direct_close_rings(x);
 	do
-		make_pass(x, 0, 0);
+		make_pass(x, true, 0);
 	while (!is_drained(x));
 }
 
@@ -360,7 +378,7 @@ static void drain_and_leave(struct ring_engine *x)
 
 	/* each try stops the guest, which may be announced to others */
 	for (;;) {
-		make_pass(x, x->margin, stall_polls * x->poll_ns);
+		make_pass(x, false, stall_polls * x->poll_ns);
 		left = try_quiesce(x, &x->quiesce, leave);
 		if (left || doze(x, ms) == DOZE_QUIT)
 			break;
@@ -394,7 +412,7 @@ static void *drain(void *arg)
 	enum doze result = DOZE_OVER;
 
 	while (result != DOZE_QUIT && !is_leaving(x)) {
-		uint64_t records = make_pass(x, x->margin, stall_polls * x->poll_ns);
+		uint64_t records = make_pass(x, false, stall_polls * x->poll_ns);
 		uint64_t now = clock_monotonic_ns();
 		bool retiring = retire(x, now);
 

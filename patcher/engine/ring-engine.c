@@ -281,6 +281,7 @@ static void count(struct engine *engine, unsigned int vcpu, struct trace_counter
 	sum->v[COUNTER_RING_RECORDS] += ring.records;
 	sum->v[COUNTER_RING_DROPS] += ring.lost + atomic_load(&v->lost);
 	sum->v[COUNTER_RING_DAMAGED] += ring.stalled + ring.malformed;
+	sum->v[COUNTER_RING_RESTAMPED] += ring.clamped;
 	sum->v[COUNTER_RING_WAITS] += atomic_load(&v->waits);
 	sum->v[COUNTER_RING_WAIT_NS] += atomic_load(&v->wait_ns);
 	sum->v[COUNTER_DOORBELLS] += atomic_load(&v->doorbells);

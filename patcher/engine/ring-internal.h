@@ -27,6 +27,9 @@
  */
 enum { RING_LATE_POLLS = 2 };
 
+/* Until a reservation is visible to the host. */
+enum { RING_MARGIN_NS = 20000 };
+
 struct ring_asks {
 	size_t n;
 	uint32_t code_bytes;   /* behind the trampolines, aligned */
@@ -89,7 +92,8 @@ struct ring_engine {
 	struct ring_merge merge;
 	uint64_t copy[RING_MAX_RECORD / sizeof(uint64_t)]; /* the fields of a record */
 	struct ring_settle settle;
-	uint64_t margin; /* ticks */
+	uint64_t margin;                 /* ticks */
+	uint64_t stood_tsc, stood_since; /* the clock's last value, and since when, in ns */
 	uint64_t passes; /* of the thread, over all installations */
 	/* Events that vCPUs have skipped: of the ordered lane, then of the direct lane's groups. */
 	_Atomic uint64_t skipped[1 + DIRECT_GROUPS];

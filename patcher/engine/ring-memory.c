@@ -11,7 +11,6 @@
 enum {
 	SMALL_CODE_BYTES = 128 << 10, /* in a chunk that is shared with the rings */
 	TRAP_RING_BYTES = 256 << 10,
-	MARGIN_NS = 20000, /* until a reservation is visible to the host */
 	MAX_CLOCK_SKEW_NS = 1000,
 	/* For a host that needs 2 ms to make room and may have to wait for a CPU. The guest's own
 	 * watchdogs complain after 10 s or more. */
@@ -402,7 +401,7 @@ int ring_engine_make_memory(struct ring_engine *x, struct error *err)
 	}
 	find_takers(x);
 	direct_begin(x);
-	x->margin = ring_engine_ticks(x, MARGIN_NS);
+	x->margin = ring_engine_ticks(x, RING_MARGIN_NS);
 	return 0;
 }
 

@@ -11,8 +11,8 @@ static const uint64_t ticks_max = UINT64_C(1) << 61;
 /* Stamps may be so far ahead of the estimate, which is late if the records it was learnt from were
  * read late: 0.3 s at 4 GHz. */
 static const int64_t lead_max = INT64_C(1) << 30;
-/* How far the estimate may run on without stamps: 0.1 s at 3 GHz. */
-static const uint64_t run_on_max = UINT64_C(1) << 28;
+/* Without stamps for so long, the guest may have been paused: 0.1 s at 3 GHz. */
+static const uint64_t silence = UINT64_C(1) << 28;
 
 void libvirt_clock_init(struct libvirt_clock *clock)
 {
@@ -44,13 +44,6 @@ static uint64_t estimate(const struct libvirt_clock *clock)
 	return __rdtsc() + (uint64_t)largest_distance(clock);
 }
 
-static uint64_t tsc_locked(const struct libvirt_clock *clock)
-{
-	uint64_t tsc = estimate(clock), most = clock->latest + run_on_max;
-
-	return tsc < most ? tsc : most;
-}
-
 /*
  * The distance is never larger than before, but by what it was learnt too late. Returns the stamp
  * to learn it from; 0: none.
@@ -75,7 +68,7 @@ static uint64_t believe(struct libvirt_clock *clock, uint64_t tsc, uint64_t now)
 static void learn(struct libvirt_clock *clock, int64_t distance)
 {
 	uint64_t now = clock_raw_ns();
-	bool paused = clock->seen_at && __rdtsc() - clock->seen_at > run_on_max;
+	bool paused = clock->seen_at && __rdtsc() - clock->seen_at > silence;
 
 	/* Between the last stamp and this one the guest may have been paused. */
 	if (!clock->known || (paused && distance < largest_distance(clock))) {
@@ -123,7 +116,7 @@ uint64_t libvirt_clock_tsc(struct libvirt_clock *clock)
 	uint64_t tsc;
 
 	pthread_mutex_lock(&clock->lock);
-	tsc = tsc_locked(clock);
+	tsc = clock->latest;
 	pthread_mutex_unlock(&clock->lock);
 	return tsc;
 }

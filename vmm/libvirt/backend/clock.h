@@ -36,8 +36,10 @@ void libvirt_clock_seen(struct libvirt_clock *clock, uint64_t tsc);
 /* The estimate; 0 before the first stamp. While another user of libvirt has paused the guest it
  * runs on, and is ahead of the counter until the next stamp. */
 uint64_t libvirt_clock_estimate(struct libvirt_clock *clock);
-/* The same, but never far ahead of the latest stamp: in such a pause it runs on by a tenth of a
- * second at most. */
+/*
+ * The latest stamp, which the counter has reached for certain: it may stand still at any time, and
+ * the estimate learns of that only afterwards. 0 before the first stamp.
+ */
 uint64_t libvirt_clock_tsc(struct libvirt_clock *clock);
 /* The guest was stopped, or is about to run again. */
 void libvirt_clock_freeze(struct libvirt_clock *clock, bool frozen);

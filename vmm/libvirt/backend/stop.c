@@ -233,9 +233,9 @@ static int stop_locked(struct libvirt_guest *g, struct error *err)
 	} else if (!atomic_load(&g->stops)) {
 		ret = g->traps.running ? stop_served(g, err) : stop_running(g, err);
 		if (!ret)
-			check_pause_at_stop(g);
-		if (!ret)
 			libvirt_clock_freeze(&g->clock, true);
+		if (!ret)
+			check_pause_at_stop(g);
 		libvirt_guest_begin_stop(g);
 	}
 	if (ret)

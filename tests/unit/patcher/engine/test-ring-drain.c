@@ -114,6 +114,59 @@ static void test_order(void)
 	end();
 }
 
+/* --- a clock that is learnt ----------------------------------------------------------------- */
+
+static _Atomic uint64_t learnt;
+
+static uint64_t learnt_tsc(struct guest *guest)
+{
+	(void)guest;
+	return learnt;
+}
+
+static void learn_tsc(struct guest *guest, uint64_t tsc)
+{
+	(void)guest;
+	if (tsc > learnt)
+		learnt = tsc;
+}
+
+static void record_at(unsigned int vcpu, uint64_t tsc)
+{
+	struct ring_writer writer = fake_exitless_writer(&f, vcpu);
+	const struct ring_sample sample = {kfree, f.x->set.places[kfree].layout.size, 0};
+
+	if (!ring_writer_put(&writer, sample, tsc, tsc))
+		abort();
+}
+
+/* The guest's counter stands still while the host's runs: the guest is paused, or the host is
+ * loaded. */
+static void test_learnt_clock(void)
+{
+	const uint64_t start = UINT64_C(1) << 40;
+	struct guest_clock_ops ops;
+	uint64_t changed = 0;
+
+	begin(TRAMPOLINE_BLOCK);
+	ops = *f.x->guest->clock;
+	ops.tsc = learnt_tsc;
+	ops.tsc_seen = learn_tsc;
+	f.x->guest->clock = &ops;
+	record_at(0, start);
+	record_at(1, start + 1);
+	ok(fake_exitless_wait(&f, 2), "the last records come out while the clock stands at them");
+	clock_wait_ms(50);
+	for (uint64_t i = 2; i < 10; i++)
+		record_at(i % 2, start + i);
+	ok(fake_exitless_wait(&f, 10), "so do those behind a pause");
+	for (unsigned int i = 0; i < 2; i++)
+		changed += f.x->rings[i].counts.clamped;
+	is_u64(changed, 0, "with the stamps that they have");
+	leave();
+	end();
+}
+
 /* --- full rings ----------------------------------------------------------------------------- */
 
 static void *write_many(void *arg)
@@ -459,6 +512,7 @@ static void test_foreign_trap(void)
 int main(void)
 {
 	test_order();
+	test_learnt_clock();
 	test_block();
 	test_hang();
 	test_drop();

@@ -17,13 +17,12 @@ enum {
 	STALL_RECORDS = 300,
 	PASSES = 60,
 	PASS_US = 5000,
-	PAUSES = 10, /* attempts */
 	PASS_RECORDS = 5,
 };
 
 /* A guest that runs since a day: its counter is that far behind the host's, or ahead of it. */
 static const uint64_t day = UINT64_C(1) << DAY_BITS;
-/* Far less than what the clock may run on by itself. */
+/* Far less than a pause. */
 static const uint64_t little = UINT64_C(1) << 27;
 
 static bool is_near(uint64_t tsc, uint64_t expected)
@@ -40,14 +39,13 @@ static void test_learning(void)
 	is_u64(libvirt_clock_tsc(&clock), 0, "without a stamp the counter is unknown");
 	stamp = __rdtsc() + day;
 	libvirt_clock_seen(&clock, stamp);
-	ok(is_near(libvirt_clock_tsc(&clock), stamp), "one stamp is enough to know the counter");
+	is_u64(libvirt_clock_tsc(&clock), stamp, "one stamp is enough to know the counter");
 	libvirt_clock_seen(&clock, stamp - day);
-	ok(is_near(libvirt_clock_tsc(&clock), stamp), "an old stamp changes nothing");
+	is_u64(libvirt_clock_tsc(&clock), stamp, "an old stamp changes nothing");
 	usleep(WINDOW_US);
 	ok(libvirt_clock_estimate(&clock) - stamp > little,
 	   "the estimate runs on while no stamps come");
-	ok(is_near(libvirt_clock_tsc(&clock), stamp + (UINT64_C(1) << 28)),
-	   "what is known of the counter runs on for a moment only");
+	is_u64(libvirt_clock_tsc(&clock), stamp, "what is known of the counter does not");
 	libvirt_clock_deinit(&clock);
 }
 
@@ -194,48 +192,24 @@ static void test_trace(void)
 	teardown(&t);
 }
 
-/* QEMU's emulation stops the counter while its administrator has paused the guest. Returns for how
- * long this thread was kept from its work at most. */
-static uint64_t pause_guest(struct trace *t)
-{
-	uint64_t start = __rdtsc(), behind, last, longest = 0;
-
-	put(t, 0, start, 0);
-	pass(t);
-	usleep(2 * WINDOW_US);
-	pass(t);
-	last = __rdtsc();
-	behind = last - start;
-	for (unsigned int i = 0; i < 100; i++) {
-		uint64_t now;
-
-		put(t, i % CPUS, start + (UINT64_C(1) << 28) + (i << 20), 0);
-		pass(t);
-		now = __rdtsc();
-		longest = now - last > longest ? now - last : longest;
-		last = now;
-	}
-	for (unsigned int i = 0; i < 10 && t->nr_out < 101; i++)
-		pass(t);
-	return behind > UINT64_C(1) << 29 ? longest : UINT64_MAX;
-}
-
-/* On a loaded machine the thread may be kept from its work for longer than the stamps are apart:
- * then they are behind its clock, and it tries again. */
+/* QEMU's emulation stops the counter while its administrator has paused the guest. */
 static void test_pause(void)
 {
+	const uint64_t start = __rdtsc();
 	struct trace t;
-	uint64_t longest = UINT64_MAX;
 
-	for (unsigned int i = 0; i < PAUSES && longest > UINT64_C(1) << 20; i++) {
-		if (i)
-			teardown(&t);
-		setup(&t);
-		longest = pause_guest(&t);
+	setup(&t);
+	put(&t, 0, start, 0);
+	pass(&t);
+	usleep(WINDOW_US);
+	pass(&t);
+	ok(__rdtsc() - start > little, "the guest stands still for a long time");
+	for (unsigned int i = 0; i < 100; i++) {
+		put(&t, i % CPUS, start + 1 + i, 0);
+		pass(&t);
 	}
-	ok(longest != UINT64_MAX, "the guest stood still for a long time");
 	is_u64(t.nr_out, 101, "records from behind a pause come out");
-	is_u64(t.wrong, 0, "a tenth of a second behind a pause stamps are the guest's");
+	is_u64(t.wrong, 0, "their stamps are the guest's");
 	teardown(&t);
 }
 
