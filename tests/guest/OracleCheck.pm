@@ -67,6 +67,9 @@ sub check_explained {
 	ok(check_called($check, 'events with other GFP flags', $result->{adjusted}, qr/^(__kvmalloc_node|(__)?alloc_pages)/),
 		sprintf '%s: the %d events whose GFP flags the guest changed are kvmalloc, or pages without I/O', $name,
 		scalar @{$result->{adjusted}}) or report_items('adjusted', $result->{adjusted});
+	ok(check_called($check, 'frees with other call sites', $result->{split}, qr/^\w+\.part\.\d+$/),
+		sprintf '%s: the %d frees whose call site the guest does not know are by functions that the compiler has split',
+		$name, scalar @{$result->{split}}) or report_items('split', $result->{split});
 }
 
 # By vCPU, the pids of its events in their order.

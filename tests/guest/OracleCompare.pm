@@ -223,6 +223,28 @@ sub take_adjusted {
 	return \@adjusted;
 }
 
+# The compiler may split a function that frees: the rest, which makes the event, is a function of its own, and what it
+# takes for its call site is in the first part. Removes such pairs from @$missing and @$extra, gives the guest's items the
+# key of Sonde's, and returns what they were.
+sub take_split {
+	my ($missing, $extra) = @_;
+	my (%sonde, %paired, @split, @kept);
+	push @{$sonde{without_site($_)}}, $_ for grep { $_->[0] =~ /^free (kmalloc|cache)/ } @$extra;
+	for my $item (@$missing) {
+		my $match = shift @{$sonde{without_site($item)} // []};
+		if ($match) {
+			push @split, [@$item];
+			$paired{$match} = 1;
+			$item->[0] = $match->[0];
+		} else {
+			push @kept, $item;
+		}
+	}
+	@$missing = @kept;
+	@$extra = grep { !$paired{$_} } @$extra;
+	return \@split;
+}
+
 # A preemptible kernel may move a task to another CPU within the call: the guest's event is on one CPU then, and Sonde's
 # record, which is made when an allocation returns and a free begins, on another. Removes such pairs from the lists of
 # $result, and adds Sonde's items to its list moved.
@@ -266,12 +288,12 @@ sub compare_tasks {
 	}
 }
 
-# Returns {cpus, events, tasks, missing, extra, moved, edges, doubled, adjusted, disordered, others, faults}; the lists
+# Returns {cpus, events, tasks, missing, extra, moved, edges, doubled, adjusted, split, disordered, others, faults}; the lists
 # are of [cpu, item], the last three of texts. $pids: as of read_records().
 sub compare {
 	my ($oracle_path, $trace_dir, $with_pages, $pids) = @_;
 	my ($guest, $sonde) = (read_guest($oracle_path), read_records($trace_dir, $pids // {}));
-	my %result = (cpus => 0, events => 0, tasks => 0, others => [], missing => [], extra => [], moved => [], edges => [], doubled => [], adjusted => [], disordered => [], faults => []);
+	my %result = (cpus => 0, events => 0, tasks => 0, others => [], missing => [], extra => [], moved => [], edges => [], doubled => [], adjusted => [], split => [], disordered => [], faults => []);
 	for my $cpu (sort { $a <=> $b } keys %$guest) {
 		my ($g, $g_beside) = window($guest->{$cpu});
 		my ($o, $o_beside) = window($sonde->{$cpu} // []);
@@ -282,6 +304,7 @@ sub compare {
 		push @{$result{doubled}}, map { [$cpu, $_] } @{take_doubled($g)};
 		my ($missing, $extra) = difference($g, $o);
 		push @{$result{adjusted}}, map { [$cpu, $_] } @{take_adjusted($missing, $extra)};
+		push @{$result{split}}, map { [$cpu, $_] } @{take_split($missing, $extra)};
 		compare_tasks(\%result, $cpu, $g, $o);
 		my @edges = (take_edges($missing, $g, $g_beside, $o_beside), take_edges($extra, $o, $o_beside, $g_beside));
 		push @{$result{edges}}, map { [$cpu, $_] } @edges;

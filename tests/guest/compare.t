@@ -18,7 +18,8 @@ use constant { SITE => 0xffffffff81000000, GFP => 0xcc0, DIRECT_MAP => 0xffff888
 
 my $dir = tempdir(CLEANUP => 1);
 
-# One event: [kind, pointer or page frame, bytes, pid if there is one, flags if they are others, CPU if it is not 0].
+# One event: [kind, pointer or page frame, bytes, pid if there is one, flags if they are others, CPU if it is not 0, the
+# guest's call site if it is another].
 sub marker { return ['kmalloc', DIRECT_MAP + 0x100000, $_[0]] }
 
 sub work {
@@ -41,10 +42,10 @@ sub write_guest {
 	open my $out, '>', "$dir/guest" or die $!;
 	my $number = 0;
 	for (@events) {
-		my ($kind, $what, $bytes, $pid, $gfp, $cpu) = @$_;
+		my ($kind, $what, $bytes, $pid, $gfp, $cpu, $site) = @$_;
 		printf $out "%d %d %s %s%s\n", $cpu // 0, $number++, $kind, $kind =~ /^mm_/
 			? sprintf('0x%x %d %s', $what, 0, $kind eq 'mm_page_alloc' ? sprintf('0x%x', $gfp // GFP) : '-')
-			: sprintf('0x%x 0x%x %d %d 0x%x', SITE, $what, $bytes, $bytes, $gfp // GFP), defined $pid ? " pid=$pid" : '';
+			: sprintf('0x%x 0x%x %d %d 0x%x', $site // SITE, $what, $bytes, $bytes, $gfp // GFP), defined $pid ? " pid=$pid" : '';
 	}
 	close $out;
 }
@@ -74,7 +75,7 @@ sub found {
 	write_guest(@$guest);
 	write_sonde(@$trace);
 	my $result = OracleCompare::compare("$dir/guest", $dir, 1);
-	return {map { $_ => scalar @{$result->{$_}} } grep { @{$result->{$_}} } qw(missing extra moved edges disordered faults)};
+	return {map { $_ => scalar @{$result->{$_}} } grep { @{$result->{$_}} } qw(missing extra moved edges split disordered faults)};
 }
 
 my @all = whole();
@@ -155,6 +156,18 @@ sub test_flags {
 	}
 }
 
+# The guest's event of a free has another call site.
+sub test_split {
+	for (['kfree', {split => 1}], ['kmem_cache_free', {split => 1}], ['kmalloc', {missing => 1, extra => 1}]) {
+		my ($kind, $expected) = @$_;
+		my @guest = @all;
+		my ($i) = grep { $all[$_][0] eq $kind && $_ >= $first } 0 .. $#all;
+		$guest[$i] = [@{$all[$i]}[0 .. 2], (undef) x 3, SITE + 16];
+		is_deeply(found(\@guest, \@all), $expected, "$kind with another call site in the guest's event: " .
+			($expected->{split} ? 'its function may be split' : 'a difference'));
+	}
+}
+
 sub on_cpu { my ($event, $cpu, $pid) = @_; return [@{$event}[0 .. 2], $pid, undef, $cpu] }
 
 # Two CPUs, and a task that moves from one to the other between the guest's event and Sonde's record.
@@ -195,6 +208,7 @@ test_disordered();
 test_edges();
 test_repeated_edges();
 test_flags();
+test_split();
 test_moved();
 test_tasks();
 test_no_window();
