@@ -141,8 +141,8 @@ static const struct cli_option option_table[] = {
 	 .letter = 's',
 	 .value = "KEY",
 	 .help = "order by live (default: bytes), wasted, objects, slabs, peak, hits,\n"
-		 "rate, lifetime, cross-cpu, bytes (allocated), requested or\n"
-		 "fragmentation",
+		 "rate, lifetime, cross-cpu, cross-node, bytes (allocated),\n"
+		 "requested or fragmentation",
 	 .store = store_sort,
 	 .offset = offsetof(struct options, sort)},
 	{.name = "measures",

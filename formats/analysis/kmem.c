@@ -177,23 +177,44 @@ static void print_sums(FILE *out, const struct kmem_analysis *a)
 	text_print_gaps(out, a->base.replay->reader, LABEL);
 }
 
-static const enum measure usual[] = {MEASURE_LIVE,    MEASURE_SLABS,     MEASURE_WASTED,
-				     MEASURE_OBJECTS, MEASURE_HITS,      MEASURE_PEAK,
-				     MEASURE_RATE,    MEASURE_LIFETIME,  MEASURE_CROSS_CPU,
-				     MEASURE_BYTES,   MEASURE_REQUESTED, MEASURE_FRAGMENTATION};
-enum { NR_USUAL = 9 };
+static const enum measure usual[] = {MEASURE_LIVE,         MEASURE_SLABS,    MEASURE_WASTED,
+				     MEASURE_OBJECTS,      MEASURE_HITS,     MEASURE_PEAK,
+				     MEASURE_RATE,         MEASURE_LIFETIME, MEASURE_CROSS_CPU,
+				     MEASURE_CROSS_NODE,   MEASURE_BYTES,    MEASURE_REQUESTED,
+				     MEASURE_FRAGMENTATION};
+enum { NR_USUAL = 10 };
+
+static bool has_nodes(const struct kmem_analysis *a)
+{
+	const struct sidecar *sidecar = trace_reader_sidecar(a->base.replay->reader);
+
+	return sidecar && trace_has_nodes(&sidecar->info);
+}
+
+static bool is_usual(const struct kmem_analysis *a, size_t i)
+{
+	const struct analysis_options *options = &a->base.options;
+
+	switch (usual[i]) {
+	case MEASURE_SLABS:
+		return options->by.n == 1 && options->by.by[0] == BY_CACHE;
+	case MEASURE_CROSS_NODE:
+		return has_nodes(a);
+	default:
+		return options->verbose || i < NR_USUAL;
+	}
+}
 
 /* What groups are sorted by comes first. Returns the number of columns. */
-static size_t choose_measures(const struct analysis_options *options, enum measure *out)
+static size_t choose_measures(const struct kmem_analysis *a, enum measure *out)
 {
+	const struct analysis_options *options = &a->base.options;
 	size_t n = 0;
 
 	out[n++] = options->sort;
 	for (size_t i = 0; i < sizeof(usual) / sizeof(usual[0]); i++) {
-		bool wanted = options->measures ? options->measures & 1u << usual[i]
-			      : usual[i] == MEASURE_SLABS
-				      ? options->by.n == 1 && options->by.by[0] == BY_CACHE
-				      : options->verbose || i < NR_USUAL;
+		bool wanted =
+			options->measures ? options->measures & 1u << usual[i] : is_usual(a, i);
 
 		if (wanted && usual[i] != options->sort)
 			out[n++] = usual[i];
@@ -275,7 +296,7 @@ static struct shown add_rows(struct table *table, const struct kmem_analysis *a,
 static void print_table(FILE *out, const struct kmem_analysis *a)
 {
 	enum measure measures[NR_MEASURES + 1];
-	size_t n = choose_measures(&a->base.options, measures);
+	size_t n = choose_measures(a, measures);
 	struct table *table = table_create();
 	struct shown shown = {0};
 

@@ -8,12 +8,19 @@
 #include "formats/event/counters.h"
 #include "formats/event/kmem.h"
 
-enum { TRACE_GAPS_MAX = 32 };
+enum { TRACE_GAPS_MAX = 32, TRACE_NODES_MAX = 64 };
 
 /* A function whose events are not in the trace, and why. */
 struct trace_gap {
 	char function[64];
 	char reason[160];
+};
+
+/* A NUMA node of the guest. */
+struct trace_node {
+	uint32_t number;
+	uint64_t start, bytes; /* its memory, as pointers of kmem events have it; holes included */
+	uint64_t vcpus;        /* by bit: those of the first 64 that it is the nearest memory of */
 };
 
 /* What the sidecar says about a trace as a whole. Plain data, copied whole. */
@@ -41,9 +48,21 @@ struct trace_info {
 	size_t nr_gfp_names;
 	struct trace_gap gaps[TRACE_GAPS_MAX];
 	size_t nr_gaps;
+	struct trace_node nodes[TRACE_NODES_MAX];
+	size_t nr_nodes; /* 0: not known, or a kernel without NUMA */
 
 	uint64_t max_rate; /* calls per second from which on tracing is sampled; 0: no bound */
 	struct trace_counters counters;
 };
+
+/* Whether the trace tells nodes of memory apart. */
+static inline bool trace_has_nodes(const struct trace_info *info)
+{
+	return info->nr_nodes > 1;
+}
+
+/* Whether memory at an address, as pointers of kmem events have it, and a vCPU belong to different
+ * nodes. False if one of the two is not known. */
+bool trace_nodes_differ(const struct trace_info *info, uint64_t ptr, unsigned int vcpu);
 
 #endif

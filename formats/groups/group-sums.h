@@ -38,6 +38,7 @@ static inline void group_count_free(struct group *group, const struct heap_chang
 
 	group->frees++;
 	group->cross_cpu += (uint16_t)change->vcpu != object->vcpu;
+	group->cross_node += change->cross_node;
 	if (ns > object->born_ns)
 		sum_add(&group->lives_ns, (uint64_t)ns - (uint64_t)object->born_ns);
 }

@@ -28,6 +28,7 @@ const char *const measure_names[] = {[MEASURE_HITS] = "hits",
 				     [MEASURE_REQUESTED] = "requested",
 				     [MEASURE_FRAGMENTATION] = "fragmentation",
 				     [MEASURE_CROSS_CPU] = "cross-cpu",
+				     [MEASURE_CROSS_NODE] = "cross-node",
 				     [MEASURE_OBJECTS] = "objects",
 				     [MEASURE_WASTED] = "wasted",
 				     [MEASURE_RATE] = "rate",
@@ -42,6 +43,7 @@ const char *const measure_titles[] = {[MEASURE_HITS] = "ALLOCS",
 				      [MEASURE_REQUESTED] = "REQUESTED",
 				      [MEASURE_FRAGMENTATION] = "FRAG %",
 				      [MEASURE_CROSS_CPU] = "CROSS-CPU",
+				      [MEASURE_CROSS_NODE] = "CROSS-NODE",
 				      [MEASURE_OBJECTS] = "OBJECTS",
 				      [MEASURE_WASTED] = "WASTED",
 				      [MEASURE_RATE] = "ALLOCS/S",
@@ -85,6 +87,8 @@ double measure_value(enum measure measure, const struct group *group, uint64_t n
 		return group_fragmentation(group);
 	case MEASURE_CROSS_CPU:
 		return (double)group->cross_cpu;
+	case MEASURE_CROSS_NODE:
+		return (double)group->cross_node;
 	case MEASURE_OBJECTS:
 		return (double)group->live_objects;
 	case MEASURE_WASTED:
@@ -142,6 +146,8 @@ struct text measure_text(enum measure measure, const struct group *group, uint64
 		return text_count(group->hits);
 	case MEASURE_CROSS_CPU:
 		return text_count(group->cross_cpu);
+	case MEASURE_CROSS_NODE:
+		return text_count(group->cross_node);
 	case MEASURE_OBJECTS:
 		return text_count(group->live_objects);
 	case MEASURE_LIFETIME:
@@ -169,6 +175,7 @@ int group_put_sums(json_t *object, const struct group *group)
 		{"bytes_allocated", group->allocated},
 		{"frees", group->frees},
 		{"cross_cpu_frees", group->cross_cpu},
+		{"cross_node_frees", group->cross_node},
 		{"live_objects", group->live_objects},
 		{"live_bytes", group->live_bytes},
 		{"wasted_bytes", wasted(group)},

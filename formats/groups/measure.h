@@ -45,9 +45,10 @@ struct group {
 	uint64_t hits;      /* allocations */
 	uint64_t requested; /* bytes, by them */
 	uint64_t allocated;
-	uint64_t frees;     /* of this group's objects */
-	uint64_t cross_cpu; /* of these, on another vCPU than the allocation */
-	uint64_t lives_ns;  /* sum of the lives of those that were freed */
+	uint64_t frees;      /* of this group's objects */
+	uint64_t cross_cpu;  /* of these, on another vCPU than the allocation */
+	uint64_t cross_node; /* of these, on a vCPU of another node than the memory */
+	uint64_t lives_ns;   /* sum of the lives of those that were freed */
 	uint64_t live_objects, live_bytes, live_requested;
 	uint64_t peak_bytes; /* greatest live_bytes */
 	uint64_t slab_bytes; /* of the slabs of a cache; 0 of other groups */
@@ -60,6 +61,7 @@ enum measure {
 	MEASURE_REQUESTED,
 	MEASURE_FRAGMENTATION, /* percent of the bytes allocated that were not requested */
 	MEASURE_CROSS_CPU,
+	MEASURE_CROSS_NODE,
 	MEASURE_OBJECTS, /* live ones */
 	MEASURE_WASTED,  /* live bytes that were not requested; of a cache, room in slabs, too */
 	MEASURE_RATE,    /* allocations per second */

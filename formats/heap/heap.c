@@ -71,6 +71,9 @@ static int end_life(struct heap *heap, struct heap_change *change, const struct 
 		slabs_remove_block(heap, change->ptr, object);
 	else if (origin->type != KMEM_TYPE_PAGES && object->place == HEAP_IN_SLAB)
 		slabs_forget_object(heap, object);
+	change->cross_node = change->kind == HEAP_FREE && heap->sidecar &&
+			     trace_has_nodes(&heap->sidecar->info) &&
+			     trace_nodes_differ(&heap->sidecar->info, change->ptr, change->vcpu);
 	ret = report(heap, change, object);
 	change->is_first = false;
 	return ret;

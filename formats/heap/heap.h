@@ -81,6 +81,7 @@ struct heap_change {
 	const struct kmem_record *record; /* that it comes from */
 	unsigned int vcpu;                /* of the record */
 	bool is_first; /* of the record's changes that are frees; others belong to one record */
+	bool cross_node; /* of HEAP_FREE: its vCPU belongs to another node than the memory */
 	uint32_t pieces;
 	uint64_t ptr;
 	const struct heap_object *object; /* not of the last two kinds: NULL */

@@ -103,9 +103,26 @@ static int put_gaps(json_t *root, const struct trace_info *info)
 	return failed | json_object_set_new(root, "gaps", array);
 }
 
+static int put_nodes(json_t *root, const struct trace_info *info)
+{
+	json_t *array = json_array();
+	int failed = 0;
+
+	for (size_t i = 0; i < info->nr_nodes; i++) {
+		const struct trace_node *node = &info->nodes[i];
+
+		failed |= json_array_append_new(
+			array, json_pack("{si so so so}", "node", (int)node->number, "start",
+					 json_from_address(node->start), "bytes",
+					 json_from_count(node->bytes), "vcpus",
+					 json_from_address(node->vcpus)));
+	}
+	return failed | json_object_set_new(root, "nodes", array);
+}
+
 static int put_info(json_t *root, const struct trace_info *info)
 {
-	int failed = put_gfp_names(root, info) | put_gaps(root, info);
+	int failed = put_gfp_names(root, info) | put_gaps(root, info) | put_nodes(root, info);
 
 	for (size_t i = 0; i < NR_FIELDS; i++)
 		failed |= json_object_set_new(root, fields[i].key, field_value(&fields[i], info));
@@ -302,6 +319,33 @@ static int parse_gaps(const json_t *root, struct trace_info *info)
 	return ret;
 }
 
+static int parse_node(const json_t *item, struct trace_node *node)
+{
+	uint64_t number = 0;
+	int ret = json_read_count(item, "node", &number);
+
+	ret = ret ? ret : json_read_address(item, "start", &node->start);
+	ret = ret ? ret : json_read_count(item, "bytes", &node->bytes);
+	ret = ret ? ret : json_read_address(item, "vcpus", &node->vcpus);
+	node->number = (uint32_t)number;
+	return ret || number > INT32_MAX ? -EINVAL : 0;
+}
+
+static int parse_nodes(const json_t *root, struct trace_info *info)
+{
+	const json_t *array = json_object_get(root, "nodes");
+	int ret = 0;
+
+	if (!array)
+		return 0;
+	if (!json_is_array(array) || json_array_size(array) > TRACE_NODES_MAX)
+		return -EINVAL;
+	info->nr_nodes = json_array_size(array);
+	for (size_t i = 0; !ret && i < info->nr_nodes; i++)
+		ret = parse_node(json_array_get(array, i), &info->nodes[i]);
+	return ret;
+}
+
 static int get_field(const json_t *root, const struct field *field, struct trace_info *info)
 {
 	char *at = (char *)info + field->offset;
@@ -328,6 +372,7 @@ static int parse_info(const json_t *root, struct trace_info *info)
 	for (size_t i = 0; !ret && i < NR_FIELDS; i++)
 		ret = get_field(root, &fields[i], info);
 	ret = ret ? ret : parse_gaps(root, info);
+	ret = ret ? ret : parse_nodes(root, info);
 	return ret ? ret : parse_gfp_names(root, info);
 }
 

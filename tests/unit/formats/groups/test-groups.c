@@ -22,15 +22,21 @@ static int take(void *arg, const struct heap_change *change)
 	return change->object ? groups_add(sums->groups, change, sums->counted) : 0;
 }
 
-static void begin(struct sums *sums, enum dimension first, enum dimension second, size_t n)
+static void begin_with(struct sums *sums, const struct sidecar *sidecar, enum dimension first,
+		       enum dimension second, size_t n)
 {
 	const struct grouping by = {{first, second}, n};
 
-	sums->heap = heap_create(NULL, take, sums);
+	sums->heap = heap_create(sidecar, take, sums);
 	sums->groups = groups_create(&by, sums->heap, NULL);
 	sums->counted = true;
 	if (!sums->heap || !sums->groups)
 		abort();
+}
+
+static void begin(struct sums *sums, enum dimension first, enum dimension second, size_t n)
+{
+	begin_with(sums, NULL, first, second, n);
 }
 
 static void end(struct sums *sums)
@@ -95,6 +101,26 @@ static struct group first(const struct sums *sums, enum measure measure)
 	return group;
 }
 
+/* vCPU 0 is near the first 8 KiB, vCPU 1 near what is behind. */
+static void test_nodes(void)
+{
+	const struct sidecar sidecar = {
+		.info = {.nodes = {{.number = 0, .bytes = 0x2000, .vcpus = 1},
+				   {.number = 1, .start = 0x2000, .bytes = 0x2000, .vcpus = 2}},
+			 .nr_nodes = 2}};
+	struct sums a;
+	struct group group;
+
+	begin_with(&a, &sidecar, BY_CALLSITE, 0, 1);
+	feed_sample(&a);
+	feed(&a, 1, make_alloc(KMEM_TYPE_KMALLOC, 0x200, SITE_A, 100, 128, 1090));
+	group = first(&a, MEASURE_CROSS_NODE);
+	ok(group.keys[0] == SITE_A && group.frees == 2 && group.cross_node == 2,
+	   "frees on a vCPU of another node than the memory are counted, others are not");
+	is_str(measure_text(MEASURE_CROSS_NODE, &group, 1).s, "2", "and shown");
+	end(&a);
+}
+
 static void test_call_sites(void)
 {
 	struct sums a;
@@ -116,6 +142,7 @@ static void test_call_sites(void)
 	group = first(&a, MEASURE_LIVE);
 	is_u64(group.keys[0], SITE_B, "groups are sorted by live bytes");
 	is_u64(group.live_objects, 1, "a group counts its live objects");
+	is_u64(group.cross_node, 0, "without nodes there is no cross-node free");
 	ok(group_fragmentation(&group) > 1.04 && group_fragmentation(&group) < 1.05,
 	   "fragmentation is the share of allocated bytes that was not requested: 4 of 384");
 	is_u64(first(&a, MEASURE_HITS).keys[0], SITE_A, "groups are sorted by allocations");
@@ -266,6 +293,7 @@ static void test_one_group(void)
 int main(void)
 {
 	test_call_sites();
+	test_nodes();
 	test_dimensions();
 	test_window();
 	test_older();

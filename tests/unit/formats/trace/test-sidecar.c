@@ -38,6 +38,12 @@ static const struct sidecar sample = {
 			.nr_gfp_names = 2,
 			.gaps = {{"f", "called by g"}, {"h\n", "unknown"}},
 			.nr_gaps = 2,
+			.nodes = {{.number = 0, .bytes = 4096, .vcpus = 5},
+				  {.number = 7,
+				   .start = 0xffff888000001000,
+				   .bytes = 8192,
+				   .vcpus = UINT64_C(1) << 63}},
+			.nr_nodes = 2,
 			.cut = true,
 			.counters.v[COUNTER_LOST] = UINT64_MAX,
 		},
@@ -78,6 +84,10 @@ static void check_info(const struct trace_info *info)
 	is_u64(info->gfp_names[1].mask, UINT64_MAX, "the mask of a GFP name is read back");
 	is_str(info->gfp_names[1].name, "__GFP?", "control characters in a GFP name are replaced");
 	is_u64(info->nr_gaps, 2, "all gaps are read back");
+	ok(info->nr_nodes == 2 && info->nodes[0].vcpus == 5 && info->nodes[1].number == 7 &&
+		   info->nodes[1].start == 0xffff888000001000 && info->nodes[1].bytes == 8192 &&
+		   info->nodes[1].vcpus == UINT64_C(1) << 63,
+	   "so are the nodes");
 	is_str(info->gaps[0].reason, "called by g", "a gap has its reason");
 	is_str(info->gaps[1].function, "h?", "a gap's function is printable");
 }
@@ -162,6 +172,7 @@ static const char *const keys[] = {
 	"cut",
 	"gfp_flags",
 	"gaps",
+	"nodes",
 	"instances",
 };
 
