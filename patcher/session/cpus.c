@@ -1,7 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The guest takes CPUs on and off line. */
+/* The guest's CPUs, which it takes on and off line, and the memory next to them. */
 #include <errno.h>
+#include <string.h>
 #include "patcher/session/internal.h"
+
+void session_cpus_init(struct trace_session *s)
+{
+	pthread_mutex_init(&s->nodes_lock, NULL);
+}
+
+void session_cpus_deinit(struct trace_session *s)
+{
+	pthread_mutex_destroy(&s->nodes_lock);
+}
 
 /* The first 64 CPUs; 0: the kernel has no such mask. */
 static uint64_t online_cpus(const struct trace_session *s)
@@ -11,9 +22,34 @@ static uint64_t online_cpus(const struct trace_session *s)
 	return gva && !kernel_read(&s->kernel, gva, &mask, sizeof(mask), NULL) ? mask : 0;
 }
 
+/* What cannot be read stays as it was. Memory that is plugged in later is not in it. */
+static void read_nodes(struct trace_session *s)
+{
+	struct memory_node nodes[MEMORY_NODES_MAX];
+	size_t n;
+
+	if (memory_nodes_read(&s->kernel, nodes, &n, NULL))
+		return;
+	pthread_mutex_lock(&s->nodes_lock);
+	memcpy(s->nodes, nodes, n * sizeof(nodes[0]));
+	s->nr_nodes = n;
+	pthread_mutex_unlock(&s->nodes_lock);
+}
+
 void session_note_cpus(struct trace_session *s)
 {
 	s->online_cpus = online_cpus(s);
+	read_nodes(s);
+}
+
+void session_describe_nodes(struct trace_session *s, struct trace_info *info)
+{
+	pthread_mutex_lock(&s->nodes_lock);
+	for (size_t i = 0; i < s->nr_nodes; i++)
+		info->nodes[i] = (struct trace_node){s->nodes[i].number, s->nodes[i].start,
+						     s->nodes[i].bytes, s->nodes[i].cpus};
+	info->nr_nodes = s->nr_nodes;
+	pthread_mutex_unlock(&s->nodes_lock);
 }
 
 static int check(struct trace_session *s, struct error *err)
@@ -40,6 +76,7 @@ void session_follow_cpus(struct trace_session *s)
 	online = online_cpus(s);
 	if (!online || online == s->online_cpus)
 		return;
+	read_nodes(s);
 	ret = check(s, &err);
 	/* a CPU that is being started is looked at again */
 	if (ret == -EAGAIN || ret == -EBUSY)

@@ -196,6 +196,9 @@ struct trace_session {
 	struct session_asks asks;
 	const char *_Atomic leaving_kernel; /* what the guest does; NULL: it stays */
 	uint64_t online_cpus;               /* the guest's mask at the last look */
+	pthread_mutex_t nodes_lock;         /* of: */
+	struct memory_node nodes[MEMORY_NODES_MAX];
+	size_t nr_nodes;
 	struct first_error cpus_differ;     /* why they cannot be traced as before */
 	uint64_t leaving_ms;                /* host time since which, in a guest with traps */
 	struct sampler sampler;
@@ -275,10 +278,14 @@ int session_watch_leaving(struct trace_session *session, struct error *err);
 
 /* --- cpus.c ----------------------------------------------------------------------------------- */
 
+void session_cpus_init(struct trace_session *session);
+void session_cpus_deinit(struct trace_session *session);
 /* At a start: those that are on line now were checked. */
 void session_note_cpus(struct trace_session *session);
 /* Some times per second while tracing: check again when the guest has changed them. */
 void session_follow_cpus(struct trace_session *session);
+/* Any thread: the nodes of trace_info. */
+void session_describe_nodes(struct trace_session *session, struct trace_info *info);
 
 /* --- instances.c ------------------------------------------------------------------------------ */
 

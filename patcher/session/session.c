@@ -35,6 +35,7 @@ int trace_session_create(struct guest *guest, const struct kernel_image *image,
 	trap_table_init(&s->traps);
 	s->direct_pending = true;
 	modules_init(s);
+	session_cpus_init(s);
 	s->stream_ops = &session_streams;
 	s->ftrace.kernel = s->kprobes.kernel = &s->kernel;
 	s->ftrace.plan = s->kprobes.plan = &s->plan;
@@ -91,6 +92,7 @@ void trace_session_destroy(struct trace_session *s)
 	call_table_destroy(s->calls);
 	decoder_destroy(s->decoder);
 	modules_deinit(s);
+	session_cpus_deinit(s);
 	s->guest->budget = NULL;
 	free(s);
 }

@@ -198,7 +198,7 @@ size_t trace_session_hists(const struct trace_session *session,
 const char *trace_session_syscall(const struct trace_session *session, uint64_t number);
 
 /* Fill in what the session knows: tracers, banner, build id, slide; and add its counters. */
-void trace_session_info(const struct trace_session *session, struct trace_info *info);
+void trace_session_info(struct trace_session *session, struct trace_info *info);
 
 /*
  * Function names for the trace (trace_symbolize_fn); only while the guest's memory exists. The list

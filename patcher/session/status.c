@@ -256,7 +256,7 @@ static void describe_gaps(const struct trace_status *status, struct trace_info *
 	}
 }
 
-void trace_session_info(const struct trace_session *s, struct trace_info *info)
+void trace_session_info(struct trace_session *s, struct trace_info *info)
 {
 	struct trace_status status;
 
@@ -278,6 +278,7 @@ void trace_session_info(const struct trace_session *s, struct trace_info *info)
 	info->stack_bytes = task_stack_bytes(s->image);
 	info->from_first_allocation = s->from_first_allocation;
 	info->max_rate = s->options.max_rate;
+	session_describe_nodes(s, info);
 	describe_gaps(&status, info);
 	counters_add(&info->counters, &status.counters);
 }

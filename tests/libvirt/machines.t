@@ -72,6 +72,9 @@ sub test_plugged_vcpus {
 	kill INT => $pid;
 	is($libvirt->wait_for($pid, 60), 130, 'vCPUs plugged in while traced: the trace goes on until SIGINT') or diag(log_of('vcpus'));
 	my ($status, $text) = $libvirt->run("$work/sonde", 'check', '--json', "$work/out/vcpus");
+	my @nodes = slurp("$work/out/vcpus/.sonde.json") =~ /"node": (\d+),\s*"start": "0x\w+",\s*"bytes": (\d+),\s*"vcpus": "0x0*(\w+)"/g;
+	is_deeply([@nodes[0, 2, 3, 5]], [0, 1, 1, 6], 'vCPUs plugged in while traced: the trace has both nodes and their vCPUs');
+	cmp_ok($nodes[$_], '>=', 2048 << 20, "vCPUs plugged in while traced: node $nodes[$_ - 1] has its memory") for 1, 4;
 	is($status, 0, 'vCPUs plugged in while traced: sonde check finds no error') or diag($text);
 	($status, $text) = $libvirt->run('babeltrace2', "$work/out/vcpus");
 	my %events;
