@@ -9,6 +9,13 @@ enum { EVENTS = 2000, MANY = 2000, BIAS = RECORD_KEY_BIAS, DEAD = 1 << 20, PATIE
 static struct fake_exitless f;
 static uint32_t kfree;
 
+static void install(void)
+{
+	if (fake_exitless_install(&f, NULL))
+		abort();
+	kfree = fake_exitless_place(&f, FAKE_KFREE);
+}
+
 /* `poll_ns`: between two polls whether the guest runs; 0: as usual. */
 static void begin_polling(enum trampoline_full full, uint64_t poll_ns)
 {
@@ -16,9 +23,7 @@ static void begin_polling(enum trampoline_full full, uint64_t poll_ns)
 	fake_exitless_create(&f);
 	if (poll_ns)
 		f.x->poll_ns = poll_ns;
-	if (fake_exitless_install(&f, NULL))
-		abort();
-	kfree = fake_exitless_place(&f, FAKE_KFREE);
+	install();
 }
 
 static void begin(enum trampoline_full full)
@@ -148,11 +153,13 @@ static void test_learnt_clock(void)
 	struct guest_clock_ops ops;
 	uint64_t changed = 0;
 
-	begin(TRAMPOLINE_BLOCK);
+	fake_exitless_init(&f, TRAMPOLINE_BLOCK);
+	fake_exitless_create(&f);
 	ops = *f.x->guest->clock;
 	ops.tsc = learnt_tsc;
 	ops.tsc_seen = learn_tsc;
 	f.x->guest->clock = &ops;
+	install();
 	record_at(0, start);
 	record_at(1, start + 1);
 	ok(fake_exitless_wait(&f, 2), "the last records come out while the clock stands at them");
