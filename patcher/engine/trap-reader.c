@@ -194,9 +194,10 @@ static void begin(struct seen_hit *seen, const struct guest_trap *trap)
 }
 
 /* The rest of the objects is not read. */
-static void lose_objects(struct trap_reader *r, const struct object_iter *objects)
+static void lose_objects(struct trap_reader *r, struct object_iter *objects)
 {
 	count_event(r->counters, COUNTER_LOST, objects->from == ITEMS_ARRAY ? objects->count : 1);
+	objects->count = 0;
 }
 
 /* Submit a hit, or as many as its objects need. */

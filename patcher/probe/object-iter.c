@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "patcher/probe/probe.h"
 
+#include <errno.h>
+
 static int init_counted(struct object_iter *iter, const struct kernel *kernel,
 			const struct capture_items *items, uint64_t at, struct error *err)
 {
@@ -119,7 +121,9 @@ static int read_list(struct object_iter *iter, const struct kernel *kernel, uint
 
 		if (ret)
 			return ret;
-		if (iter->node == iter->at || !iter->node) {
+		if (!iter->node)
+			return error_set_at(err, EFAULT, iter->at, "a list ends nowhere");
+		if (iter->node == iter->at) {
 			iter->count = 0;
 			return 0;
 		}
@@ -129,14 +133,25 @@ static int read_list(struct object_iter *iter, const struct kernel *kernel, uint
 	return 0;
 }
 
-static void add_orders(const struct page_lookup *lookup, uint64_t *pages, size_t n)
+/* A page whose order cannot be read is left out; of an array it counts as not read. */
+static int add_orders(struct object_iter *iter, const struct page_lookup *lookup, uint64_t *pages,
+		      size_t *n, struct error *err)
 {
-	for (size_t i = 0; i < n; i++) {
-		unsigned int order = 0;
+	size_t kept = 0;
+	int ret = 0;
 
-		lookup->order(lookup->arg, pages[i], &order, NULL);
-		pages[i] = page_item(pages[i], order);
+	for (size_t i = 0; i < *n; i++) {
+		unsigned int order = 0;
+		int failed = lookup->order(lookup->arg, pages[i], &order, err);
+
+		if (!failed)
+			pages[kept++] = page_item(pages[i], order);
+		ret = failed ? failed : ret;
 	}
+	if (iter->from == ITEMS_ARRAY)
+		iter->count += *n - kept;
+	*n = kept;
+	return ret;
 }
 
 uint64_t object_iter_filled(const struct kernel *kernel, uint64_t at, uint64_t count)
@@ -153,7 +168,7 @@ int object_iter_read(struct object_iter *iter, const struct kernel *kernel,
 		     const struct page_lookup *pages, uint64_t *to, size_t max, size_t *n,
 		     struct error *err)
 {
-	int ret = 0;
+	int ret = 0, orders = 0;
 
 	*n = 0;
 	if (iter->from == ITEMS_ARRAY)
@@ -163,6 +178,6 @@ int object_iter_read(struct object_iter *iter, const struct kernel *kernel,
 	else if (iter->from == ITEMS_LAST)
 		read_last(iter, to, max, n);
 	if (iter->page_orders)
-		add_orders(pages, to, *n);
-	return ret;
+		orders = add_orders(iter, pages, to, n, err);
+	return ret ? ret : orders;
 }

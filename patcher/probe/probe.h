@@ -324,7 +324,7 @@ int object_iter_init(struct object_iter *iter, const struct kernel *kernel,
 
 /*
  * The next items: up to `max`, *n of them; 0 at the end. `pages` is for page orders. -EFAULT if the
- * guest's pointers lead nowhere; `to` has what was read before.
+ * guest's pointers lead nowhere, or a page's order cannot be read; `to` has what could be read.
  */
 int object_iter_read(struct object_iter *iter, const struct kernel *kernel,
 		     const struct page_lookup *pages, uint64_t *to, size_t max, size_t *n,

@@ -86,8 +86,32 @@ static void test_list(void)
 	ok(!init(&what, head, 0) && !more() && !n, "an empty list has no items");
 	fake_put64(&fake, AT, 0xdead000000000100ull);
 	init(&what, head, 0);
-	ok(more() == -EFAULT && n == 1,
-	   "a list with a poisoned link is an error, after the items before it");
+	ok(more() == -EFAULT && !n,
+	   "a list with a poisoned link is an error, and where it leads there is no page");
+}
+
+/* Order and list are the guest's: what cannot be read is told, and not taken for something else. */
+static void test_damage(void)
+{
+	static const struct capture_items list = {.from = ITEMS_LISTED, .link = LINK};
+	static const struct capture_items array = {.from = ITEMS_ARRAY,
+						   .pointer = 0,
+						   .count = 1,
+						   .count_size = 4,
+						   .page_orders = true};
+	const uint64_t first = fake_page(500) + LINK;
+
+	fake_put64(&fake, AT, first);
+	fake_put64(&fake, fake_page_gpa(500) + LINK, 0);
+	init(&list, fake_direct(AT), 0);
+	ok(more() == -EFAULT && n == 1, "a list that does not lead back to its head is an error");
+	fake_put64(&fake, AT, fake_page(500));
+	fake_put64(&fake, AT + 8, 0xdead000000000100);
+	fake_put64(&fake, AT + 16, fake_page(900));
+	init(&array, fake_direct(AT), 3);
+	ok(more() == -EFAULT && n == 2 && items[1] == page_item(fake_page(900), 0),
+	   "a page whose order cannot be read is left out");
+	is_u64(source.count, 1, "and counts as not read");
 }
 
 static void test_holes(void)
@@ -131,6 +155,7 @@ int main(void)
 	test_array();
 	test_counted();
 	test_list();
+	test_damage();
 	test_holes();
 	test_last();
 	init(&(struct capture_items){0}, 0, 0);
