@@ -654,6 +654,7 @@ static void test_query(void)
 	ok(json_is_true(json_object_get(reply, "enabled")) && number_in(reply, "events") == 2 &&
 		   number_in(reply, "allocs") == 2 && !number_in(reply, "frees"),
 	   "query-trace: tracing is on, and how many events there are");
+	ok(number_in(reply, "tracing_ns") > 0, "query-trace: for how long it has been on");
 	is_str(text_in(reply, "mode"), "trap", "query-trace: how it traces");
 	is_str(text_in(reply, "trace_dir"), t.trace, "query-trace: where to");
 	is_str(text_in(reply, "domain"), "web1", "query-trace: of which domain");

@@ -2,11 +2,15 @@
 /* The journal of what must be undone in a domain. */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 #include "tests/lib/tap.h"
 #include "vmm/libvirt/journal/journal.h"
@@ -485,11 +489,61 @@ static void test_private(const char *runtime)
 	unlink(file);
 }
 
+enum { NOBODY = 65534 };
+
+/* As root may, but with journals that are not in /run: another user, who may open all files. */
+static void become_nobody_who_may(void)
+{
+	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+	struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3] = {
+		{.effective = 1u << CAP_DAC_OVERRIDE, .permitted = 1u << CAP_DAC_OVERRIDE}};
+
+	if (prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0) || setgid(NOBODY) || setuid(NOBODY) ||
+	    syscall(SYS_capset, &header, data))
+		abort();
+}
+
+/* What a journal's creation says to that user. */
+static int create_as_nobody(void)
+{
+	struct libvirt_journal journal;
+	int status = 0;
+	pid_t child = fork();
+
+	if (!child) {
+		become_nobody_who_may();
+		_exit(-libvirt_journal_create(uuid, &journal, NULL));
+	}
+	if (waitpid(child, &status, 0) != child || !WIFEXITED(status))
+		abort();
+	return WEXITSTATUS(status);
+}
+
+static void test_owner(const char *runtime)
+{
+	char folder[64], file[128];
+
+	if (geteuid()) {
+		tap_skip("the owner of a journal is checked", "only root has files of two users");
+		return;
+	}
+	snprintf(folder, sizeof(folder), "%s/sonde", runtime);
+	snprintf(file, sizeof(file), "%s/%s", folder, uuid);
+	if (mkdir(folder, 0700))
+		abort();
+	is_u64((uint64_t)create_as_nobody(), EPERM, "a folder of another user's is refused");
+	if (chown(folder, NOBODY, NOBODY) || close(open(file, O_CREAT | O_WRONLY, 0600)))
+		abort();
+	is_u64((uint64_t)create_as_nobody(), EPERM, "so is another user's journal in an own one");
+	unlink(file);
+	is_u64((uint64_t)create_as_nobody(), 0, "without it the folder is used");
+	unlink(file);
+	rmdir(folder);
+}
+
 /* As root, the journals would be in /run. */
 static void become_nobody(const char *folder)
 {
-	enum { NOBODY = 65534 };
-
 	if (!geteuid() && (chown(folder, NOBODY, NOBODY) || setgid(NOBODY) || setuid(NOBODY)))
 		abort();
 }
@@ -501,6 +555,7 @@ int main(void)
 	if (!mkdtemp(folder) || setenv("XDG_RUNTIME_DIR", folder, 1))
 		abort();
 	test_folder();
+	test_owner(folder);
 	become_nobody(folder);
 	test_no_folder(folder);
 	test_file();
