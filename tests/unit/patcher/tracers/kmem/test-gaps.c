@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* What the kmem tracer cannot see of a kernel: it says so, and traces the rest. */
 #include <errno.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include "guest-symbols/kmem/allocators.h"
 #include "tests/lib/fake-session.h"
 #include "tests/lib/tap.h"
 
@@ -201,8 +203,61 @@ static void test_returns_unwanted(void)
 	fake_session_destroy(&fs);
 }
 
+/* What the proof says of two functions that emit events: it is in the kernel's image. */
+static void prove(const struct kernel_image *image)
+{
+	const struct alloc_points *of_image;
+	struct alloc_points *points;
+
+	if (alloc_points_of(image, &of_image, NULL))
+		abort();
+	points = (struct alloc_points *)(uintptr_t)of_image;
+	free(points->emitters);
+	points->emitters = calloc(2, sizeof(*points->emitters));
+	if (!points->emitters)
+		abort();
+	points->emitters[0] = (struct alloc_emitter){.function = "free_pages_prepare",
+						     .event = "kmem:mm_page_free",
+						     .type = KMEM_TYPE_PAGES,
+						     .cover = ALLOC_COVER_NESTED};
+	points->emitters[1] = (struct alloc_emitter){
+		.function = "__free_pages_ok",
+		.event = "kmem:mm_page_free",
+		.address = FAKE_LINK_TEXT,
+		.type = KMEM_TYPE_PAGES,
+		.cover = ALLOC_COVER_NONE,
+		.reason = "called by make_alloc_exact, which is not traced",
+	};
+	points->nr_emitters = 2;
+	points->unproven[0] = 0;
+}
+
+/* Which functions may free or allocate unseen is said, in the trace, too. */
+static void test_uncovered(void)
+{
+	struct trace_status status;
+	struct trace_info info = {0};
+
+	fake_session_create(&fs);
+	prove(&fs.fg.base.image);
+	ok(!trace_session_start(fs.session, NULL, NULL), "tracing starts beside such a function");
+	status = fake_session_status(&fs);
+	is_str(reason_of(&status, "__free_pages_ok"),
+	       "called by make_alloc_exact, which is not traced",
+	       "a function that emits events and is not covered is a gap");
+	ok(!reason_of(&status, "free_pages_prepare") && !reason_of(&status, "other functions"),
+	   "one that is nested is none, nor are others");
+	trace_session_info(fs.session, &info);
+	ok(info.nr_gaps == 1 && !strcmp(info.gaps[0].function, "__free_pages_ok") &&
+		   !strcmp(info.gaps[0].reason, "called by make_alloc_exact, which is not traced"),
+	   "the trace says so");
+	ok(!trace_session_stop(fs.session, NULL), "tracing stops");
+	fake_session_destroy(&fs);
+}
+
 int main(void)
 {
+	test_uncovered();
 	test_returns();
 	test_returns_unwanted();
 	test_layout();
