@@ -208,6 +208,10 @@ void trace_session_info(struct trace_session *session, struct trace_info *info);
  */
 int trace_session_symbolize(void *session, uint64_t gva, char *name, size_t name_size,
 			    uint64_t *start, uint64_t *size);
+/* The same for addresses in the kernel's image alone, which needs no lock once there are events,
+ * and no memory of the guest. -EAGAIN for all others. */
+int trace_session_symbolize_image(void *session, uint64_t gva, char *name, size_t name_size,
+				  uint64_t *start, uint64_t *size);
 
 /* The next look-up of an address outside the image reads the list of modules again, on any guest.
  */

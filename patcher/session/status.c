@@ -324,6 +324,16 @@ void trace_session_modules_changed(struct trace_session *s)
 	s->names_due = true;
 }
 
+int trace_session_symbolize_image(void *session, uint64_t gva, char *name, size_t name_size,
+				  uint64_t *start, uint64_t *size)
+{
+	const struct trace_session *s = session;
+
+	if (!s->located || !kernel_in_image(&s->kernel, gva))
+		return -EAGAIN;
+	return kernel_image_lookup(&s->kernel, gva, name, name_size, start, size);
+}
+
 int trace_session_symbolize(void *session, uint64_t gva, char *name, size_t name_size,
 			    uint64_t *start, uint64_t *size)
 {

@@ -162,10 +162,10 @@ static int name_site(void *arg, uint64_t gva, char *name, size_t size, uint64_t 
 		     uint64_t *length)
 {
 	struct recorder *r = arg;
-	int ret;
+	int ret = trace_session_symbolize_image(r->session, gva, name, size, start, length);
 
-	if (pthread_mutex_trylock(&r->lock))
-		return -EAGAIN;
+	if (ret != -EAGAIN || pthread_mutex_trylock(&r->lock))
+		return ret;
 	ret = trace_session_symbolize(r->session, gva, name, size, start, length);
 	pthread_mutex_unlock(&r->lock);
 	return ret;
@@ -329,12 +329,20 @@ static void fail_unbegun(struct recorder *r)
 	}
 }
 
+static bool no_info(void *arg, struct trace_info *info)
+{
+	(void)arg;
+	(void)info;
+	return false;
+}
+
 static void finish(struct recorder *r)
 {
 	struct trace_info info;
 	struct error err;
 
-	trace_writer_set_source(r->writer, NULL, NULL, NULL);
+	/* The last records appear while the session ends: what can be named then is. */
+	trace_writer_set_source(r->writer, no_info, trace_session_symbolize_image, r->session);
 	if (trace_session_end(r->session, &err))
 		recorder_fail(r, &err);
 	if (trace_session_failure(r->session))
