@@ -41,4 +41,24 @@ int percpu_find_task(const struct kernel *kernel, struct percpu_task *out, struc
  */
 int percpu_base(const struct kernel *kernel, unsigned int cpu, uint64_t *base, struct error *err);
 
+/* --- NUMA nodes (memory-nodes.c) -------------------------------------------------------------- */
+
+/* The first 64 CPUs of a guest are told apart. */
+enum { MEMORY_NODES_MAX = 64, MEMORY_NODE_CPUS = 64 };
+
+/* A NUMA node of the guest (struct pglist_data, include/linux/mmzone.h). */
+struct memory_node {
+	uint32_t number;
+	uint64_t start, bytes; /* the gvas of its memory in the direct map; holes included */
+	uint64_t cpus;         /* by bit: those that it is the nearest memory of */
+};
+
+/*
+ * The nodes that have memory, by number. A kernel without NUMA has none. Only reads, so that the
+ * guest may run. -ENOENT: the image has no symbol or BTF for them. -EFAULT: they cannot be read, as
+ * early in boot. -EPROTO: they are damaged.
+ */
+int memory_nodes_read(const struct kernel *kernel, struct memory_node out[MEMORY_NODES_MAX],
+		      size_t *n, struct error *err);
+
 #endif

@@ -22,6 +22,8 @@ static uint64_t online_cpus(const struct trace_session *s)
 	return gva && !kernel_read(&s->kernel, gva, &mask, sizeof(mask), NULL) ? mask : 0;
 }
 
+_Static_assert((int)MEMORY_NODES_MAX <= (int)TRACE_NODES_MAX, "a trace has all of them");
+
 /* What cannot be read stays as it was. Memory that is plugged in later is not in it. */
 static void read_nodes(struct trace_session *s)
 {

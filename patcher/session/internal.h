@@ -7,6 +7,7 @@
 #include <string.h>
 #include "introspect/kernel/module-orc.h"
 #include "introspect/kernel/modules.h"
+#include "introspect/tasks/percpu.h"
 #include "patcher/coexist/boot-window.h"
 #include "patcher/coexist/ftrace.h"
 #include "patcher/coexist/kprobe-table.h"
@@ -199,8 +200,8 @@ struct trace_session {
 	pthread_mutex_t nodes_lock;         /* of: */
 	struct memory_node nodes[MEMORY_NODES_MAX];
 	size_t nr_nodes;
-	struct first_error cpus_differ;     /* why they cannot be traced as before */
-	uint64_t leaving_ms;                /* host time since which, in a guest with traps */
+	struct first_error cpus_differ; /* why they cannot be traced as before */
+	uint64_t leaving_ms;            /* host time since which, in a guest with traps */
 	struct sampler sampler;
 	struct site_refusal *refused; /* room to report all refusals */
 	struct probe_gap *gaps;       /* likewise, what is not traced ... */

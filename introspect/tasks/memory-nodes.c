@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "introspect/kernel/kernel.h"
+#include "introspect/tasks/percpu.h"
 
 #include <errno.h>
 
@@ -59,28 +59,20 @@ static void give_cpu(struct memory_node *nodes, size_t n, unsigned int cpu, uint
 static int read_cpus(const struct kernel *kernel, struct memory_node *nodes, size_t n,
 		     struct error *err)
 {
-	const unsigned int cpus = kernel->guest->nr_vcpus < MEMORY_NODE_CPUS
-					  ? kernel->guest->nr_vcpus
-					  : MEMORY_NODE_CPUS;
-	const struct symbol *own = symbols_find(kernel->image->symbols, "numa_node");
-	const uint64_t bases = kernel_symbol(kernel, "__per_cpu_offset");
+	const unsigned int vcpus = kernel->guest->nr_vcpus;
+	int32_t own;
+	int ret = percpu_displacement(kernel, "numa_node", NULL, &own, err);
 
-	if (!own || !bases)
-		return error_set(err, ENOENT, "the kernel has no symbol numa_node");
-	for (unsigned int cpu = 0; cpu < cpus; cpu++) {
-		uint64_t base, gva = kernel_gva(kernel, own->address);
+	for (unsigned int cpu = 0; !ret && cpu < vcpus && cpu < MEMORY_NODE_CPUS; cpu++) {
+		uint64_t base;
 		uint32_t number;
-		int ret = read_word(kernel, bases + cpu * sizeof(base), &base, err);
 
-		/* linked at 0, or like other data */
-		if (!kernel_in_image(kernel, gva))
-			gva = own->address;
-		if (ret)
-			return ret;
-		if (!kernel_read(kernel, base + gva, &number, sizeof(number), NULL))
+		ret = percpu_base(kernel, cpu, &base, err);
+		if (!ret && !kernel_read(kernel, base + (uint64_t)(int64_t)own, &number,
+					 sizeof(number), NULL))
 			give_cpu(nodes, n, cpu, number);
 	}
-	return 0;
+	return ret;
 }
 
 int memory_nodes_read(const struct kernel *kernel, struct memory_node out[MEMORY_NODES_MAX],

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* NUMA nodes of a fake kernel, with per-CPU variables in both places that kernels have them in. */
-#include "introspect/kernel/kernel.h"
+#include "introspect/tasks/percpu.h"
 
 #include <errno.h>
 #include <stdio.h>
