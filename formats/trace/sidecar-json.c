@@ -279,16 +279,28 @@ int sidecar_get_name(const json_t *object, char **out)
 	return *out ? 0 : -ENOMEM;
 }
 
-static int parse_gfp_names(const json_t *root, struct trace_info *info)
+/* An array of at most `max` items; without one *out is NULL and *n 0. */
+static int find_array(const json_t *object, const char *key, size_t max, const json_t **out,
+		      size_t *n)
 {
-	const json_t *array = json_object_get(root, "gfp_flags");
-	int ret = 0;
+	const json_t *array = json_object_get(object, key);
 
+	*out = NULL;
+	*n = 0;
 	if (!array)
 		return 0;
-	if (!json_is_array(array) || json_array_size(array) > GFP_NAMES_MAX)
+	if (!json_is_array(array) || json_array_size(array) > max)
 		return -EINVAL;
-	info->nr_gfp_names = json_array_size(array);
+	*out = array;
+	*n = json_array_size(array);
+	return 0;
+}
+
+static int parse_gfp_names(const json_t *root, struct trace_info *info)
+{
+	const json_t *array;
+	int ret = find_array(root, "gfp_flags", GFP_NAMES_MAX, &array, &info->nr_gfp_names);
+
 	for (size_t i = 0; !ret && i < info->nr_gfp_names; i++) {
 		struct gfp_name *name = &info->gfp_names[i];
 		const json_t *item = json_array_get(array, i);
@@ -301,14 +313,9 @@ static int parse_gfp_names(const json_t *root, struct trace_info *info)
 
 static int parse_gaps(const json_t *root, struct trace_info *info)
 {
-	const json_t *array = json_object_get(root, "gaps");
-	int ret = 0;
+	const json_t *array;
+	int ret = find_array(root, "gaps", TRACE_GAPS_MAX, &array, &info->nr_gaps);
 
-	if (!array)
-		return 0;
-	if (!json_is_array(array) || json_array_size(array) > TRACE_GAPS_MAX)
-		return -EINVAL;
-	info->nr_gaps = json_array_size(array);
 	for (size_t i = 0; !ret && i < info->nr_gaps; i++) {
 		struct trace_gap *gap = &info->gaps[i];
 		const json_t *item = json_array_get(array, i);
@@ -333,14 +340,9 @@ static int parse_node(const json_t *item, struct trace_node *node)
 
 static int parse_nodes(const json_t *root, struct trace_info *info)
 {
-	const json_t *array = json_object_get(root, "nodes");
-	int ret = 0;
+	const json_t *array;
+	int ret = find_array(root, "nodes", TRACE_NODES_MAX, &array, &info->nr_nodes);
 
-	if (!array)
-		return 0;
-	if (!json_is_array(array) || json_array_size(array) > TRACE_NODES_MAX)
-		return -EINVAL;
-	info->nr_nodes = json_array_size(array);
 	for (size_t i = 0; !ret && i < info->nr_nodes; i++)
 		ret = parse_node(json_array_get(array, i), &info->nodes[i]);
 	return ret;
@@ -380,17 +382,16 @@ int sidecar_begin_array(const json_t *root, const char *key, size_t item_size, s
 			void *items, size_t *nr, const json_t **array)
 {
 	void *memory;
+	size_t n;
+	int ret = find_array(root, key, max, array, &n);
 
-	*array = json_object_get(root, key);
-	if (!*array)
-		return 0;
-	if (!json_is_array(*array) || json_array_size(*array) > max)
-		return -EINVAL;
-	memory = calloc(json_array_size(*array) + 1, item_size);
+	if (ret || !*array)
+		return ret;
+	memory = calloc(n + 1, item_size);
 	if (!memory)
 		return -ENOMEM;
 	memcpy(items, &memory, sizeof(memory));
-	*nr = json_array_size(*array);
+	*nr = n;
 	return 0;
 }
 
@@ -433,19 +434,18 @@ static int parse_streams(const json_t *json, struct sidecar_instance *instance)
 /* Lines of an array: what is no line of text is left out. */
 static int parse_prototypes(const json_t *item, struct sidecar_instance *instance)
 {
-	const json_t *array = json_object_get(item, "prototypes");
+	const json_t *array;
 	char *lines = NULL;
-	size_t size;
+	size_t n, size;
 	FILE *out;
+	int ret = find_array(item, "prototypes", MAX_PROTOTYPES, &array, &n);
 
-	if (!array)
-		return 0;
-	if (!json_is_array(array) || json_array_size(array) > MAX_PROTOTYPES)
-		return -EINVAL;
+	if (ret || !array)
+		return ret;
 	out = open_memstream(&lines, &size);
 	if (!out)
 		return -ENOMEM;
-	for (size_t i = 0; i < json_array_size(array); i++) {
+	for (size_t i = 0; i < n; i++) {
 		const char *line = json_string_value(json_array_get(array, i));
 		char clean[MAX_PROTOTYPE];
 
