@@ -249,8 +249,6 @@ static void flush_at_times(struct trace_writer *writer)
 /* Before the records that are to be written. On a full disk they are tried again the next time. */
 static void name_sites(struct trace_writer *writer)
 {
-	if (!writer->symbolize)
-		return;
 	site_names_update(&writer->names, writer->symbolize, writer->source_arg);
 	append_names(writer);
 }
@@ -264,8 +262,9 @@ static void before_writing(void *arg)
 	if (writer->source) {
 		flush_at_times(writer);
 		refresh(writer);
-		name_sites(writer);
 	}
+	if (writer->symbolize)
+		name_sites(writer);
 	pthread_mutex_unlock(&writer->source_lock);
 }
 

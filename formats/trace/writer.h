@@ -44,9 +44,9 @@ typedef bool trace_info_fn(void *arg, struct trace_info *info);
 /*
  * While the trace is recorded, keep the directory up to date: records appear in it within a second,
  * and the sidecar says what fn says, at the latest when records of what happened after that appear.
- * Before a record appears its call site is named in the file of names, as far as symbolize (may be
- * NULL) has a name. It is called as fn is.
- * fn NULL: no more; then neither is running any more. Until trace_writer_finish() at most.
+ * Before a record appears its call site is named in the file of names, as far as symbolize has a
+ * name. It is called as fn is, with the same argument. NULL for either: it is not called any more,
+ * and is not running. Until trace_writer_finish() at most.
  */
 void trace_writer_set_source(struct trace_writer *writer, trace_info_fn *fn,
 			     trace_symbolize_fn *symbolize, void *arg);

@@ -329,20 +329,13 @@ static void fail_unbegun(struct recorder *r)
 	}
 }
 
-static bool no_info(void *arg, struct trace_info *info)
-{
-	(void)arg;
-	(void)info;
-	return false;
-}
-
 static void finish(struct recorder *r)
 {
 	struct trace_info info;
 	struct error err;
 
 	/* The last records appear while the session ends: what can be named then is. */
-	trace_writer_set_source(r->writer, no_info, trace_session_symbolize_image, r->session);
+	trace_writer_set_source(r->writer, NULL, trace_session_symbolize_image, r->session);
 	if (trace_session_end(r->session, &err))
 		recorder_fail(r, &err);
 	if (trace_session_failure(r->session))
