@@ -156,7 +156,7 @@ $(O)/fault/sonde: $(O)/vmm/main.o $(FAULT_OBJECTS) $(O)/fault/libsonde.a
 	$(say) LD $@
 	$(Q)$(CC) $(LDFLAGS_ALL) $(LDFLAGS) -o $@ $^ $(PACKAGE_LIBS)
 
-# Every FAULTS-th fallible call of a trace session fails once; 1 for each.
+# Every FAULTS-th fallible call of a trace session fails once; 1 for each. With BUDGET, as many as there is time for.
 .PHONY: check-faults
 check-faults: $(O)/fault/session
 	$(Q)prove -e '' $<

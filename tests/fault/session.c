@@ -4,14 +4,16 @@
  * calls (faults.h) fails. It must not crash or hang, every failure must be reported in one line,
  * and afterwards the guest must be as before. Each time is a process of its own.
  *
- * FAULTS (42): every 42nd call only; 1: each. `session WAY CALL` lets one call fail, for a
- * debugger.
+ * FAULTS (42): every 42nd call only; 1: each. BUDGET: seconds in which as many calls fail as
+ * there is time for, spread over all. `session WAY CALL` lets one call fail, for a debugger.
  */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
+#include "formats/base/clock.h"
 #include "tests/fault/faults.h"
 #include "tests/fault/faulty-guest.h"
 #include "tests/lib/fake-module.h"
@@ -294,10 +296,42 @@ static void add_total(unsigned long faults)
 	fclose(totals);
 }
 
-static void test_way(const struct way *way)
+/* One of `every` calls, from `first` on. Returns how many have failed, in *wrong how many badly. */
+static unsigned long fail_some(const struct way *way, unsigned long first, unsigned long calls,
+			       unsigned long *wrong)
+{
+	unsigned long done = 0;
+	char said[512];
+	int status;
+
+	for (unsigned long n = first; n <= calls; n += every, done++) {
+		if (run_child(way, n, said, sizeof(said), &status))
+			continue;
+		(*wrong)++;
+		diagnose(way, n, status, said);
+	}
+	return done;
+}
+
+/* The same, and with time left the calls in between, in an order that differs from run to run. */
+static unsigned long fail_all(const struct way *way, unsigned long calls, uint64_t ms,
+			      unsigned long *wrong)
+{
+	uint64_t end = clock_monotonic_ms() + ms;
+	unsigned long begin = ms ? (unsigned long)time(NULL) : 0;
+	unsigned long done = 0, pass = 0;
+
+	do {
+		done += fail_some(way, 1 + (begin + pass) % every, calls, wrong);
+	} while (++pass < every && clock_monotonic_ms() < end);
+	return done;
+}
+
+/* ms: as many calls as there is time for; 0: one of `every`. */
+static void test_way(const struct way *way, uint64_t ms)
 {
 	char said[512];
-	unsigned long calls, wrong = 0, done = 0;
+	unsigned long calls, wrong = 0, done;
 	int status;
 
 	prepare(&fs, way);
@@ -308,17 +342,19 @@ static void test_way(const struct way *way)
 		return;
 	}
 	calls = strtoul(said, NULL, 10);
-	for (unsigned long n = 1; n <= calls; n += every, done++) {
-		if (run_child(way, n, said, sizeof(said), &status))
-			continue;
-		wrong++;
-		diagnose(way, n, status, said);
-	}
+	done = fail_all(way, calls, ms, &wrong);
 	add_total(done);
 	ok(calls > 100 && !wrong,
 	   "%s: of %lu fallible calls each of %lu fails once, and the guest is as before",
 	   way->name, calls, done);
 	fake_guest_destroy(&fs.fg);
+}
+
+static uint64_t ms_until(uint64_t end)
+{
+	uint64_t now = clock_monotonic_ms();
+
+	return end > now ? end - now : 0;
 }
 
 /* In this process, for a debugger. */
@@ -331,7 +367,8 @@ static int debug(const struct way *way, unsigned long n)
 
 int main(int argc, char **argv)
 {
-	const char *faults = getenv("FAULTS");
+	const char *faults = getenv("FAULTS"), *budget = getenv("BUDGET");
+	uint64_t end = clock_monotonic_ms() + (budget ? strtoul(budget, NULL, 10) * 1000 : 0);
 
 	if (argc == 3)
 		return debug(&ways[strtoul(argv[1], NULL, 10) % NR_WAYS],
@@ -341,7 +378,7 @@ int main(int argc, char **argv)
 		every = strtoul(faults, NULL, 10);
 	for (size_t i = 0; i < NR_WAYS; i++) {
 		diagnoses = 0;
-		test_way(&ways[i]);
+		test_way(&ways[i], ms_until(end) / (NR_WAYS - i));
 	}
 	return tap_done();
 }
