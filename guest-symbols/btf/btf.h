@@ -51,6 +51,14 @@ struct btf_prototype {
 int btf_prototype(const struct btf_types *btf, const char *function, struct btf_prototype *out,
 		  struct error *err);
 
+/*
+ * The struct or union that a function returns a pointer to: sizeof, and its name as C has it
+ * ("struct dentry") in `name`. 0 and "": it returns something else, BTF does not have the function,
+ * or the name does not fit.
+ */
+uint32_t btf_returned_struct(const struct btf_types *btf, const char *function, char *name,
+			     size_t size);
+
 /* What a value of a type is, without typedefs and qualifiers. */
 enum btf_value_kind {
 	BTF_VALUE_UNSIGNED, /* bool, character and enum, too */

@@ -269,18 +269,29 @@ static int no_member(const struct btf_types *btf, const struct btf_type *structu
 			 structure->name, name);
 }
 
-int btf_follow(const struct btf_types *btf, uint32_t pointer, const char *member,
-	       struct btf_field *out, uint32_t *id, struct error *err)
+/* The struct or union that a pointer points to; 0: it points to none, or is no pointer. */
+static uint32_t pointed_struct(const struct btf_types *btf, uint32_t pointer, struct btf_type *out)
 {
-	struct btf_type type = {0}, structure = {0};
+	struct btf_type type;
 	uint32_t target = 0;
-	struct member found;
-	const char *at;
 
 	if (btf_type(btf, strip(btf, pointer), &type) && type.kind == BTF_KIND_PTR)
 		target = strip(btf, type.size_or_type);
-	if (!btf_type(btf, target, &structure) ||
-	    (structure.kind != BTF_KIND_STRUCT && structure.kind != BTF_KIND_UNION))
+	if (!btf_type(btf, target, out) ||
+	    (out->kind != BTF_KIND_STRUCT && out->kind != BTF_KIND_UNION))
+		return 0;
+	return target;
+}
+
+int btf_follow(const struct btf_types *btf, uint32_t pointer, const char *member,
+	       struct btf_field *out, uint32_t *id, struct error *err)
+{
+	struct btf_type structure = {0};
+	uint32_t target = pointed_struct(btf, pointer, &structure);
+	struct member found;
+	const char *at;
+
+	if (!target)
 		return error_set(err, EINVAL, "no pointer to a struct is in front of '%s'", member);
 	if (!walk(btf, target, member, &found, &at))
 		return no_member(btf, &structure, target, member, err);
@@ -412,5 +423,24 @@ int btf_prototype(const struct btf_types *btf, const char *function, struct btf_
 		out->params[i].size = size_of(btf, type);
 		out->params[i].type_id = type;
 	}
+	return 0;
+}
+
+uint32_t btf_returned_struct(const struct btf_types *btf, const char *function, char *name,
+			     size_t size)
+{
+	struct btf_type func, proto, structure;
+	uint32_t target;
+
+	*name = '\0';
+	if (!btf_type(btf, btf_find(btf, function, BTF_KIND_FUNC, BTF_KIND_FUNC), &func) ||
+	    !btf_type(btf, func.size_or_type, &proto) || proto.kind != BTF_KIND_FUNC_PROTO)
+		return 0;
+	target = pointed_struct(btf, proto.size_or_type, &structure);
+	if (!target || !*structure.name)
+		return 0;
+	if ((size_t)snprintf(name, size, "%s%s", keyword(&structure), structure.name) < size)
+		return size_of(btf, target);
+	*name = '\0';
 	return 0;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include "guest-symbols/btf/btf.h"
 #include "tests/lib/tap.h"
@@ -121,6 +122,44 @@ static void test_good(void)
 	btf_destroy(btf);
 }
 
+static void is_returned(const struct btf_types *btf, const char *function, uint32_t bytes,
+			const char *name)
+{
+	char got[16] = "?";
+
+	ok(btf_returned_struct(btf, function, got, sizeof(got)) == bytes && !strcmp(got, name),
+	   "%s() returns %u bytes of '%s'", function, bytes, name);
+}
+
+static void test_returned(void)
+{
+	/* clang-format off */
+	const uint32_t types[] = {
+		/* 1 */ S("inner"), INFO(STRUCT, 0), 192, /* 2 */ 0, INFO(CONST, 0), 1,
+		/* 3 */ 0, INFO(PTR, 0), 2, /* 4 */ S("gfp_t"), INFO(TYPEDEF, 0), 3,
+		/* 5 */ 0, INFO(PROTO, 0), 4, /* 6 */ S("fn"), INFO(FUNC, 1), 5,
+		/* 7: of pointers */ 0, INFO(PTR, 0), 3, 0, INFO(PROTO, 0), 7, S("list"), INFO(FUNC, 1), 8,
+		/* 10: no pointer */ 0, INFO(PROTO, 0), 1, S("a"), INFO(FUNC, 1), 10,
+		/* 12: no name */ 0, INFO(STRUCT, 0), 8, 0, INFO(PTR, 0), 12, 0, INFO(PROTO, 0), 13,
+		S("b"), INFO(FUNC, 1), 14,
+		/* 16: a long name */ S("unsigned long"), INFO(STRUCT, 0), 8, 0, INFO(PTR, 0), 16,
+		0, INFO(PROTO, 0), 17, S("s"), INFO(FUNC, 1), 18,
+	};
+	/* clang-format on */
+	struct btf_types *btf = NULL;
+	uint8_t bytes[ROOM];
+
+	if (btf_parse(bytes, make(bytes, types, sizeof(types)), &btf, NULL))
+		abort();
+	is_returned(btf, "fn", 192, "struct inner");
+	is_returned(btf, "list", 0, "");
+	is_returned(btf, "a", 0, "");
+	is_returned(btf, "b", 0, "");
+	is_returned(btf, "s", 0, "");
+	is_returned(btf, "flags", 0, "");
+	btf_destroy(btf);
+}
+
 static void test_clang(void)
 {
 	/* clang-format off */
@@ -197,6 +236,7 @@ static void test_damaged(void)
 int main(void)
 {
 	test_good();
+	test_returned();
 	test_clang();
 	test_cycles();
 	test_damaged();
