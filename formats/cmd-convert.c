@@ -155,16 +155,16 @@ static void copy_overruns(struct conversion *c, uint64_t total)
 		trace_writer_add_overruns(c->writer, c->numbers[0], 0, total - sum);
 }
 
-static int symbolize(void *arg, uint64_t address, char *name, size_t name_size, uint64_t *start,
-		     uint64_t *size)
+static int symbolize(void *arg, uint64_t address, struct site_function *out)
 {
 	const struct sidecar_symbol *symbol = sidecar_symbol(arg, address);
 
 	if (!symbol)
 		return -ENOENT;
-	snprintf(name, name_size, "%s", symbol->name);
-	*start = symbol->start;
-	*size = symbol->size;
+	snprintf(out->name, sizeof(out->name), "%s", symbol->name);
+	out->start = symbol->start;
+	out->size = symbol->size;
+	out->returned = symbol->returned;
 	return 0;
 }
 

@@ -132,9 +132,9 @@ static const struct cli_option option_table[] = {
 	{.name = "by",
 	 .letter = 'b',
 	 .value = "LIST",
-	 .help = "group by callsite (default), cache, type, size, sizeclass,\n"
-		 "function, module, node, vcpu, task or pointer, or several:\n"
-		 "cache,callsite;\n"
+	 .help = "group by callsite (default), cache, type, object, size,\n"
+		 "sizeclass, function, module, node, vcpu, task or pointer, or\n"
+		 "several: cache,callsite;\n"
 		 "or syscall: as --analysis syscalls",
 	 .store = store_grouping},
 	{.name = "sort",

@@ -45,6 +45,9 @@ static int list_functions(const struct kernel_image *image, uint64_t slide,
 						  .name = strdup(symbol->name)};
 		if (!out[*n].name)
 			return -ENOMEM;
+		out[*n].returned.bytes =
+			kernel_image_returned(image, symbol->name, out[*n].returned.name,
+					      sizeof(out[*n].returned.name));
 		++*n;
 	}
 	return 0;

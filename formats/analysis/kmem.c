@@ -395,12 +395,12 @@ static json_t *families_json(const struct kmem_analysis *a)
 static const char *list_name(const struct grouping *by)
 {
 	static const char *const lists[] = {
-		[BY_CALLSITE] = "call_sites",    [BY_CACHE] = "caches",
-		[BY_TYPE] = "by_type",           [BY_SIZE] = "sizes",
-		[BY_SIZECLASS] = "size_classes", [BY_FUNCTION] = "functions",
-		[BY_MODULE] = "modules",         [BY_NODE] = "nodes",
-		[BY_VCPU] = "by_vcpu",           [BY_TASK] = "tasks",
-		[BY_POINTER] = "pointers",
+		[BY_CALLSITE] = "call_sites", [BY_CACHE] = "caches",
+		[BY_TYPE] = "by_type",       [BY_OBJECT] = "objects",
+		[BY_SIZE] = "sizes",         [BY_SIZECLASS] = "size_classes",
+		[BY_FUNCTION] = "functions", [BY_MODULE] = "modules",
+		[BY_NODE] = "nodes",         [BY_VCPU] = "by_vcpu",
+		[BY_TASK] = "tasks",         [BY_POINTER] = "pointers",
 	};
 
 	return by->n == 1 ? lists[by->by[0]] : "combinations";

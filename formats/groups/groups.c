@@ -1,32 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "formats/groups/groups.h"
+#include "formats/groups/groups-internal.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include "formats/base/json.h"
-#include "formats/base/u64-map.h"
 #include "formats/groups/group-sums.h"
-
-enum { MAX_MODULES = 4096, MODULE_NAME = 56 };
-
-static const uint64_t any_node = UINT32_MAX; /* -1, as 32 bits */
-
-struct groups {
-	struct grouping by;
-	const struct heap *heap;
-	const struct sidecar *sidecar;
-	struct group *all;
-	uint32_t count, room;
-	struct u64_map index; /* number of the last group with this hash */
-	bool has_site;        /* groups have one call site, or function, each */
-	bool by_origin_only;  /* an origin's allocations are all in one group: */
-	uint32_t *of_origin;  /* the group's number plus 1; 0: not known yet */
-	size_t nr_of_origin;
-	char (*modules)[MODULE_NAME];
-	size_t nr_modules;
-};
 
 static bool is_of_origin(enum dimension by)
 {
@@ -50,6 +28,8 @@ struct groups *groups_create(const struct grouping *by, const struct heap *heap,
 		groups->has_site |= by->by[i] == BY_CALLSITE || by->by[i] == BY_FUNCTION;
 	}
 	u64_map_init(&groups->index, sizeof(uint32_t));
+	name_numbers_init(&groups->modules);
+	name_numbers_init(&groups->structs);
 	return groups;
 }
 
@@ -58,96 +38,14 @@ void groups_destroy(struct groups *groups)
 	if (!groups)
 		return;
 	u64_map_deinit(&groups->index);
+	name_numbers_deinit(&groups->modules);
+	name_numbers_deinit(&groups->structs);
 	free(groups->all);
 	free(groups->of_origin);
-	free(groups->modules);
 	free(groups);
 }
 
-/* --- keys ------------------------------------------------------------------------------------ */
-
-/* "ext4" of "ext4_create [ext4]"; "(kernel)"; "(unknown)" without a name. */
-static void module_of(const struct sidecar *sidecar, uint64_t address, char out[MODULE_NAME])
-{
-	const struct sidecar_symbol *symbol = sidecar_symbol(sidecar, address);
-	const char *from = symbol ? strchr(symbol->name, '[') : NULL;
-
-	if (from)
-		snprintf(out, MODULE_NAME, "%.*s", (int)strcspn(from + 1, "]"), from + 1);
-	else
-		snprintf(out, MODULE_NAME, "%s", symbol ? "(kernel)" : "(unknown)");
-}
-
-/* The number of an address's module; UINT64_MAX without memory. */
-static uint64_t module_number(struct groups *groups, uint64_t address)
-{
-	char name[MODULE_NAME];
-	void *bigger;
-
-	module_of(groups->sidecar, address, name);
-	for (size_t i = 0; i < groups->nr_modules; i++) {
-		if (!strcmp(groups->modules[i], name))
-			return i;
-	}
-	if (groups->nr_modules == MAX_MODULES)
-		return 0;
-	bigger = reallocarray(groups->modules, groups->nr_modules + 1, MODULE_NAME);
-	if (!bigger)
-		return UINT64_MAX;
-	groups->modules = bigger;
-	memcpy(groups->modules[groups->nr_modules], name, MODULE_NAME);
-	return groups->nr_modules++;
-}
-
-static uint64_t function_key(const struct groups *groups, uint64_t address)
-{
-	const struct sidecar_symbol *symbol = sidecar_symbol(groups->sidecar, address);
-
-	return symbol ? symbol->start : address;
-}
-
-static uint64_t size_class(uint64_t bytes)
-{
-	const uint64_t greatest = UINT64_C(1) << 63;
-
-	if (bytes <= 8)
-		return 8;
-	return bytes > greatest ? UINT64_MAX : UINT64_C(1) << (64 - __builtin_clzll(bytes - 1));
-}
-
-static uint64_t key_of(struct groups *groups, enum dimension by, const struct heap_object *object,
-		       uint64_t ptr)
-{
-	const struct heap_origin *origin = heap_origin(groups->heap, object->origin);
-
-	switch (by) {
-	case BY_CALLSITE:
-		return origin->call_site;
-	case BY_CACHE:
-		return origin->cache ? origin->cache : GROUP_NO_CACHE + origin->type;
-	case BY_TYPE:
-		return origin->type;
-	case BY_SIZE:
-		return object->requested;
-	case BY_SIZECLASS:
-		return size_class(object->requested);
-	case BY_FUNCTION:
-		return function_key(groups, origin->call_site);
-	case BY_MODULE:
-		return module_number(groups, origin->call_site);
-	case BY_NODE:
-		return (uint32_t)object->node;
-	case BY_VCPU:
-		return object->vcpu;
-	case BY_TASK:
-		return object->task;
-	case BY_POINTER:
-		return ptr;
-	case NR_DIMENSIONS:
-		break;
-	}
-	return 0;
-}
+/* --- groups ---------------------------------------------------------------------------------- */
 
 static uint64_t hash_of(const struct groups *groups, const struct group *key)
 {
@@ -159,8 +57,6 @@ static uint64_t hash_of(const struct groups *groups, const struct group *key)
 	}
 	return hash;
 }
-
-/* --- groups ---------------------------------------------------------------------------------- */
 
 static struct group *add_group(struct groups *groups, const struct group *key)
 {
@@ -225,7 +121,7 @@ static struct group *search_group(struct groups *groups, const struct heap_objec
 			    .is_wrapper = groups->has_site && origin->is_wrapper};
 
 	for (size_t i = 0; i < groups->by.n; i++)
-		key.keys[i] = key_of(groups, groups->by.by[i], object, ptr);
+		key.keys[i] = groups_key_of(groups, groups->by.by[i], object, ptr);
 	return find_group(groups, &key);
 }
 
@@ -398,178 +294,10 @@ const struct group **groups_sort(const struct groups *groups, enum measure measu
 	return all;
 }
 
-/* --- names ----------------------------------------------------------------------------------- */
-
-/* "kmalloc-64" or "cache 7", or for GROUP_NO_CACHE + type "(kmalloc)". */
-static struct text cache_text(const struct sidecar *sidecar, uint64_t key)
-{
-	const struct sidecar_cache *cache =
-		key < GROUP_NO_CACHE ? sidecar_cache(sidecar, (uint16_t)key) : NULL;
-	struct text out;
-
-	if (cache)
-		snprintf(out.s, sizeof(out.s), "%s", cache->name);
-	else if (key < GROUP_NO_CACHE)
-		snprintf(out.s, sizeof(out.s), "cache %" PRIu64, key);
-	else
-		snprintf(out.s, sizeof(out.s), "(%s)",
-			 kmem_type_name((unsigned int)(key - GROUP_NO_CACHE)));
-	return out;
-}
-
-static struct text node_text(uint64_t key)
-{
-	return key == any_node ? (struct text){"any"} : text_count(key);
-}
-
-struct text groups_key_text(const struct groups *groups, const struct group *group, size_t index)
-{
-	uint64_t key = group->keys[index];
-	struct text out;
-
-	switch (groups->by.by[index]) {
-	case BY_CALLSITE:
-		return sidecar_symbol_text(groups->sidecar, key);
-	case BY_FUNCTION:
-		return sidecar_function_text(groups->sidecar, key);
-	case BY_CACHE:
-		return cache_text(groups->sidecar, key);
-	case BY_TYPE:
-		snprintf(out.s, sizeof(out.s), "%s", kmem_type_name((unsigned int)key));
-		return out;
-	case BY_SIZE:
-		return text_count(key);
-	case BY_SIZECLASS:
-		snprintf(out.s, sizeof(out.s), "up to %.32s", text_bytes(key).s);
-		return out;
-	case BY_MODULE:
-		snprintf(out.s, sizeof(out.s), "%s",
-			 key < groups->nr_modules ? groups->modules[key] : "?");
-		return out;
-	case BY_NODE:
-		return node_text(key);
-	case BY_VCPU:
-		return text_count(key);
-	case BY_TASK:
-		return heap_task_text(groups->heap, (uint16_t)key);
-	case BY_POINTER:
-	case NR_DIMENSIONS:
-		break;
-	}
-	return sidecar_symbol_text(NULL, key);
-}
-
-struct text groups_text(const struct groups *groups, const struct group *group)
-{
-	static const char *const roles[] = {
-		[HEAP_PLAIN] = "", [HEAP_SLAB] = " (slabs)", [HEAP_LARGE] = " (large kmalloc)"};
-	struct text out = {""};
-	size_t used = 0;
-
-	for (size_t i = 0; i < groups->by.n; i++) {
-		int n = snprintf(out.s + used, sizeof(out.s) - used, "%s%s", i ? ", " : "",
-				 groups_key_text(groups, group, i).s);
-
-		used += (size_t)n < sizeof(out.s) - used ? (size_t)n : sizeof(out.s) - used - 1;
-	}
-	snprintf(out.s + used, sizeof(out.s) - used, "%s%s", roles[group->role],
-		 group->is_wrapper ? " *" : "");
-	return out;
-}
-
-/* Which of the keys is the call site; the number of keys if none is. */
-static size_t call_site_key(const struct groups *groups)
-{
-	size_t i = 0;
-
-	while (i < groups->by.n && groups->by.by[i] != BY_CALLSITE)
-		i++;
-	return i;
-}
-
-bool groups_have_source(const struct groups *groups)
-{
-	return groups->sidecar && groups->sidecar->lines && call_site_key(groups) < groups->by.n;
-}
-
-struct text groups_source_text(const struct groups *groups, const struct group *group)
-{
-	const size_t key = call_site_key(groups);
-
-	if (key == groups->by.n)
-		return (struct text){""};
-	return sidecar_source_text(groups->sidecar, group->keys[key]);
-}
-
-static int put_cache(json_t *object, const struct sidecar *sidecar, uint64_t key)
-{
-	const struct sidecar_cache *cache =
-		key < GROUP_NO_CACHE ? sidecar_cache(sidecar, (uint16_t)key) : NULL;
-	int failed = json_object_set_new(object, "name", json_string(cache_text(sidecar, key).s));
-
-	failed |= json_object_set_new(object, "object_size",
-				      json_from_count(cache ? cache->object_size : 0));
-	return failed |
-	       json_object_set_new(object, "size", json_from_count(cache ? cache->size : 0));
-}
-
-/* A pointer beside a call site has another name than alone. */
-static int put_key(const struct groups *groups, const struct group *group, size_t i, json_t *object)
-{
-	enum dimension by = groups->by.by[i];
-	uint64_t key = group->keys[i];
-	int failed;
-
-	switch (by) {
-	case BY_CALLSITE:
-		failed = json_object_set_new(object, "address", json_from_address(key));
-		failed |= json_object_set_new(object, "symbol",
-					      json_string(groups_key_text(groups, group, i).s));
-		return failed | sidecar_put_source(object, groups->sidecar, key);
-	case BY_CACHE:
-		return put_cache(object, groups->sidecar, key);
-	case BY_SIZE:
-		return json_object_set_new(object, "bytes", json_from_count(key));
-	case BY_SIZECLASS:
-		return json_object_set_new(object, "size_class", json_from_count(key));
-	case BY_VCPU:
-		return json_object_set_new(object, "vcpu", json_from_count(key));
-	case BY_NODE:
-		return json_object_set_new(object, "node",
-					   json_integer(key == any_node ? -1 : (json_int_t)key));
-	case BY_POINTER:
-		return json_object_set_new(object, groups->by.n == 1 ? "address" : "pointer",
-					   json_from_address(key));
-	case BY_TYPE:
-	case BY_FUNCTION:
-	case BY_MODULE:
-	case BY_TASK:
-	case NR_DIMENSIONS:
-		break;
-	}
-	return json_object_set_new(object, dimension_names[by],
-				   json_string(groups_key_text(groups, group, i).s));
-}
-
-json_t *groups_key_json(const struct groups *groups, const struct group *group)
-{
-	static const char *const roles[] = {[HEAP_SLAB] = "slabs", [HEAP_LARGE] = "kmalloc"};
-	json_t *object = json_object();
-	int failed = 0;
-
-	for (size_t i = 0; i < groups->by.n; i++)
-		failed |= put_key(groups, group, i, object);
-	if (group->role != HEAP_PLAIN)
-		failed |= json_object_set_new(object, "backing", json_string(roles[group->role]));
-	if (!failed)
-		return object;
-	json_decref(object);
-	return NULL;
-}
 
 size_t groups_memory(const struct groups *groups)
 {
 	return sizeof(*groups) + groups->room * sizeof(*groups->all) +
 	       u64_map_memory(&groups->index) + groups->nr_of_origin * sizeof(uint32_t) +
-	       groups->nr_modules * MODULE_NAME;
+	       name_numbers_memory(&groups->modules) + name_numbers_memory(&groups->structs);
 }

@@ -5,14 +5,16 @@
 #include "formats/base/json.h"
 
 const char *const dimension_names[] = {
-	[BY_CALLSITE] = "callsite", [BY_CACHE] = "cache",         [BY_TYPE] = "type",
-	[BY_SIZE] = "size",         [BY_SIZECLASS] = "sizeclass", [BY_FUNCTION] = "function",
-	[BY_MODULE] = "module",     [BY_NODE] = "node",           [BY_VCPU] = "vcpu",
-	[BY_TASK] = "task",         [BY_POINTER] = "pointer",     [NR_DIMENSIONS] = NULL};
+	[BY_CALLSITE] = "callsite", [BY_CACHE] = "cache",	  [BY_TYPE] = "type",
+	[BY_OBJECT] = "object",     [BY_SIZE] = "size",		  [BY_SIZECLASS] = "sizeclass",
+	[BY_FUNCTION] = "function", [BY_MODULE] = "module",       [BY_NODE] = "node",
+	[BY_VCPU] = "vcpu",         [BY_TASK] = "task",		  [BY_POINTER] = "pointer",
+	[NR_DIMENSIONS] = NULL};
 
 const char *const dimension_titles[] = {[BY_CALLSITE] = "CALL SITE",
 					[BY_CACHE] = "CACHE",
 					[BY_TYPE] = "TYPE",
+					[BY_OBJECT] = "OBJECT",
 					[BY_SIZE] = "BYTES REQUESTED",
 					[BY_SIZECLASS] = "SIZE CLASS",
 					[BY_FUNCTION] = "FUNCTION",

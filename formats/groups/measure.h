@@ -14,6 +14,7 @@ enum dimension {
 	BY_CALLSITE,  /* key: the call site's address */
 	BY_CACHE,     /* the cache's id; GROUP_NO_CACHE + type if it has none */
 	BY_TYPE,      /* enum kmem_type_id */
+	BY_OBJECT,    /* GROUP_STRUCT + number of a structure; as BY_CACHE if that is not known */
 	BY_SIZE,      /* bytes requested */
 	BY_SIZECLASS, /* the power of two that holds the bytes requested */
 	BY_FUNCTION,  /* where the call site's function begins; its address without a name */
@@ -24,7 +25,7 @@ enum dimension {
 	BY_POINTER,   /* the object's address */
 	NR_DIMENSIONS
 };
-enum { GROUP_NO_CACHE = 1 << 16, GROUPING_MAX = 4 };
+enum { GROUP_NO_CACHE = 1 << 16, GROUP_STRUCT = 1 << 20, GROUPING_MAX = 4 };
 
 /* Groups of what agrees in all of these. */
 struct grouping {

@@ -111,9 +111,18 @@ int sidecar_put_source(json_t *object, const struct sidecar *sidecar, uint64_t c
 
 static json_t *to_json(const struct sidecar_symbol *symbol)
 {
-	return json_pack("{so so so so}", "address", json_from_address(symbol->address), "name",
-			 json_from_text(symbol->name), "start", json_from_address(symbol->start),
-			 "size", json_from_count(symbol->size));
+	json_t *object = json_pack("{so so so so}", "address", json_from_address(symbol->address),
+				   "name", json_from_text(symbol->name), "start",
+				   json_from_address(symbol->start), "size",
+				   json_from_count(symbol->size));
+
+	if (!object || !symbol->returned.bytes)
+		return object;
+	if (!json_object_set_new(object, "returned", json_from_text(symbol->returned.name)) &&
+	    !json_object_set_new(object, "returned_bytes", json_from_count(symbol->returned.bytes)))
+		return object;
+	json_decref(object);
+	return NULL;
 }
 
 int sidecar_put_symbols(json_t *array, const struct sidecar *sidecar)
@@ -161,13 +170,26 @@ static void sort(struct sidecar *sidecar)
 		qsort(sidecar->symbols, sidecar->nr_symbols, sizeof(*sidecar->symbols), compare);
 }
 
+/* Traces of earlier versions, and most functions, have none. */
+static int parse_returned(const json_t *item, struct sidecar_returned *out)
+{
+	const char *name = json_string_value(json_object_get(item, "returned"));
+
+	if (!name)
+		return 0;
+	snprintf(out->name, sizeof(out->name), "%s", name);
+	clean_text(out->name, sizeof(out->name), out->name);
+	return json_read_count(item, "returned_bytes", &out->bytes);
+}
+
 static int parse(const json_t *item, struct sidecar_symbol *symbol)
 {
 	int ret = json_is_object(item) ? sidecar_get_name(item, &symbol->name) : -EINVAL;
 
 	ret = ret ? ret : json_read_address(item, "address", &symbol->address);
 	ret = ret ? ret : json_read_address(item, "start", &symbol->start);
-	return ret ? ret : json_read_count(item, "size", &symbol->size);
+	ret = ret ? ret : json_read_count(item, "size", &symbol->size);
+	return ret ? ret : parse_returned(item, &symbol->returned);
 }
 
 int sidecar_parse_symbols(const json_t *root, struct sidecar *sidecar)

@@ -47,10 +47,18 @@ struct sidecar_cache {
 	uint64_t object_size, size; /* bytes: usable, and with padding and metadata */
 };
 
+/* The structure that a function returns a pointer to, "struct dentry"; "" and 0: none that is known.
+ */
+struct sidecar_returned {
+	uint64_t bytes;
+	char name[56];
+};
+
 struct sidecar_symbol {
 	uint64_t address;     /* lowest recorded call site in the function */
 	uint64_t start, size; /* run-time address and bytes; size 0 = unknown */
 	char *name;
+	struct sidecar_returned returned;
 };
 
 struct sidecar {

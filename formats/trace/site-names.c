@@ -8,7 +8,7 @@
 #include <unistd.h>
 #include "formats/base/fs.h"
 
-enum { NAME_SIZE = 512, BATCH = 256 };
+enum { BATCH = 256 };
 
 void site_names_init(struct site_names *names, struct call_sites *sites, int dir_fd,
 		     const char *sidecar_name)
@@ -76,12 +76,15 @@ static void add_symbol(struct site_names *names, const struct sidecar_symbol *sy
 static int name_site(struct site_names *names, trace_symbolize_fn *symbolize, void *arg,
 		     uint64_t address)
 {
-	char name[NAME_SIZE];
-	struct sidecar_symbol symbol = {.address = address, .name = name};
-	int ret = symbolize(arg, address, name, sizeof(name), &symbol.start, &symbol.size);
+	struct site_function function = {0};
+	int ret = symbolize(arg, address, &function);
 
 	if (!ret)
-		add_symbol(names, &symbol);
+		add_symbol(names, &(struct sidecar_symbol){.address = address,
+							   .start = function.start,
+							   .size = function.size,
+							   .name = function.name,
+							   .returned = function.returned});
 	return ret;
 }
 

@@ -9,12 +9,18 @@
 #include "formats/event/call-sites.h"
 #include "formats/trace/sidecar.h"
 
+/* The function that a call site is in. */
+struct site_function {
+	char name[512];
+	uint64_t start, size; /* address and bytes */
+	struct sidecar_returned returned;
+};
+
 /*
- * Names a call site. Returns 0 and fills name (NUL-terminated), the function's start address and
- * size; -ENOENT: it has no name; -EAGAIN: it may have one later.
+ * Names a call site. Returns 0 and fills *out, which was zeroed; -ENOENT: it has no name; -EAGAIN:
+ * it may have one later.
  */
-typedef int trace_symbolize_fn(void *arg, uint64_t address, char *name, size_t name_size,
-			       uint64_t *start, uint64_t *size);
+typedef int trace_symbolize_fn(void *arg, uint64_t address, struct site_function *out);
 
 /*
  * The functions that contain the call sites of a trace. A function is named when its first call

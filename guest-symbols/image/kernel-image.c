@@ -3,6 +3,7 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "formats/base/cursor.h"
@@ -345,6 +346,19 @@ const uint8_t *kernel_image_bytes(const struct kernel_image *image, uint64_t add
 	if (address < image->text || offset > image->init_size || size > image->init_size - offset)
 		return NULL;
 	return image->init_bytes + offset;
+}
+
+uint32_t kernel_image_returned(const struct kernel_image *image, const char *function, char *name,
+			       size_t size)
+{
+	char whole[128];
+	const size_t length = strcspn(function, ".");
+
+	*name = '\0';
+	if (!image->btf || strchr(function, '[') || length >= sizeof(whole))
+		return 0;
+	snprintf(whole, sizeof(whole), "%.*s", (int)length, function);
+	return btf_returned_struct(image->btf, whole, name, size);
 }
 
 int kernel_image_check_btf(const struct kernel_image *image, struct error *err)

@@ -53,6 +53,13 @@ int kernel_image_load_without_sites(const void *elf, size_t size, struct kernel_
 /* The link-time bytes at [address, address + size), or NULL if not wholly in the image. */
 const uint8_t *kernel_image_bytes(const struct kernel_image *image, uint64_t address, size_t size);
 
+/*
+ * btf_returned_struct() of a function, which may be a part of one as compilers name them
+ * ("fn.constprop.0"). 0 and "" also without BTF, and for functions of modules ("fn [module]").
+ */
+uint32_t kernel_image_returned(const struct kernel_image *image, const char *function, char *name,
+			       size_t size);
+
 /* -ENOTSUP if the image has no types, or no mcount sites; *err names the option that it was built
  * without. */
 int kernel_image_check_btf(const struct kernel_image *image, struct error *err);

@@ -25,7 +25,7 @@ void kernel_names_destroy(struct kernel_names *names);
  */
 void kernel_names_keep(struct kernel_names *names, struct kernel_names *older);
 
-/* A trace_symbolize_fn. -ENOENT: no function covers gva. */
+/* Results as of a trace_symbolize_fn. -ENOENT: no function covers gva. */
 int kernel_names_lookup(void *names, uint64_t gva, char *name, size_t name_size, uint64_t *start,
 			uint64_t *size);
 

@@ -206,12 +206,10 @@ void trace_session_info(struct trace_session *session, struct trace_info *info);
  * in it. Never stops the guest: where reading its memory does, modules' functions have no names
  * (-EAGAIN) until trace_session_modules_changed().
  */
-int trace_session_symbolize(void *session, uint64_t gva, char *name, size_t name_size,
-			    uint64_t *start, uint64_t *size);
+int trace_session_symbolize(void *session, uint64_t gva, struct site_function *out);
 /* The same for addresses in the kernel's image alone, which needs no lock once there are events,
  * and no memory of the guest. -EAGAIN for all others. */
-int trace_session_symbolize_image(void *session, uint64_t gva, char *name, size_t name_size,
-				  uint64_t *start, uint64_t *size);
+int trace_session_symbolize_image(void *session, uint64_t gva, struct site_function *out);
 
 /* The next look-up of an address outside the image reads the list of modules again, on any guest.
  */

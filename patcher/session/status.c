@@ -324,18 +324,34 @@ void trace_session_modules_changed(struct trace_session *s)
 	s->names_due = true;
 }
 
-int trace_session_symbolize_image(void *session, uint64_t gva, char *name, size_t name_size,
-				  uint64_t *start, uint64_t *size)
+static int name_in_image(const struct trace_session *s, uint64_t gva, struct site_function *out)
+{
+	int ret = kernel_image_lookup(&s->kernel, gva, out->name, sizeof(out->name), &out->start,
+				      &out->size);
+
+	if (!ret)
+		out->returned.bytes =
+			kernel_image_returned(s->image, out->name, out->returned.name,
+					      sizeof(out->returned.name));
+	return ret;
+}
+
+static int name_in_modules(const struct trace_session *s, uint64_t gva, struct site_function *out)
+{
+	return kernel_names_lookup(s->names, gva, out->name, sizeof(out->name), &out->start,
+				   &out->size);
+}
+
+int trace_session_symbolize_image(void *session, uint64_t gva, struct site_function *out)
 {
 	const struct trace_session *s = session;
 
 	if (!s->located || !kernel_in_image(&s->kernel, gva))
 		return -EAGAIN;
-	return kernel_image_lookup(&s->kernel, gva, name, name_size, start, size);
+	return name_in_image(s, gva, out);
 }
 
-int trace_session_symbolize(void *session, uint64_t gva, char *name, size_t name_size,
-			    uint64_t *start, uint64_t *size)
+int trace_session_symbolize(void *session, uint64_t gva, struct site_function *out)
 {
 	struct trace_session *s = session;
 	int ret = -ENOENT;
@@ -343,15 +359,15 @@ int trace_session_symbolize(void *session, uint64_t gva, char *name, size_t name
 	if (!s->located)
 		return ret;
 	if (kernel_in_image(&s->kernel, gva))
-		return kernel_image_lookup(&s->kernel, gva, name, name_size, start, size);
+		return name_in_image(s, gva, out);
 	if (s->names_due)
 		read_names(s);
 	if (s->names)
-		ret = kernel_names_lookup(s->names, gva, name, name_size, start, size);
+		ret = name_in_modules(s, gva, out);
 	if (ret != -ENOENT)
 		return ret;
 	ret = refresh_names(s);
-	return ret ? ret : kernel_names_lookup(s->names, gva, name, name_size, start, size);
+	return ret ? ret : name_in_modules(s, gva, out);
 }
 
 const char *trace_session_syscall(const struct trace_session *s, uint64_t number)

@@ -17,17 +17,16 @@ static const struct trace_info info = {
 	.mode = "trap", .banner = "Linux version 6.1", .page_size = PAGE};
 
 /* One in four call sites has no name. */
-static int symbolize(void *arg, uint64_t address, char *name, size_t name_size, uint64_t *start,
-		     uint64_t *size)
+static int symbolize(void *arg, uint64_t address, struct site_function *out)
 {
 	const uint64_t function = (address - text_base) / 64;
 
 	(void)arg;
 	if (function % 4 == 3)
 		return -1;
-	*start = text_base + function * 64;
-	*size = 64;
-	snprintf(name, name_size, "fn_%u", (unsigned int)function);
+	out->start = text_base + function * 64;
+	out->size = 64;
+	snprintf(out->name, sizeof(out->name), "fn_%u", (unsigned int)function);
 	return 0;
 }
 

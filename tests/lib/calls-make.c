@@ -11,18 +11,17 @@ enum { FAILED = 2, NOENT = 2 };
 
 static const struct trace_info info = {.mode = "trap"};
 
-static int symbolize(void *arg, uint64_t address, char *name, size_t name_size, uint64_t *start,
-		     uint64_t *size)
+static int symbolize(void *arg, uint64_t address, struct site_function *out)
 {
 	static const char *const names[] = {"", "outer", "inner", "__x64_sys_read",
 					    "__x64_sys_write"};
 
 	(void)arg;
-	*size = 0x1000;
-	*start = address & ~(*size - 1);
-	if (*start < OUTER || *start > WRITE)
+	out->size = 0x1000;
+	out->start = address & ~(out->size - 1);
+	if (out->start < OUTER || out->start > WRITE)
 		return -1;
-	snprintf(name, name_size, "%s", names[*start / *size]);
+	snprintf(out->name, sizeof(out->name), "%s", names[out->start / out->size]);
 	return 0;
 }
 

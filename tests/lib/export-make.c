@@ -25,21 +25,20 @@ static const struct trace_info info = {
 	.nr_gfp_names = 2,
 };
 
-static int symbolize(void *arg, uint64_t address, char *name, size_t name_size, uint64_t *start,
-		     uint64_t *size)
+static int symbolize(void *arg, uint64_t address, struct site_function *out)
 {
 	const bool is_module = address >= module_base;
 
 	(void)arg;
 	if (address < text_base || (address >= nowhere && !is_module))
 		return -1;
-	*start = address & ~(uint64_t)(FUNCTION_BYTES - 1);
-	*size = FUNCTION_BYTES;
-	if (*start == text_base)
-		snprintf(name, name_size, "bad%s", export_make_bad);
+	out->start = address & ~(uint64_t)(FUNCTION_BYTES - 1);
+	out->size = FUNCTION_BYTES;
+	if (out->start == text_base)
+		snprintf(out->name, sizeof(out->name), "bad%s", export_make_bad);
 	else
-		snprintf(name, name_size, "%s_%x%s", is_module ? "mod" : "fn",
-			 (unsigned int)(*start & 0xffff), is_module ? " [ext4]" : "");
+		snprintf(out->name, sizeof(out->name), "%s_%x%s", is_module ? "mod" : "fn",
+			 (unsigned int)(out->start & 0xffff), is_module ? " [ext4]" : "");
 	return 0;
 }
 

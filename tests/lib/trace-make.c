@@ -127,15 +127,14 @@ void kmemtrace_reverse(uint8_t record[KMEMTRACE_RECORD_SIZE])
 		reverse(record + at, 8);
 }
 
-int name_numbered(void *arg, uint64_t address, char *name, size_t size, uint64_t *start,
-		  uint64_t *length)
+int name_numbered(void *arg, uint64_t address, struct site_function *out)
 {
 	(void)arg;
 	if (address % 0x1000 >= 0x90)
 		return -ENOENT;
-	*start = address - address % 0x1000;
-	*length = 0x90;
-	snprintf(name, size, "f%u", (unsigned int)(address >> 12 & 0xf));
+	out->start = address - address % 0x1000;
+	out->size = 0x90;
+	snprintf(out->name, sizeof(out->name), "f%u", (unsigned int)(address >> 12 & 0xf));
 	return 0;
 }
 

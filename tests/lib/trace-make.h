@@ -7,6 +7,7 @@
 #include "formats/kmemtrace/kmemtrace.h"
 #include "formats/event/record-stream.h"
 #include "formats/trace/reader.h"
+#include "formats/trace/site-names.h"
 
 /* Hand-made traces for unit tests. All of these abort() when the machine fails them. */
 
@@ -32,8 +33,7 @@ struct kmem_record make_free(unsigned int type, uint64_t ptr, uint64_t call_site
 void kmemtrace_reverse(uint8_t record[KMEMTRACE_RECORD_SIZE]);
 
 /* For trace_writer_finish(): functions f0 to f15 of 0x90 bytes, one every 0x1000. */
-int name_numbered(void *arg, uint64_t address, char *name, size_t size, uint64_t *start,
-		  uint64_t *length);
+int name_numbered(void *arg, uint64_t address, struct site_function *out);
 
 /* Encode n records into dir/cpu<vcpu>. */
 void stream_put(const char *dir, unsigned int vcpu, const struct kmem_record *records, size_t n);

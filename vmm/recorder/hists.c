@@ -24,16 +24,16 @@ static char *text_of(const uint64_t *words, unsigned int n)
 
 static char *symbol_of(struct trace_session *session, uint64_t gva, bool offset)
 {
-	char name[TEXT_SIZE - 40], text[TEXT_SIZE];
-	uint64_t start, size;
+	struct site_function function = {0};
+	char text[TEXT_SIZE];
 
-	if (trace_session_symbolize(session, gva, name, sizeof(name), &start, &size))
+	if (trace_session_symbolize(session, gva, &function))
 		snprintf(text, sizeof(text), "0x%" PRIx64, gva);
 	else if (offset)
-		snprintf(text, sizeof(text), "%s+0x%" PRIx64 "/0x%" PRIx64, name, gva - start,
-			 size);
+		snprintf(text, sizeof(text), "%.*s+0x%" PRIx64 "/0x%" PRIx64, TEXT_SIZE - 40,
+			 function.name, gva - function.start, function.size);
 	else
-		snprintf(text, sizeof(text), "%s", name);
+		snprintf(text, sizeof(text), "%.*s", TEXT_SIZE - 1, function.name);
 	return strdup(text);
 }
 

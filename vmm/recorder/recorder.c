@@ -158,15 +158,14 @@ static bool current_info(void *arg, struct trace_info *info)
 }
 
 /* A trace_symbolize_fn. */
-static int name_site(void *arg, uint64_t gva, char *name, size_t size, uint64_t *start,
-		     uint64_t *length)
+static int name_site(void *arg, uint64_t gva, struct site_function *out)
 {
 	struct recorder *r = arg;
-	int ret = trace_session_symbolize_image(r->session, gva, name, size, start, length);
+	int ret = trace_session_symbolize_image(r->session, gva, out);
 
 	if (ret != -EAGAIN || pthread_mutex_trylock(&r->lock))
 		return ret;
-	ret = trace_session_symbolize(r->session, gva, name, size, start, length);
+	ret = trace_session_symbolize(r->session, gva, out);
 	pthread_mutex_unlock(&r->lock);
 	return ret;
 }

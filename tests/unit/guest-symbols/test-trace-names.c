@@ -45,6 +45,11 @@ static void test_functions(const struct kernel_image *image, const char *path,
 	named = find(symbols, n, "kfree");
 	ok(named && named->start == kfree->address + SLIDE && named->size == kfree->size,
 	   "a function is where it was in the guest");
+	named = find(symbols, n, "prepare_creds");
+	ok(named && !strcmp(named->returned.name, "struct cred") &&
+		   named->returned.bytes == btf_struct_size(image->btf, "cred"),
+	   "a function has the structure that it returns a pointer to");
+	ok(!find(symbols, n, "kfree")->returned.bytes, "kfree() returns none");
 	for (size_t i = 1; i < n; i++)
 		unsorted += symbols[i].start <= symbols[i - 1].start;
 	ok(n > 20000 && !unsorted, "each of %zu functions has one name", n);

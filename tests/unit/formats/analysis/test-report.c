@@ -12,7 +12,8 @@ static const char sidecar[] =
 	"\"banner\":\"Linux version 6.1.0-test (x@y) #1\",\"null_allocs\":4,"
 	"\"vcpus\":[{\"allocs\":3,\"frees\":1},{\"frees\":1,\"overruns\":6}],"
 	"\"caches\":[{\"id\":1,\"name\":\"dentry\",\"object_size\":190,\"size\":192}],"
-	"\"symbols\":[{\"name\":\"d_alloc\",\"start\":\"0x1000\",\"size\":256}]}";
+	"\"symbols\":[{\"name\":\"d_alloc\",\"start\":\"0x1000\",\"size\":256,"
+	"\"returned\":\"struct dentry\",\"returned_bytes\":190}]}";
 
 /* d_alloc: two dentries of 190/192, one freed elsewhere; 0x2000: a page of its own. */
 static void put_trace(const char *dir)
@@ -87,6 +88,7 @@ static void test_options(const char *dir)
 		const char *key, *first;
 	} rows[] = {
 		{"--by", "cache", "caches", 2, "name", "dentry"},
+		{"--by", "object", "objects", 2, "object", "struct dentry"},
 		{"--by", "size", "sizes", 2, NULL, NULL},
 		{"--by", "pointer", "pointers", 3, "address", "0x200"},
 		{"--by", "function", "functions", 2, "function", "d_alloc"},
@@ -375,8 +377,8 @@ static void test_usage(void)
 		 "--top without a number exits with 2"},
 		{{"report", "--by", "cache,color", "x"},
 		 2,
-		 "--by takes callsite, cache, type, size, sizeclass, function, module, node, vcpu, "
-		 "task, pointer or syscall, not 'color'",
+		 "--by takes callsite, cache, type, object, size, sizeclass, function, module, node, "
+		 "vcpu, task, pointer or syscall, not 'color'",
 		 "an unknown word exits with 2"},
 		{{"report", "--by", "cache,cache,cache,cache,cache", "x"},
 		 2,

@@ -156,6 +156,43 @@ static void test_call_sites(void)
 	end(&a);
 }
 
+/* The call sites of the sample return structures of these sizes. */
+static void test_objects(void)
+{
+	static const struct {
+		uint64_t a, b; /* bytes of what is returned at each site */
+		const char *kmalloc, *cache;
+		const char *what;
+	} rows[] = {
+		{100, 190, "struct a", "struct b", "an object has the structure that is returned"},
+		{99, 190, "(kmalloc)", "struct b", "kmalloc() is asked for all of a structure"},
+		{100, 191, "struct a", "cache 3", "nor is an object smaller than its structure"},
+		{100, 180, "struct a", "cache 3", "a cache has objects of the structure's size"},
+		{0, 0, "(kmalloc)", "cache 3", "without structures caches are objects"},
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct sidecar_symbol symbols[] = {
+			{SITE_A, SITE_A, 0x100, "a", {rows[i].a, "struct a"}},
+			{SITE_B, SITE_B, 0x100, "b", {rows[i].b, "struct b"}}};
+		const struct sidecar sidecar = {.symbols = symbols, .nr_symbols = 2};
+		const struct grouping by = {{BY_OBJECT}, 1};
+		struct sums a;
+		struct text text;
+
+		begin_with(&a, &sidecar, BY_OBJECT, 0, 1);
+		groups_destroy(a.groups);
+		a.groups = groups_create(&by, a.heap, &sidecar);
+		feed(&a, 0, make_alloc(KMEM_TYPE_KMALLOC, 0x200, SITE_A, 100, 128, 1010));
+		text = groups_text(a.groups, groups_get(a.groups, 0));
+		is_str(text.s, rows[i].kmalloc, rows[i].what);
+		alloc_in_cache(&a, 3, 0x2000, 1020);
+		text = groups_text(a.groups, groups_get(a.groups, 1));
+		is_str(text.s, rows[i].cache, rows[i].what);
+		end(&a);
+	}
+}
+
 static void test_dimensions(void)
 {
 	static const struct {
@@ -169,6 +206,7 @@ static void test_dimensions(void)
 		{{BY_SIZECLASS}, 1, 4, 8192, "each size class is a group"},
 		{{BY_POINTER}, 1, 4, 0x2000, "each address is a group"},
 		{{BY_TYPE}, 1, 3, KMEM_TYPE_PAGES, "each type is a group"},
+		{{BY_OBJECT}, 1, 3, GROUP_NO_CACHE + KMEM_TYPE_PAGES, "each cache is an object"},
 		{{BY_VCPU}, 1, 2, 0, "each vCPU is a group"},
 		{{BY_NODE}, 1, 1, UINT32_MAX, "each node is a group"},
 		{{BY_MODULE}, 1, 1, 0, "all without a name are one module"},
@@ -295,6 +333,7 @@ int main(void)
 	test_call_sites();
 	test_nodes();
 	test_dimensions();
+	test_objects();
 	test_window();
 	test_older();
 	test_overflow();

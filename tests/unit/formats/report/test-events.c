@@ -151,8 +151,7 @@ static void test_refusals(const char *dir)
 	"[000]     0.000000002 function:function: ip=ext4_sync_fs [ext4] " \
 	"parent_ip=0xffffffff81000777\n"
 
-static int name_function(void *arg, uint64_t address, char *name, size_t size, uint64_t *start,
-			 uint64_t *length)
+static int name_function(void *arg, uint64_t address, struct site_function *out)
 {
 	static const struct {
 		uint64_t start;
@@ -165,9 +164,9 @@ static int name_function(void *arg, uint64_t address, char *name, size_t size, u
 	for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++) {
 		if (address - functions[i].start >= 0x90)
 			continue;
-		*start = functions[i].start;
-		*length = 0x90;
-		snprintf(name, size, "%s", functions[i].name);
+		out->start = functions[i].start;
+		out->size = 0x90;
+		snprintf(out->name, sizeof(out->name), "%s", functions[i].name);
 		return 0;
 	}
 	return -ENOENT;

@@ -23,15 +23,14 @@ static const struct trace_info info = {
 	.nr_gfp_names = 1,
 };
 
-static int symbolize(void *arg, uint64_t address, char *name, size_t name_size, uint64_t *start,
-		     uint64_t *size)
+static int symbolize(void *arg, uint64_t address, struct site_function *out)
 {
 	(void)arg;
 	if (address < 0xffffffff81000000)
 		return -1;
-	*start = address & ~UINT64_C(0xff);
-	*size = 0x100;
-	snprintf(name, name_size, "function_%x", (unsigned int)*start & 0xffffff);
+	out->start = address & ~UINT64_C(0xff);
+	out->size = 0x100;
+	snprintf(out->name, sizeof(out->name), "function_%x", (unsigned int)out->start & 0xffffff);
 	return 0;
 }
 

@@ -30,29 +30,27 @@ static bool tell(void *arg, struct trace_info *out)
 	return true;
 }
 
-static int look_up(struct names *n, uint64_t address, char *name, size_t name_size, uint64_t *start,
-		   uint64_t *size)
+static int look_up(struct names *n, uint64_t address, struct site_function *out)
 {
 	n->asked++;
 	if (n->busy || (address >= MODULE && address < NOWHERE && !n->module))
 		return -EAGAIN;
 	if (address >= NOWHERE && address < HIGH)
 		return -ENOENT;
-	*start = address & ~UINT64_C(0xff);
-	*size = 0x100;
-	snprintf(name, name_size, "fn_%llx%s", (unsigned long long)*start,
+	out->start = address & ~UINT64_C(0xff);
+	out->size = 0x100;
+	snprintf(out->name, sizeof(out->name), "fn_%llx%s", (unsigned long long)out->start,
 		 address >= MODULE && address < NOWHERE ? " [mod\"\\]" : "");
 	return 0;
 }
 
-static int symbolize(void *arg, uint64_t address, char *name, size_t name_size, uint64_t *start,
-		     uint64_t *size)
+static int symbolize(void *arg, uint64_t address, struct site_function *out)
 {
 	struct names *n = arg;
 	int ret;
 
 	pthread_mutex_lock(&n->lock);
-	ret = look_up(n, address, name, name_size, start, size);
+	ret = look_up(n, address, out);
 	pthread_mutex_unlock(&n->lock);
 	return ret;
 }

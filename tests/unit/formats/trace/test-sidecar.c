@@ -16,8 +16,8 @@ static char cache_name[] = "kmalloc-64", odd_name[] = "a\033[31m\xff";
 static char first_name[] = "first", second_name[] = "second";
 static struct sidecar_cache caches[] = {{2, odd_name, 60, 64}, {1, cache_name, 64, 64}};
 static struct sidecar_symbol symbols[] = {
-	{0xffffffff81000210, 0xffffffff81000200, 0x40, second_name},
-	{0xffffffff81000110, 0xffffffff81000100, 0x20, first_name},
+	{0xffffffff81000210, 0xffffffff81000200, 0x40, second_name, {0, ""}},
+	{0xffffffff81000110, 0xffffffff81000100, 0x20, first_name, {192, "struct\033dentry"}},
 };
 static const struct sidecar sample = {
 	.info =
@@ -101,6 +101,9 @@ static void check_lookup(const struct sidecar *s)
 	symbol = sidecar_symbol(s, 0xffffffff81000100);
 	is_str(symbol ? symbol->name : NULL, "first",
 	       "a function's first address finds its symbol");
+	is_str(symbol ? symbol->returned.name : NULL, "struct?dentry",
+	       "what it returns a pointer to is kept, without control characters");
+	is_u64(symbol ? symbol->returned.bytes : 0, 192, "and its size");
 	ok(!sidecar_symbol(s, 0xffffffff81000120), "the address behind a function has no symbol");
 	ok(!sidecar_symbol(s, 0xffffffff810000ff),
 	   "an address before the first function has no symbol");

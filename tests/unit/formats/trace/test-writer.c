@@ -17,15 +17,14 @@
 
 static const struct trace_info info = {.mode = "trap", .page_size = 4096};
 
-static int symbolize(void *arg, uint64_t address, char *name, size_t name_size, uint64_t *start,
-		     uint64_t *size)
+static int symbolize(void *arg, uint64_t address, struct site_function *out)
 {
 	(void)arg;
 	if (address >= 0x9000)
 		return -ENOENT;
-	*start = address & ~0xffull;
-	*size = 0x100;
-	snprintf(name, name_size, "fn_%llx", (unsigned long long)*start);
+	out->start = address & ~0xffull;
+	out->size = 0x100;
+	snprintf(out->name, sizeof(out->name), "fn_%llx", (unsigned long long)out->start);
 	return 0;
 }
 

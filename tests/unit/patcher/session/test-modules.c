@@ -81,12 +81,21 @@ static uint64_t nr_late(void)
 	return fake_session_count(&fs, COUNTER_LATE_MODULES);
 }
 
+/* As trace_session_symbolize(), with the name put into `name`. */
+static int symbolize(uint64_t gva, char name[64])
+{
+	struct site_function function = {0};
+	int ret = trace_session_symbolize(fs.session, gva, &function);
+
+	snprintf(name, 64, "%.63s", function.name);
+	return ret;
+}
+
 /* --- tests ----------------------------------------------------------------------------------- */
 
 static void test_polled(void)
 {
 	char name[64];
-	uint64_t begin, size;
 
 	create(false);
 	ok(start("function:*:mod:brd"), "a module can be asked for that is not there");
@@ -112,20 +121,9 @@ static void test_polled(void)
 	   "also if the guest's ftrace had its sites, and has given them back by unloading it");
 	fake_module_unload(&fs);
 	ok(tick(), "it goes");
-	ok(!trace_session_symbolize(fs.session, FAKE_MODULE_TEXT + 5, name, sizeof(name), &begin,
-				    &size) &&
-		   !strcmp(name, "brd_read [brd]"),
+	ok(!symbolize(FAKE_MODULE_TEXT + 5, name) && !strcmp(name, "brd_read [brd]"),
 	   "its functions keep their names: %s", name);
 	end();
-}
-
-/* As trace_session_symbolize(), with the name put into `name`. */
-static int symbolize(uint64_t gva, char name[64])
-{
-	uint64_t begin, size;
-
-	name[0] = '\0';
-	return trace_session_symbolize(fs.session, gva, name, 64, &begin, &size);
 }
 
 /* A guest that each read stops: the thread that writes the trace asks for names, and must not wait

@@ -26,15 +26,14 @@ static struct event_batch batch;
 static int64_t now;
 
 /* Functions of 0x90 bytes, one every 0x1000. */
-static int name_function(void *arg, uint64_t address, char *name, size_t size, uint64_t *start,
-			 uint64_t *length)
+static int name_function(void *arg, uint64_t address, struct site_function *out)
 {
 	(void)arg;
 	if (address == EVENT_STACK_CUT)
 		return -ENOENT;
-	*start = address - address % 0x1000;
-	*length = 0x90;
-	snprintf(name, size, "%s", names[(address >> 12 & 0xf) % 6]);
+	out->start = address - address % 0x1000;
+	out->size = 0x90;
+	snprintf(out->name, sizeof(out->name), "%s", names[(address >> 12 & 0xf) % 6]);
 	return 0;
 }
 
