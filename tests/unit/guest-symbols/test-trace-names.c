@@ -7,10 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include "formats/base/text.h"
+#include "formats/cmd.h"
 #include "guest-symbols/cmd.h"
 #include "guest-symbols/image/kernel-image.h"
 #include "tests/lib/fetched-kernel.h"
 #include "tests/lib/tap.h"
+#include "tests/lib/trace-make.h"
 
 enum { SLIDE = 0x1600000 };
 
@@ -76,13 +78,76 @@ static void test_others(const char *path, const struct trace_info *info)
 	   "a kernel with another banner is refused: %s", err.text);
 }
 
-static void test_kernel(const char *version)
+/* --- verbs ------------------------------------------------------------------------------------ */
+
+/* What a killed recorder leaves: names of no call site. One object has fewer bytes than requested.
+ */
+static void put_trace(const char *dir, const struct kernel_image *image,
+		      const struct trace_info *info)
+{
+	const struct symbol *kfree = symbols_find(image->symbols, "kfree");
+	const struct kmem_record bad =
+		make_alloc(KMEM_TYPE_KMALLOC, 0x4000, kfree->address + SLIDE + 5, 9, 8, 1);
+	char sidecar[512];
+	int size = snprintf(sidecar, sizeof(sidecar),
+			    "{\"version\":1,\"complete\":false,\"virt_slide\":%d,"
+			    "\"build_id\":\"%s\",\"vcpus\":[{}]}",
+			    SLIDE, info->build_id);
+
+	stream_put(dir, 0, &bad, 1);
+	file_put(dir, "sonde.json", sidecar, (size_t)size);
+}
+
+static struct verb_result verb_with(int (*verb)(int, char **), const char *name, const char *kernel,
+				    const char *dir)
+{
+	const char *argv[] = {name, dir, kernel ? "-k" : NULL, kernel, NULL};
+
+	return verb_run(verb, argv);
+}
+
+/* The right kernel names the call site, and another one is refused in one line. */
+static void test_verb(int (*verb)(int, char **), const char *name, int status, const char *dir,
+		      const char *path, const char *other)
+{
+	struct verb_result result = verb_with(verb, name, NULL, dir);
+
+	ok(result.status == status && !strstr(result.out, "kfree+0x5/"),
+	   "sonde %s shows the call site's address without -k", name);
+	verb_result_deinit(&result);
+	result = verb_with(verb, name, path, dir);
+	ok(result.status == status && strstr(result.out, "kfree+0x5/"),
+	   "sonde %s -k names it after the kernel", name);
+	verb_result_deinit(&result);
+	result = verb_with(verb, name, other, dir);
+	ok(result.status == 1 && !*result.out &&
+		   strstr(result.err, "not the kernel that was traced: its build id is ") &&
+		   strchr(result.err, '\n') == result.err + strlen(result.err) - 1,
+	   "sonde %s -k refuses another kernel in one line", name);
+	verb_result_deinit(&result);
+}
+
+static void test_verbs(const char *path, const struct kernel_image *image,
+		       const struct trace_info *info, const char *other)
+{
+	struct scratch dir = scratch_make();
+
+	trace_reader_set_kernel_source(kernel_functions);
+	put_trace(dir.path, image, info);
+	test_verb(cmd_check, "check", 1, dir.path, path, other);
+	test_verb(cmd_report, "report", 0, dir.path, path, other);
+	scratch_remove(&dir);
+}
+
+/* `other` is another version. */
+static void test_kernel(const char *version, const char *other)
 {
 	struct trace_info info = {.virt_slide = SLIDE};
 	struct kernel_image *image;
-	char path[FETCHED_KERNEL_PATH];
+	char path[FETCHED_KERNEL_PATH], other_path[FETCHED_KERNEL_PATH];
 
 	fetched_kernel_path(path, version);
+	fetched_kernel_path(other_path, other);
 	image = fetched_kernel_image(version);
 	if (!image) {
 		tap_skip(version, "no such kernel; run tests/testbed/fetch-kernel");
@@ -92,6 +157,7 @@ static void test_kernel(const char *version)
 	snprintf(info.banner, sizeof(info.banner), "%s", image->banner);
 	test_functions(image, path, &info);
 	test_others(path, &info);
+	test_verbs(path, image, &info, other_path);
 	kernel_image_destroy(image);
 }
 
@@ -102,8 +168,8 @@ int main(void)
 	struct error err;
 	size_t n;
 
-	test_kernel("5.10");
-	test_kernel("6.12");
+	test_kernel("5.10", "6.12");
+	test_kernel("6.12", "5.10");
 	ok(kernel_functions("/nonexistent", &info, &symbols, &n, &err) < 0,
 	   "a file that is not there is an error: %s", err.text);
 	return tap_done();
