@@ -17,19 +17,28 @@ struct check_analysis {
 	uint64_t counts[CHECK_SEVERITY_COUNT];
 };
 
+/* Whether events are missing at unknown places: they were lost, or their functions were not traced.
+ */
+static bool has_holes(const struct trace_reader *reader)
+{
+	const struct sidecar *sidecar = trace_reader_sidecar(reader);
+	struct trace_losses losses;
+
+	trace_reader_losses(reader, &losses);
+	return counters_are_lossy(&losses.counters) || (sidecar && sidecar->info.nr_gaps);
+}
+
 static int create(const struct replay *replay, const struct analysis_options *options,
 		  struct analysis **out, struct error *err)
 {
 	const struct sidecar *sidecar = trace_reader_sidecar(replay->reader);
 	struct check_analysis *analysis = calloc(1, sizeof(*analysis));
-	struct trace_losses losses;
 
 	(void)options;
 	if (!analysis)
 		return error_set(err, ENOMEM, "out of memory");
-	trace_reader_losses(replay->reader, &losses);
 	analysis->checker = checker_create(sidecar, sidecar && sidecar->info.from_first_allocation,
-					   counters_are_lossy(&losses.counters));
+					   has_holes(replay->reader));
 	if (!analysis->checker) {
 		free(analysis);
 		return error_set(err, ENOMEM, "out of memory");
@@ -174,12 +183,9 @@ static void print_finding(void *arg, const struct check_ops *ops, const struct c
 			text_count(finding->count - finding->nr_examples).s);
 }
 
-static bool is_lossy(const struct trace_reader *reader)
+static bool misses_events(const struct trace_reader *reader)
 {
-	struct trace_losses losses;
-
-	trace_reader_losses(reader, &losses);
-	return counters_are_lossy(&losses.counters) || trace_reader_cut(reader);
+	return has_holes(reader) || trace_reader_cut(reader);
 }
 
 static void print_text(const struct analysis *base, FILE *out)
@@ -196,7 +202,7 @@ static void print_text(const struct analysis *base, FILE *out)
 	if (!p.sidecar)
 		fprintf(out, "%-*sfrees of unknown objects pass: %s\n", LABEL, "Limits",
 			trace_reader_sidecar_error(reader)->text);
-	if (is_lossy(reader))
+	if (misses_events(reader))
 		fprintf(out,
 			"%-*sas events are missing, doubts about objects' lives are only notes\n",
 			LABEL, "Limits");

@@ -369,6 +369,29 @@ static void test_verb(void)
 	scratch_remove(&dir);
 }
 
+/* Frees of what untraced functions have allocated. */
+static void test_untraced(void)
+{
+	static const char sidecar[] =
+		"{\"version\":1,\"complete\":true,\"from_first_allocation\":true,"
+		"\"gaps\":[{\"function\":\"alloc_it\",\"reason\":\"it has no site\"}],"
+		"\"vcpus\":[{\"allocs\":1,\"frees\":2}]}";
+	const struct kmem_record records[] = {ALLOC(KMALLOC, P, 8, 8, 10), FREE(KMALLOC, P, 20),
+					      FREE(KMALLOC, P, 30)};
+	struct scratch dir = scratch_make();
+	char *out;
+
+	stream_put(dir.path, 0, records, 3);
+	file_put(dir.path, "sonde.json", sidecar, strlen(sidecar));
+	is_u64((uint64_t)check_status(dir.path, &out), 0,
+	       "a doubt about an object's life is no error where functions are not traced");
+	ok(strstr(out, "Untraced  alloc_it: it has no site\n") &&
+		   strstr(out, "\nResult    0 errors, 1 note\n"),
+	   "but a note, and sonde check says which functions");
+	free(out);
+	scratch_remove(&dir);
+}
+
 static void test_json(void)
 {
 	struct scratch dir = scratch_make();
@@ -440,6 +463,7 @@ int main(void)
 	test_instances();
 	test_cuts();
 	test_verb();
+	test_untraced();
 	test_json();
 	test_usage();
 	return tap_done();
