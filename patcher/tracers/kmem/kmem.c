@@ -263,6 +263,15 @@ static void add_gap(struct kmem_tracer *t, enum kmem_type_id type, struct probe_
 	t->gaps[t->nr_gaps++] = (struct kmem_gap){1u << type, gap};
 }
 
+/* Whether it is known already why a function is no entry point. */
+static bool is_unresolved(const struct alloc_points *points, uint64_t function)
+{
+	for (size_t i = 0; i < points->nr_unresolved; i++)
+		if (points->unresolved[i].address == function)
+			return true;
+	return false;
+}
+
 static int make_gaps(struct kmem_tracer *t, struct error *err)
 {
 	const struct alloc_points *points = t->points;
@@ -281,7 +290,7 @@ static int make_gaps(struct kmem_tracer *t, struct error *err)
 	for (size_t i = 0; i < points->nr_emitters; i++) {
 		const struct alloc_emitter *e = &points->emitters[i];
 
-		if (e->cover == ALLOC_COVER_NONE)
+		if (e->cover == ALLOC_COVER_NONE && !is_unresolved(points, e->address))
 			add_gap(t, e->type, (struct probe_gap){e->function, e->address, e->reason});
 	}
 	if (!no_caches)
