@@ -85,6 +85,31 @@ sub test_dry_run {
 	return $text;
 }
 
+# In one line, as it can be searched.
+sub flowing { return $_[0] =~ s/\s+/ /gr }
+
+# What tracing changes besides the guest's text, and what may happen to the domain meanwhile.
+sub test_risks {
+	my ($name, $text) = @_;
+	my $taint = 'and marks the domain as tainted, as it does for every use of QEMU\'s monitor, this listing included; ';
+	$text = flowing($text);
+	like($text, qr/ device <shmem> 'ua-sonde-\.\.\.' of \d+ MiB \(ivshmem-plain\) is plugged in [^;]*; it is unplugged at the end risks /,
+		"$name: --dry-run says which device is plugged in");
+	like($text, qr/ risks the domain stands still when tracing begins and when it ends \(30 to 200 ms were measured\); libvirt reports these pauses \(suspended, resumed\) and the device \(added, removed\) to its clients, \Q$taint\Ewhile it is traced, the domain can be neither migrated nor saved /,
+		"$name: --dry-run says what tracing means for the domain");
+	like($text, qr/: the tracer gives way if tracer and watchdog are both killed, ftrace waits for 20 s, and then finds jumps that are not its own: it warns, and switches itself off; until 'sonde recover', kprobes inside functions and hibernation fail with EBUSY patches /,
+		"$name: --dry-run says what remains if tracer and watchdog are killed");
+	unlike($text, qr/ breaks /, "$name: --dry-run names no breakpoints");
+	my ($status, $trap) = attach($name, '--dry-run', '--mode', 'trap', '--max-rate', 1000);
+	is($status, 0, "$name: --dry-run --mode trap has status 0") or diag($trap);
+	$trap = flowing($trap);
+	like($trap, qr/ breaks breakpoints of QEMU's gdbstub, which no debugger can use meanwhile; at most 1,000 calls per second are traced risks each breakpoint stops the domain for 5 to 15 ms; libvirt reports these pauses to its clients \(suspended, resumed\), \Q$taint\Ea KVM domain must be neither migrated nor saved while it is traced /,
+		"$name: --dry-run --mode trap says what breakpoints mean for the domain");
+	unlike($trap, qr/ device |both killed/, "$name: --dry-run --mode trap names no device, and no jumps that would remain");
+	($status, $trap) = attach($name, '--dry-run', '--mode', 'trap', '--max-rate', 0);
+	like(flowing($trap), qr/ breaks [^;]*; the number of calls per second has no bound risks /, "$name: --dry-run --mode trap says that there is no bound");
+}
+
 sub test_as_with_file {
 	my ($name, $text) = @_;
 	my ($status, $with) = attach($name, '--dry-run', '-k', "$work/$name.kernel");
@@ -139,7 +164,9 @@ start_domain('four', cpus => 4, machine => 'pc', memory => 'private', kernel => 
 test_not_booted();
 for my $name (qw(t four)) {
 	ok($libvirt->wait_serial($name, qr/tick/, 120), "$name: the guest boots") or BAIL_OUT($libvirt->serial($name));
-	test_as_with_file($name, test_dry_run($name));
+	my $text = test_dry_run($name);
+	test_as_with_file($name, $text);
+	test_risks($name, $text);
 	test_traces($name);
 }
 done_testing();
