@@ -13,6 +13,9 @@
 #:                 unit tests with AddressSanitizer and UBSan, with ThreadSanitizer; SANITIZED=all for the slow ones,
 #:                 too, or ROOM= and TESTS= as above
 #:   coverage *    line coverage of a folder by its unit tests, ROOM=vmm, or of all
+#:   check-inverted *
+#:                 which decisions about what is put back can be inverted without a unit test that fails; FILES= and ROOM=
+#:                 for others
 #:   check-faults  each FAULTS-th (42) fallible call of a trace session fails once
 #:   check-run-faults, check-attach-faults *
 #:                 so do random ones of sonde run and sonde attach (ROUNDS=6)
@@ -110,6 +113,15 @@ check-tsan: kernels
 	$(Q)$(MAKE) --no-print-directory -j2 O=$(O)/tsan TSAN=1 CFLAGS='-O1 -g1' KERNELS_DIR=$(abspath $(O))/kernels TESTS='$(TSAN_TESTS)' check-sanitized
 check-sanitized: all $(TESTS:%.c=$(O)/%)
 	$(Q)SONDE=$(abspath $(O))/sonde KERNELS_DIR=$(KERNELS_DIR) TSAN_OPTIONS='exitcode=66 handle_segv=0' prove -j3 -e '' $(TESTS:%.c=$(O)/%)
+
+# What is put back, and when a guest is let go on: which of these decisions can be inverted, and no test fails?
+DECIDING := $(addprefix vmm/libvirt/,backend/stop.c backend/breaks.c backend/traps.c backend/serve.c connection/process.c recovery/places.c recovery/recover.c recovery/watchdog.c)
+FILES ?= $(DECIDING)
+INVERTED_TESTS = $(patsubst %.c,$(O)/%,$(or $(NAMED_TESTS),$(call UNIT_TESTS_OF,vmm/libvirt)))
+.PHONY: check-inverted
+check-inverted: all kernels $(INVERTED_TESTS)
+	$(Q)O=$(O) CC='$(CC)' FLAGS='$(CFLAGS_ALL) $(PACKAGE_CFLAGS)' LIBS='$(PACKAGE_LIBS)' SONDE=$(abspath $(O))/sonde \
+		KERNELS_DIR=$(abspath $(O))/kernels tests/invert $(FILES) :: $(INVERTED_TESTS)
 
 # Some tests run as another user, who adds to what was executed in the same files: so umask.
 COVERAGE_MAKE = $(MAKE) --no-print-directory -j2 O=$(O)/cov COVERAGE=1 KERNELS_DIR=$(abspath $(O))/kernels TESTS='$(TESTS)'
