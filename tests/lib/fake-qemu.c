@@ -22,6 +22,7 @@
 
 enum {
 	MAX_VCPUS = 4,
+	NOBODY = 0x63, /* a vCPU that is not there */
 	MAX_BREAKS = 32,
 	MAX_PACKET = 4096,
 	NR_REGISTERS = 17, /* the general ones and RIP, as in a `G` packet */
@@ -38,7 +39,7 @@ enum {
 #define RAM_HVA 0x7e9000000000ull
 
 enum run { RUNNING, PAUSED, DEBUG };
-enum reason { BY_UNKNOWN = 0, BY_USER = 1 }; /* virDomainPausedReason */
+enum reason { BY_UNKNOWN = 0, BY_USER = 1, BY_MIGRATION = 2 }; /* virDomainPausedReason */
 
 static const char device_alias[] = "ua-sonde-0123456789abcdef";
 static struct fake_qemu *listed; /* libvirt's only domain */
@@ -74,6 +75,8 @@ struct fake_qemu {
 	pid_t thread_pid; /* the process that has it */
 
 	enum fake_notices notices;
+	bool crosses; /* fake_qemu_cross(): */
+	uint64_t crossing_rip;
 	bool unacked; /* the gdbstub's last packet is not acknowledged */
 	char packet[MAX_PACKET];
 	size_t nr_packet;
@@ -113,7 +116,8 @@ static void notify(struct fake_qemu *q, const char *signal, unsigned int vcpu)
 
 	if (q->notices == FAKE_NO_NOTICES)
 		return;
-	snprintf(text, sizeof(text), "T%sthread:%02x;", signal, vcpu + 1);
+	snprintf(text, sizeof(text), "T%sthread:%02x;", signal,
+		 q->notices == FAKE_STRANGE_NOTICES ? NOBODY : vcpu + 1);
 	if (q->notices == FAKE_BROKEN_NOTICES)
 		text[2] = 'z';
 	put_packet(q, text);
@@ -126,7 +130,9 @@ static void stop(struct fake_qemu *q, enum run run, enum reason reason, unsigned
 		return;
 	q->run = run;
 	q->reason = reason;
-	if (q->server)
+	if (q->server && reason == BY_MIGRATION)
+		notify(q, "18", vcpu);
+	else if (q->server)
 		notify(q, run == DEBUG ? "05" : "02", vcpu);
 }
 
@@ -295,6 +301,18 @@ static void handle(struct fake_qemu *q)
 		put_packet(q, reply);
 }
 
+/* What happens right before a byte that stops the domain. */
+static void cross(struct fake_qemu *q)
+{
+	if (!q->crosses)
+		return;
+	q->crosses = false;
+	if (!q->crossing_rip)
+		return stop(q, PAUSED, BY_MIGRATION, 0);
+	q->registers[0][RIP] = q->crossing_rip;
+	run(q);
+}
+
 /* QEMU, gdb_read_byte(): any byte stops a domain that runs, unless it acknowledges a packet. */
 static void take(struct fake_qemu *q, char c)
 {
@@ -305,6 +323,7 @@ static void take(struct fake_qemu *q, char c)
 			return;
 	}
 	if (q->run == RUNNING) {
+		cross(q);
 		stop(q, PAUSED, BY_UNKNOWN, 0);
 		return;
 	}
@@ -911,6 +930,14 @@ void fake_qemu_set_notices(struct fake_qemu *q, enum fake_notices notices)
 {
 	pthread_mutex_lock(&q->lock);
 	q->notices = notices;
+	pthread_mutex_unlock(&q->lock);
+}
+
+void fake_qemu_cross(struct fake_qemu *q, uint64_t rip)
+{
+	pthread_mutex_lock(&q->lock);
+	q->crosses = true;
+	q->crossing_rip = rip;
 	pthread_mutex_unlock(&q->lock);
 }
 

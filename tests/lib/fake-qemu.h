@@ -51,7 +51,12 @@ const struct libvirt_api *fake_qemu_libvirt(void);
 /* As libvirt_domain_open() would fill it; needs no closing. */
 struct libvirt_domain fake_qemu_domain(struct fake_qemu *qemu);
 /* The gdbstub's notices of stops: newer QEMUs send the first one only. */
-enum fake_notices { FAKE_ALL_NOTICES, FAKE_NO_NOTICES, FAKE_BROKEN_NOTICES };
+enum fake_notices {
+	FAKE_ALL_NOTICES,
+	FAKE_NO_NOTICES,
+	FAKE_BROKEN_NOTICES,
+	FAKE_STRANGE_NOTICES, /* of a vCPU that is not there */
+};
 void fake_qemu_set_notices(struct fake_qemu *qemu, enum fake_notices notices);
 void fake_qemu_set_fault(struct fake_qemu *qemu, fake_fault_fn *fn, void *arg);
 uint8_t *fake_qemu_ram(struct fake_qemu *qemu);
@@ -71,6 +76,10 @@ uint64_t fake_qemu_cr3(struct fake_qemu *qemu, unsigned int vcpu);
 /* Let a vCPU reach `rip`. A domain that runs stops if there is a breakpoint. */
 void fake_qemu_reach(struct fake_qemu *qemu, unsigned int vcpu, uint64_t rip);
 uint64_t fake_qemu_rip(struct fake_qemu *qemu, unsigned int vcpu);
+
+/* Right before the next byte that would stop the domain, vCPU 0 reaches `rip`; 0: QEMU itself stops
+ * it, to complete a migration. */
+void fake_qemu_cross(struct fake_qemu *qemu, uint64_t rip);
 
 /* Another debugger removes all breakpoints. */
 void fake_qemu_forget(struct fake_qemu *qemu);

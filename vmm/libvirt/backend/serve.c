@@ -171,7 +171,7 @@ static int park_stopped(struct libvirt_guest *g, struct error *err)
  */
 static int park_for_move(struct libvirt_guest *g, struct error *err)
 {
-	struct rsp_stop stop;
+	struct rsp_stop stop = {0};
 	int ret = g->journal ? libvirt_journal_stop(g->journal, true, err) : 0;
 
 	if (!ret)

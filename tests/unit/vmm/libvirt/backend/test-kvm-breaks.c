@@ -253,6 +253,53 @@ static void test_first(void)
 	end_trace(&f);
 }
 
+/* The journal cannot say that there may be breakpoints, for a moment. */
+static void test_full_at_first(void)
+{
+	struct journal_contents c;
+	struct guest *guest;
+	struct fixture f;
+	int fd;
+
+	set_up(&f, KERNEL_CR3, KERNEL_CS);
+	guest = libvirt_guest(f.g);
+	libvirt_guest_stop(guest, NULL);
+	fd = f.journal.fd;
+	f.journal.fd = open("/dev/full", O_RDWR | O_CLOEXEC);
+	ok(guest->traps->set_break(guest, gva_of(0), gpa_of(0), true, NULL) < 0 &&
+		   !fake_qemu_breaks(f.qemu),
+	   "no breakpoint is set that the journal does not have");
+	close(f.journal.fd);
+	f.journal.fd = fd;
+	ok(!guest->traps->set_break(guest, gva_of(0), gpa_of(0), true, NULL),
+	   "when there is room again it is set");
+	libvirt_guest_resume(guest, NULL);
+	c = journal_of(&f);
+	ok(c.breaks && c.nr_places == 1, "and the journal has it");
+	journal_contents_deinit(&c);
+	end_trace(&f);
+}
+
+/* The gdbstub refuses, once, the vCPU whose page tables a breakpoint needs. */
+static void test_refused_vcpu(void)
+{
+	struct guest *guest;
+	struct fixture f;
+
+	set_up(&f, KERNEL_CR3, KERNEL_CS);
+	guest = libvirt_guest(f.g);
+	f.fault = FAKE_REFUSE;
+	f.refuse = "Hc";
+	libvirt_guest_stop(guest, NULL);
+	ok(guest->traps->set_break(guest, gva_of(0), gpa_of(0), true, NULL) < 0 && !f.refuse,
+	   "without a vCPU a breakpoint is an error");
+	ok(!guest->traps->set_break(guest, gva_of(0), gpa_of(0), true, NULL),
+	   "the next one, in the same stop, chooses a vCPU");
+	libvirt_guest_resume(guest, NULL);
+	ok(*byte_of(&f, 0) == INT3, "it is in the guest's memory");
+	end_trace(&f);
+}
+
 static void test_plain(void)
 {
 	struct fixture f;
@@ -509,6 +556,7 @@ static void test_refused_all(void)
 	f.also = "Z0";
 	ok(set_one(&f, 0, true) < 0 && !f.refuse && runs_with_own_tables(&f),
 	   "without breakpoints, too, a guest goes on with its own page tables only");
+	ok(!journal_has_loan(&f), "and the journal says so");
 	f.also = NULL;
 	end_trace(&f);
 }
@@ -649,6 +697,8 @@ int main(int argc, char **argv)
 	fake_qemu_main(argc, argv);
 	test_plain();
 	test_first();
+	test_full_at_first();
+	test_refused_vcpu();
 	test_loan();
 	test_lost_loan("Z0", 0, true);
 	test_lost_loan("Z0", 0, false);

@@ -375,6 +375,40 @@ static void test_since(void)
 	tear_down(&f);
 }
 
+/* The estimate of the guest's clock stands still as long as the guest does. */
+static void test_clock(void)
+{
+	struct fixture f;
+
+	set_up(&f);
+	libvirt_guest_stop(&f.g.guest, NULL);
+	ok(f.g.clock.frozen, "the clock of a domain that is stopped stands still");
+	libvirt_guest_resume(&f.g.guest, NULL);
+	ok(!f.g.clock.frozen, "that of one which runs again does not");
+	world.stop = STOP_REFUSED;
+	ok(libvirt_guest_stop(&f.g.guest, NULL) < 0 && !f.g.clock.frozen,
+	   "nor does that of one which could not be stopped");
+	tear_down(&f);
+}
+
+/* QEMU says that a debugger has stopped the domain. */
+static void test_check_left(void)
+{
+	struct fixture f;
+
+	set_up(&f);
+	qemu_stops(BY_UNKNOWN);
+	world.status = "debug";
+	ok(!libvirt_guest_check_left(&f.g, NULL),
+	   "that is another one if the tracer has no breakpoints and lost no connection");
+	f.g.traps.enabled = true;
+	ok(libvirt_guest_check_left(&f.g, NULL) == -EIO, "it is the tracer if it has breakpoints");
+	f.g.traps.enabled = false;
+	f.g.lost_stub = true;
+	ok(libvirt_guest_check_left(&f.g, NULL) == -EIO, "or if it has lost a connection");
+	tear_down(&f);
+}
+
 /* libvirt has started the domain again, under the same name: no command may reach it. */
 static void test_started_anew(void)
 {
@@ -455,6 +489,8 @@ int main(void)
 	test_is_stopped();
 	test_dead();
 	test_since();
+	test_clock();
+	test_check_left();
 	test_started_anew();
 	test_journal();
 	return tap_done();

@@ -28,6 +28,8 @@ struct fixture {
 	struct libvirt_journal journal;
 	struct libvirt_guest *g;
 	_Atomic unsigned int hits, gaps;
+	_Atomic uint64_t gap_ns; /* the last one */
+	atomic_bool disown;      /* hits are not the tracer's */
 
 	enum fake_fault fault;
 	int countdown; /* the packet that meets the fault; 0: it has, or there is none */
@@ -45,9 +47,12 @@ static bool on_trap(void *arg, struct guest_trap *trap)
 
 	if (trap->gap_ns) {
 		f->gaps++;
+		f->gap_ns = trap->gap_ns;
 		return true;
 	}
 	f->hits++;
+	if (f->disown)
+		return false;
 	trap->regs.rip++;
 	return true;
 }
@@ -173,14 +178,20 @@ static bool end_trace(struct fixture *f)
 static void test_plain(void)
 {
 	struct fixture f;
+	struct error err;
 
 	set_up(&f);
 	is_u64(fake_qemu_breaks(f.qemu), 2 * PLACES, "breakpoints are in QEMU, of all vCPUs");
 	ok(hit(&f, 0, 0) && hit(&f, 1, 1) && hit(&f, 0, 1), "hits of two vCPUs are served");
 	is_u64(fake_qemu_rip(f.qemu, 0), place(1) + 1, "a vCPU goes on where the handler says");
 	ok(!failed(&f, NULL), "nothing has failed");
+	ok(libvirt_guest_check_breaks(f.g, &err) == -EIO && !strncmp(err.text, "2 ", 2),
+	   "as long as there are breakpoints the check counts them: %s", err.text);
 	ok(end_trace(&f) && is_undone(&f),
 	   "in the end the domain runs, without breakpoints and gdbstub");
+	ok(!set_all(&f, true) && hit(&f, 0, 0) && !failed(&f, NULL),
+	   "tracing can begin again, and hits are served");
+	ok(end_trace(&f) && is_undone(&f), "and end again");
 	ok(!f.gaps, "no time was left out");
 	tear_down(&f);
 }
@@ -250,6 +261,24 @@ static void test_runs_on(void)
 	ok(fake_qemu_runs(f.qemu) && !fake_qemu_breaks(f.qemu),
 	   "a late reply: the guest runs on without breakpoints, before the trace ends");
 	ok(end_trace(&f) && is_undone(&f), "a late reply: the end finds nothing left");
+	tear_down(&f);
+}
+
+/* A breakpoint that the tracer does not know: the guest must not meet it again and again. */
+static void test_disowned(void)
+{
+	struct error err;
+	struct fixture f;
+
+	set_up(&f);
+	f.disown = true;
+	ok(!hit(&f, 0, 0) && failed(&f, &err) && err.code == EPROTO,
+	   "a hit that no tracer handles ends the trace: %s", err.text);
+	for (int i = 0; i < PATIENCE_MS && !fake_qemu_runs(f.qemu); i++)
+		clock_wait_ms(1);
+	ok(fake_qemu_runs(f.qemu) && !fake_qemu_breaks(f.qemu) && f.hits == 1,
+	   "the guest runs on without breakpoints, before the trace ends");
+	ok(end_trace(&f) && is_undone(&f), "the end finds nothing left");
 	tear_down(&f);
 }
 
@@ -328,6 +357,7 @@ static void test_suspended(bool lost)
 /* The connection is lost while no hit is served: tracing goes on, with a gap. */
 static void test_goes_on(void)
 {
+	const uint64_t begin = clock_monotonic_ns();
 	struct guest *guest;
 	struct fixture f;
 
@@ -345,6 +375,7 @@ static void test_goes_on(void)
 	   "the resume replaces the connection, and puts the breakpoints back");
 	ok(hit(&f, 0, 0) && f.gaps == 1 && !failed(&f, NULL),
 	   "hits are served again, and the handler was told of the gap");
+	ok(f.gap_ns <= clock_monotonic_ns() - begin, "which is as long as the breakpoints were out");
 	if (libvirt_guest_stop(guest, NULL) ||
 	    guest->traps->set_break(guest, place(PLACES), place(PLACES), false, NULL) ||
 	    libvirt_guest_resume(guest, NULL))
@@ -413,14 +444,43 @@ static void test_moving(void)
 	ok(fake_qemu_runs(f.qemu) && !fake_qemu_breaks(f.qemu) &&
 		   !libvirt_guest_check_breaks(f.g, NULL) && !journal_is_stopped(&f),
 	   "without libvirt, the gdbstub takes the breakpoints out and the domain runs");
+	ok(!failed(&f, NULL), "that is no error");
 	ok(libvirt_guest_stop(libvirt_guest(f.g), NULL) == -ECANCELED,
 	   "a domain that is being moved is not stopped");
+	tear_down(&f);
+}
+
+/* A vCPU reaches a breakpoint while the gdbstub is asked to stop the domain. */
+static void test_moving_hit(void)
+{
+	struct fixture f;
+
+	set_up(&f);
+	fake_qemu_cross(f.qemu, place(0));
+	libvirt_guest_move(f.g);
+	ok(fake_qemu_runs(f.qemu) && !fake_qemu_breaks(f.qemu) && !journal_is_stopped(&f),
+	   "a hit at the moment of a move: the breakpoints are out, and the domain runs");
+	ok(!failed(&f, NULL), "that is no error");
+	tear_down(&f);
+}
+
+/* QEMU itself stops the domain at that moment, to send the rest of its memory. */
+static void test_moving_ends(void)
+{
+	struct fixture f;
+
+	set_up(&f);
+	fake_qemu_cross(f.qemu, 0);
+	libvirt_guest_move(f.g);
+	ok(!fake_qemu_runs(f.qemu) && !fake_qemu_breaks(f.qemu) && !journal_is_stopped(&f),
+	   "QEMU's stop at the end of a move: the breakpoints are out, and QEMU goes on itself");
 	tear_down(&f);
 }
 
 static void test_moving_deaf(void)
 {
 	struct fixture f;
+	struct error err = {0};
 
 	set_up(&f);
 	f.fault = FAKE_DEAF;
@@ -429,6 +489,8 @@ static void test_moving_deaf(void)
 	libvirt_guest_move(f.g);
 	ok(libvirt_guest_check_breaks(f.g, NULL) == -EIO && journal_is_stopped(&f),
 	   "a gdbstub that does not answer while the domain is moved: the checks say so");
+	ok(failed(&f, &err) && err.code == ETIMEDOUT, "and the trace ends with an error: %s",
+	   err.text);
 	tear_down(&f);
 }
 
@@ -441,6 +503,20 @@ static void test_no_notice(void)
 	fake_qemu_set_notices(f.qemu, FAKE_NO_NOTICES);
 	ok(hit(&f, 0, 0) && hit(&f, 1, 1) && !failed(&f, NULL),
 	   "a hit without a stop notice is found by asking");
+	fake_qemu_set_notices(f.qemu, FAKE_ALL_NOTICES);
+	ok(end_trace(&f) && is_undone(&f), "and nothing is left in the end");
+	tear_down(&f);
+}
+
+/* A stop notice that names a vCPU which is not there. */
+static void test_strange_notice(void)
+{
+	struct fixture f;
+
+	set_up(&f);
+	fake_qemu_set_notices(f.qemu, FAKE_STRANGE_NOTICES);
+	ok(hit(&f, 0, 0) && hit(&f, 1, 1) && !failed(&f, NULL),
+	   "the vCPUs that stand at breakpoints are served");
 	fake_qemu_set_notices(f.qemu, FAKE_ALL_NOTICES);
 	ok(end_trace(&f) && is_undone(&f), "and nothing is left in the end");
 	tear_down(&f);
@@ -472,6 +548,7 @@ int main(int argc, char **argv)
 	fake_qemu_main(argc, argv);
 	test_plain();
 	test_runs_on();
+	test_disowned();
 	test_no_libvirt();
 	test_suspended(false);
 	test_suspended(true);
@@ -483,8 +560,11 @@ int main(int argc, char **argv)
 	test_unknown_stop(true);
 	test_journal();
 	test_moving();
+	test_moving_hit();
+	test_moving_ends();
 	test_moving_deaf();
 	test_no_notice();
+	test_strange_notice();
 	test_broken_notice();
 	test_faults();
 	return tap_done();
