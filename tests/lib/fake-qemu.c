@@ -50,6 +50,8 @@ struct fake_qemu {
 	enum run run;
 	enum reason reason; /* libvirt's, while it does not run */
 	bool dead_libvirtd;
+	const char *refused; /* a command of the monitor, after `spare` others; NULL: none */
+	unsigned int spare;
 	unsigned int keep_alive_s; /* of the last connection; 0: not asked for */
 	unsigned int nr_vcpus;
 	uint64_t registers[MAX_VCPUS][NR_REGISTERS];
@@ -65,6 +67,7 @@ struct fake_qemu {
 
 	int passed;  /* by getfd; -1: none */
 	bool hidden; /* from libvirt */
+	bool unmapped; /* by the guest: the device is */
 	bool device; /* the memory device is plugged in, under this name: */
 	char alias[64];
 	bool chardev; /* there is one, of ours */
@@ -430,11 +433,23 @@ static json_t *remove_chardev(struct fake_qemu *q)
 	return json_object();
 }
 
+static bool is_refused(struct fake_qemu *q, const char *name)
+{
+	if (!q->refused || strcmp(name, q->refused))
+		return false;
+	if (!q->spare)
+		return true;
+	q->spare--;
+	return false;
+}
+
 /* NULL: QEMU's error */
 static json_t *command(struct fake_qemu *q, const char *name)
 {
 	static const char *const states[] = {"running", "paused", "debug"};
 
+	if (is_refused(q, name))
+		return failure();
 	if (!strcmp(name, "query-status"))
 		return json_pack("{s:s}", "status", states[q->run]);
 	if (!strcmp(name, "query-kvm"))
@@ -445,8 +460,8 @@ static json_t *command(struct fake_qemu *q, const char *name)
 		return vcpus(q);
 	if (!strcmp(name, "query-pci"))
 		return json_pack("[{s:[{s:s, s:[{s:i, s:i, s:i}]}]}]", "devices", "qdev_id",
-				 q->alias, "regions", "bar", 2, "address", FAKE_DEVICE_GPA, "size",
-				 FAKE_DEVICE_BYTES);
+				 q->alias, "regions", "bar", 2, "address",
+				 q->unmapped ? 0 : FAKE_DEVICE_GPA, "size", FAKE_DEVICE_BYTES);
 	if (!strcmp(name, "device_del"))
 		q->device = false;
 	if (!strcmp(name, "chardev-add"))
@@ -907,6 +922,21 @@ uint8_t *fake_qemu_plug(struct fake_qemu *q)
 	strcpy(q->alias, device_alias);
 	pthread_mutex_unlock(&q->lock);
 	return q->ram + FAKE_QEMU_RAM;
+}
+
+void fake_qemu_unmap(struct fake_qemu *q)
+{
+	pthread_mutex_lock(&q->lock);
+	q->unmapped = true;
+	pthread_mutex_unlock(&q->lock);
+}
+
+void fake_qemu_refuse(struct fake_qemu *q, const char *command, unsigned int spare)
+{
+	pthread_mutex_lock(&q->lock);
+	q->refused = command;
+	q->spare = spare;
+	pthread_mutex_unlock(&q->lock);
 }
 
 bool fake_qemu_has_device(struct fake_qemu *q)

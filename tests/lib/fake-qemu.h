@@ -62,6 +62,8 @@ void fake_qemu_set_fault(struct fake_qemu *qemu, fake_fault_fn *fn, void *arg);
 uint8_t *fake_qemu_ram(struct fake_qemu *qemu);
 /* Sonde's memory device is plugged in; returns its memory. */
 uint8_t *fake_qemu_plug(struct fake_qemu *qemu);
+/* The guest has not mapped the device: it is nowhere in its memory. */
+void fake_qemu_unmap(struct fake_qemu *qemu);
 bool fake_qemu_has_device(struct fake_qemu *qemu);
 /* libvirt does not know the domain, or knows it again: it is another connection's. */
 void fake_qemu_hide(struct fake_qemu *qemu, bool hidden);
@@ -94,6 +96,8 @@ void fake_qemu_suspend(struct fake_qemu *qemu);
 void fake_qemu_resume(struct fake_qemu *qemu);
 /* libvirtd answers nothing but errors from now on, or answers again. */
 void fake_qemu_set_dead_libvirtd(struct fake_qemu *qemu, bool dead);
+/* QEMU refuses this command of its monitor, but for the next `spare` ones. */
+void fake_qemu_refuse(struct fake_qemu *qemu, const char *command, unsigned int spare);
 /* Seconds after which libvirt ends a connection whose peer hangs; 0: never. Of the last connection,
  * when all is quiet. */
 unsigned int fake_qemu_keep_alive(const struct fake_qemu *qemu);

@@ -41,6 +41,8 @@ struct fixture {
 	const char *also;   /* all packets that begin so are refused */
 	enum fake_fault fault;
 	int spare, times; /* NULL `refuse` after so many */
+	_Atomic unsigned int choices; /* packets that choose a vCPU for a breakpoint */
+	_Atomic int sets; /* what the handler sets when a hit comes; 0: nothing */
 	bool full;        /* the journal's disk is, from that packet on */
 };
 
@@ -59,12 +61,25 @@ static uint8_t *byte_of(struct fixture *f, unsigned int i)
 	return fake_qemu_ram(f->qemu) + gpa_of(i);
 }
 
+static void set_from_handler(struct fixture *f)
+{
+	struct guest *guest = libvirt_guest(f->g);
+	const unsigned int i = (unsigned int)f->sets;
+
+	f->choices = 0;
+	f->sets = 0;
+	if (guest->traps->set_break(guest, gva_of(i), gpa_of(i), true, NULL))
+		f->sets = -1;
+}
+
 static bool on_trap(void *arg, struct guest_trap *trap)
 {
 	struct fixture *f = arg;
 
 	f->gaps += trap->gap_ns != 0;
 	f->hits += !trap->gap_ns;
+	if (f->sets && !trap->gap_ns)
+		set_from_handler(f);
 	trap->regs.rip++;
 	return true;
 }
@@ -79,6 +94,7 @@ static enum fake_fault on_packet(void *arg, const char *packet)
 {
 	struct fixture *f = arg;
 
+	f->choices += !strncmp(packet, "Hc", 2);
 	if (f->also && !strncmp(packet, f->also, strlen(f->also)))
 		return FAKE_REFUSE;
 	if (!f->refuse || strncmp(packet, f->refuse, strlen(f->refuse)) || f->spare-- > 0)
@@ -335,6 +351,25 @@ static void test_loan(void)
 	is_u64(loans(&f), PLACES, "the loans are counted");
 	ok(journal_has_places(&f), "the journal has no loan that is open");
 	ok(hit(&f, 1, 0) && own_tables(&f), "a hit is served");
+	end_trace(&f);
+}
+
+/* The handler of a hit sets a breakpoint. QEMU has chosen the vCPU that it names, whose page tables
+ * map the kernel; if it names none, one is chosen. */
+static void test_set_at_hit(enum fake_notices notices)
+{
+	const bool named = notices == FAKE_ALL_NOTICES;
+	struct fixture f;
+
+	set_up(&f, named ? KERNEL_CR3 : USER_CR3, named ? KERNEL_CS : USER_CS);
+	fake_qemu_set_notices(f.qemu, notices);
+	if (set_one(&f, 0, true))
+		abort();
+	f.sets = 1;
+	ok(hit(&f, 0, 0) && !f.sets && are_in(&f), "the handler of a hit sets a breakpoint");
+	if (named)
+		is_u64(f.choices, 0, "with the vCPU that the gdbstub has named");
+	fake_qemu_set_notices(f.qemu, FAKE_ALL_NOTICES);
 	end_trace(&f);
 }
 
@@ -700,6 +735,8 @@ int main(int argc, char **argv)
 	test_full_at_first();
 	test_refused_vcpu();
 	test_loan();
+	test_set_at_hit(FAKE_ALL_NOTICES);
+	test_set_at_hit(FAKE_NO_NOTICES);
 	test_lost_loan("Z0", 0, true);
 	test_lost_loan("Z0", 0, false);
 	test_lost_loan("P1d", 0, false);

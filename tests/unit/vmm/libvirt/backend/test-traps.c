@@ -403,6 +403,20 @@ static void test_monitor_stop(bool lost)
 	tear_down(&f);
 }
 
+/* The same when the trace has ended, and no connection was lost. */
+static void test_stop_after_end(void)
+{
+	struct fixture f;
+
+	set_up(&f);
+	if (!end_trace(&f))
+		abort();
+	libvirt_qmp(&f.domain, "stop", NULL, -1, NULL, NULL);
+	ok(!set_all(&f, false) && !fake_qemu_runs(f.qemu),
+	   "a stop by a monitor's user after the end: the domain stays stopped");
+	tear_down(&f);
+}
+
 /* libvirt does not say whose pause it is. */
 static void test_unknown_stop(bool lost)
 {
@@ -556,6 +570,7 @@ int main(int argc, char **argv)
 	test_stop_after_loss();
 	test_monitor_stop(false);
 	test_monitor_stop(true);
+	test_stop_after_end();
 	test_unknown_stop(false);
 	test_unknown_stop(true);
 	test_journal();

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Instances of a domain's QEMU. A shell with QEMU's arguments plays its part. */
+#include <dirent.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -258,8 +259,21 @@ static void test_start(void)
 		   "a malformed /proc/PID/stat is refused: '%s'", bad[i]);
 }
 
+static size_t open_files(void)
+{
+	DIR *folder = opendir("/proc/self/fd");
+	size_t n = 0;
+
+	while (folder && readdir(folder))
+		n++;
+	if (folder)
+		closedir(folder);
+	return n;
+}
+
 int main(void)
 {
+	const size_t before = open_files();
 	struct libvirt_instance first;
 
 	snprintf(uuid, sizeof(uuid), "0f2b1f5e-67c8-4c66-9a53-%012x", (unsigned int)getpid());
@@ -270,5 +284,6 @@ int main(void)
 	test_stranger();
 	test_pid_files();
 	test_start();
+	is_u64(open_files(), before, "no file is left open");
 	return tap_done();
 }

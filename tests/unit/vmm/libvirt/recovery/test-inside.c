@@ -154,6 +154,29 @@ static void test_misfit(void)
 	end();
 }
 
+/* Where the device's memory is decides whether a vCPU may be in it. */
+static void test_unknown_place(void)
+{
+	begin_traced(true);
+	/* the first one is asked when the memory is opened */
+	fake_qemu_refuse(qemu, "query-pci", 1);
+	ok(recover() < 0 && keeps_device() && fake_qemu_runs(qemu),
+	   "as long as QEMU does not say where the device is, the guest keeps it mapped: %s",
+	   why.text);
+	end();
+}
+
+static void test_unmapped(void)
+{
+	begin_traced(true);
+	fake_qemu_unmap(qemu);
+	ok(!recover() && holds(TEXT, "guest") && !holds(SLOT, "pmdentry") &&
+		   !fake_qemu_has_device(qemu) && fake_qemu_runs(qemu),
+	   "a device that the guest itself has taken out of its memory is plugged out: %s",
+	   why.text);
+	end();
+}
+
 int main(int argc, char **argv)
 {
 	fake_qemu_main(argc, argv);
@@ -165,5 +188,7 @@ int main(int argc, char **argv)
 	test_loan();
 	test_inside();
 	test_misfit();
+	test_unknown_place();
+	test_unmapped();
 	return tap_done();
 }

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -240,6 +241,29 @@ static void test_failures(void)
 	end();
 }
 
+static enum fake_fault end_qemu(void *arg, const char *packet)
+{
+	(void)arg;
+	if (packet[0] != '?')
+		return FAKE_OBEY;
+	fake_qemu_kill(qemu);
+	/* it is a child of another process, if this one is a watchdog */
+	for (int i = 0; i < 5000 && !libvirt_process_ended(&domain.qemu); i++)
+		clock_wait_ms(1);
+	return FAKE_CUT;
+}
+
+/* A domain that ends while it is recovered has no memory in which anything is left. */
+static void test_ends_meanwhile(void)
+{
+	begin();
+	stand_at_breakpoint();
+	fake_qemu_set_fault(qemu, end_qemu, NULL);
+	ok(!recover(true) && outcome.ended && !has_journal(),
+	   "a domain that ends while it is recovered needs no recovery: %s", why.text);
+	end();
+}
+
 static struct journal_contents journal_now(void)
 {
 	struct journal_contents contents = {0}, copy;
@@ -347,6 +371,12 @@ static void test_device_alone(void)
 	   "one that is not in use is plugged out");
 	end();
 	begin();
+	fake_qemu_plug(qemu);
+	fake_qemu_unmap(qemu);
+	ok(!recover_without_journal() && !fake_qemu_has_device(qemu),
+	   "so is one that the guest does not have in its memory");
+	end();
+	begin();
 	ok(!recover_without_journal() && !outcome.had_device, "without both nothing is done");
 	end();
 }
@@ -449,13 +479,29 @@ static void run_tracer(bool undone, bool exposed, bool hang)
 	libvirt_watchdog_beat(&watchdog, true);
 	if (!exposed)
 		libvirt_watchdog_beat(&watchdog, false);
-	if (hang)
+	/* time enough for a watchdog that takes the tracer for one that hangs */
+	if (!hang)
+		clock_wait_ms(100);
+	else
 		sleep(14);
 	_exit(libvirt_watchdog_end(&watchdog, undone) ? 0 : 1);
 }
 
+static char said[1024]; /* by the last tracer and its watchdog */
+
+static void read_said(int fd)
+{
+	ssize_t n = pread(fd, said, sizeof(said) - 1, 0);
+
+	said[n > 0 ? n : 0] = '\0';
+	for (char *c = strchr(said, '\n'); c; c = strchr(c, '\n'))
+		*c = ';';
+	close(fd);
+}
+
 static int trace(bool undone, bool exposed, bool hang)
 {
+	const int out = memfd_create("stderr", MFD_CLOEXEC);
 	pid_t child;
 	int status;
 
@@ -463,9 +509,12 @@ static int trace(bool undone, bool exposed, bool hang)
 	libvirt_journal_close(&journal);
 	fake_qemu_join(qemu);
 	child = fork();
-	if (!child)
+	if (!child) {
+		dup2(out, STDERR_FILENO);
 		run_tracer(undone, exposed, hang);
+	}
 	waitpid(child, &status, 0);
+	read_said(out);
 	return status;
 }
 
@@ -479,6 +528,8 @@ static void test_watchdog(void)
 	ok(WIFEXITED(status) && !WEXITSTATUS(status) && fake_qemu_runs(qemu) &&
 		   !fake_qemu_breaks(qemu) && !has_journal(),
 	   "a tracer that does not report that all is undone: the watchdog recovers the domain");
+	ok(strstr(said, "has put back 0 places, removed the breakpoints, and resumed the domain"),
+	   "and says what it has done: %s", said);
 	end();
 	begin();
 	libvirt_journal_stop(&journal, true, NULL);
@@ -486,6 +537,18 @@ static void test_watchdog(void)
 	status = trace(true, true, false);
 	ok(WIFEXITED(status) && !WEXITSTATUS(status) && !fake_qemu_runs(qemu) && has_journal(),
 	   "a tracer that reports that all is undone: the watchdog changes nothing");
+	ok(!*said, "and says nothing: %s", said);
+	end();
+	begin();
+	trace(false, true, false);
+	ok(strstr(said, "has put back 0 places;"), "it says no more than it has done: %s", said);
+	end();
+	begin();
+	stand_at_breakpoint();
+	fake_qemu_set_fault(qemu, end_qemu, NULL);
+	trace(false, true, false);
+	ok(strstr(said, "has ended") && !strstr(said, "put back 0") && !has_journal(),
+	   "or that the domain has ended: %s", said);
 	end();
 }
 
@@ -596,6 +659,7 @@ int main(int argc, char **argv)
 	test_places(true);
 	test_started_again();
 	test_failures();
+	test_ends_meanwhile();
 	test_noted();
 	test_device();
 	test_device_alone();
