@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include "tests/lib/fake-int3.h"
 #include "tests/lib/fake-patches.h"
 #include "tests/lib/tap.h"
 
@@ -340,6 +341,68 @@ static void test_pages(bool mapped)
 	teardown();
 }
 
+/* Patches that are shorter or longer than a site: what stands behind them is left alone. */
+static void test_sizes(bool mapped)
+{
+	for (uint8_t size = 1; size <= PATCH_MAX_SIZE; size++) {
+		struct patch p = {.gva = fake_gva(AT), .size = size, .function = "fn"};
+		uint8_t *hva;
+
+		setup();
+		patch_set_deinit(&set);
+		hva = fg.regions[0].hva;
+		fg.regions[0].hva = mapped ? fg.base.ram : NULL;
+		memcpy(p.old_bytes, fake_text(&fg, AT), size);
+		memset(p.new_bytes, 0xcc, size);
+		memset(before + AT, 0xcc, size);
+		ok(!patch_set_add(&set, &p, NULL) && !patch_set_apply(&set, &fg.kernel, NULL) &&
+			   untouched(),
+		   "a patch has its %d bytes and no others, memory %s", size,
+		   mapped ? "mapped" : "not mapped");
+		memcpy(before + AT, p.old_bytes, size);
+		ok(!patch_set_revert(&set, &fg.kernel, NULL, NULL) && untouched(),
+		   "they are put back");
+		fg.regions[0].hva = hva;
+		teardown();
+	}
+}
+
+/* A patch on two pages of a module, which lie apart in the guest's memory. */
+static void test_across(void)
+{
+	enum { FIRST = 0xc03000, SECOND = 0xc01000, TABLES = 0xd00000, FRONT = 2, PAGE = 0x1000 };
+	const uint64_t gva = 0xffffffffc0001000;
+	struct fake_memory memory;
+	uint64_t next = TABLES;
+	struct patch p;
+	uint8_t *ram, *hva;
+
+	setup();
+	patch_set_deinit(&set);
+	ram = fg.base.ram;
+	hva = fg.regions[0].hva;
+	memory = (struct fake_memory){ram, FAKE_RAM};
+	fake_map(&memory, FAKE_PHYS_TEXT + FAKE_INIT_TOP_PGT, gva - PAGE, FIRST, &next);
+	fake_map(&memory, FAKE_PHYS_TEXT + FAKE_INIT_TOP_PGT, gva, SECOND, &next);
+	memcpy(ram + FIRST + PAGE - FRONT, fake_patch_old, FRONT);
+	memcpy(ram + SECOND, fake_patch_old + FRONT, SIZE - FRONT);
+	p = fake_patch_at(0);
+	p.gva = gva - FRONT;
+	fg.regions[0].hva = ram;
+	ok(!patch_set_add(&set, &p, NULL) && !patch_set_apply(&set, &fg.kernel, NULL) &&
+		   !memcmp(ram + FIRST + PAGE - FRONT, fake_patch_new, FRONT) &&
+		   !memcmp(ram + SECOND, fake_patch_new + FRONT, SIZE - FRONT),
+	   "a patch on two pages is written into both of them");
+	ok(!patch_set_revert(&set, &fg.kernel, NULL, NULL) &&
+		   !memcmp(ram + FIRST + PAGE - FRONT, fake_patch_old, FRONT) &&
+		   !memcmp(ram + SECOND, fake_patch_old + FRONT, SIZE - FRONT),
+	   "and put back in both");
+	ok(!ram[FIRST + PAGE] && !ram[FIRST + PAGE + 1] && !ram[FIRST + PAGE + 2],
+	   "the page behind the first one is left alone");
+	fg.regions[0].hva = hva;
+	teardown();
+}
+
 /* What the guest writes between two patches meanwhile is not undone. */
 static void test_between(void)
 {
@@ -465,6 +528,9 @@ int main(void)
 	test_find();
 	test_pages(false);
 	test_pages(true);
+	test_sizes(false);
+	test_sizes(true);
+	test_across();
 	test_between();
 	test_yield();
 	test_read();
