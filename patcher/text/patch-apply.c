@@ -86,7 +86,7 @@ static size_t nr_ours(const struct patch_set *set, const struct page_run *run,
 static uint8_t *map_run(const struct page_run *run, const struct kernel *kernel)
 {
 	bool one_page = page_of(run->gva) == page_of(run->gva + run->size - 1);
-	uint64_t gpa;
+	uint64_t gpa = 0;
 
 	if (!one_page || kernel_translate(kernel, run->gva, &gpa, NULL))
 		return NULL;

@@ -65,10 +65,10 @@ struct fake_qemu {
 	pid_t pid;
 	struct libvirt_process process;
 
-	int passed;  /* by getfd; -1: none */
-	bool hidden; /* from libvirt */
+	int passed;    /* by getfd; -1: none */
+	bool hidden;   /* from libvirt */
 	bool unmapped; /* by the guest: the device is */
-	bool device; /* the memory device is plugged in, under this name: */
+	bool device;   /* the memory device is plugged in, under this name: */
 	char alias[64];
 	bool chardev; /* there is one, of ours */
 	bool server;  /* the gdbstub uses it */

@@ -304,6 +304,28 @@ static void test_filters(void)
 	fake_session_end(&fs);
 }
 
+/* Without traps each exit needs room for a jump to a trampoline. What follows it is other code. */
+static void test_no_room(void)
+{
+	const struct trace_options options = {.exitless = true, .ring_bytes = 64 << 10};
+	const uint64_t behind = FAKE_KMALLOC + 29; /* its `ret` */
+	struct trace_status status;
+	struct error err = {0};
+
+	fake_session_create(&fs);
+	fs.fg.guest.caps &= ~(unsigned int)(GUEST_CAP_PORT_TRAP | GUEST_CAP_BREAK);
+	trace_session_set_options(fs.session, &options);
+	fake_code(&fs.fg, behind, "\xcc\xcc\x48\x89\xf8\xc3",
+		  6); /* int3 twice; mov %rdi,%rax; ret */
+	fake_session_keep_text(&fs);
+	trace_session_start(fs.session, NULL, &err);
+	status = fake_session_status(&fs);
+	ok(status.nr_refused == 1 && strstr(status.refused[0].reason, "no room for a jump"),
+	   "without traps a function whose return has no room for a jump is refused: %s",
+	   status.nr_refused ? status.refused[0].reason : err.text);
+	fake_session_end(&fs);
+}
+
 static void test_refusal(void)
 {
 	struct trace_status status;
@@ -381,6 +403,7 @@ int main(void)
 	test_toggling();
 	test_filters();
 	test_refusal();
+	test_no_room();
 	test_all_or_nothing();
 	test_hostile_registers();
 	return tap_done();

@@ -158,16 +158,21 @@ static void test_write_failures(void)
 	}
 }
 
-static void test_unmapped(void)
+static void test_unmapped(bool mapped)
 {
 	struct patch p = fake_patch_at(AT);
 	struct error err = {0};
+	uint8_t *hva;
 
 	setup();
+	hva = fg.regions[0].hva;
+	fg.regions[0].hva = mapped ? fg.base.ram : NULL;
 	p.gva = 0xffffffffc0000000ull;
 	ok(!patch_set_add(&set, &p, NULL) && patch_set_apply(&set, &fg.kernel, &err) == -EFAULT &&
 		   untouched(),
-	   "a patch where nothing is mapped is refused");
+	   "a patch where nothing is mapped is refused, memory %s",
+	   mapped ? "mapped" : "not mapped");
+	fg.regions[0].hva = hva;
 	teardown();
 }
 
@@ -518,7 +523,8 @@ int main(void)
 	test_rip();
 	test_rip_leaves();
 	test_write_failures();
-	test_unmapped();
+	test_unmapped(false);
+	test_unmapped(true);
 	test_outcomes();
 	test_revert_failure();
 	test_breaks();

@@ -375,7 +375,8 @@ static void test_goes_on(void)
 	   "the resume replaces the connection, and puts the breakpoints back");
 	ok(hit(&f, 0, 0) && f.gaps == 1 && !failed(&f, NULL),
 	   "hits are served again, and the handler was told of the gap");
-	ok(f.gap_ns <= clock_monotonic_ns() - begin, "which is as long as the breakpoints were out");
+	ok(f.gap_ns <= clock_monotonic_ns() - begin,
+	   "which is as long as the breakpoints were out");
 	if (libvirt_guest_stop(guest, NULL) ||
 	    guest->traps->set_break(guest, place(PLACES), place(PLACES), false, NULL) ||
 	    libvirt_guest_resume(guest, NULL))
