@@ -410,7 +410,7 @@ static void test_stop_after_end(void)
 	struct fixture f;
 
 	set_up(&f);
-	if (!end_trace(&f))
+	if (!end_trace(&f) || set_all(&f, false))
 		abort();
 	libvirt_qmp(&f.domain, "stop", NULL, -1, NULL, NULL);
 	ok(!set_all(&f, false) && !fake_qemu_runs(f.qemu),

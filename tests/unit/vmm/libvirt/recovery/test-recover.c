@@ -487,34 +487,46 @@ static void run_tracer(bool undone, bool exposed, bool hang)
 	_exit(libvirt_watchdog_end(&watchdog, undone) ? 0 : 1);
 }
 
-static char said[1024]; /* by the last tracer and its watchdog */
+static int said_fd = -1; /* what the last tracer and its watchdog said: */
+static char said[1024];
 
-static void read_said(int fd)
+static void read_said(void)
 {
-	ssize_t n = pread(fd, said, sizeof(said) - 1, 0);
+	ssize_t n = pread(said_fd, said, sizeof(said) - 1, 0);
 
 	said[n > 0 ? n : 0] = '\0';
 	for (char *c = strchr(said, '\n'); c; c = strchr(c, '\n'))
 		*c = ';';
-	close(fd);
+}
+
+/* A watchdog whose tracer does not wait for it may say it later. */
+static bool await_said(const char *text)
+{
+	for (int i = 0; i < 5000 && !strstr(said, text); i++) {
+		clock_wait_ms(1);
+		read_said();
+	}
+	return strstr(said, text);
 }
 
 static int trace(bool undone, bool exposed, bool hang)
 {
-	const int out = memfd_create("stderr", MFD_CLOEXEC);
 	pid_t child;
 	int status;
 
+	if (said_fd >= 0)
+		close(said_fd);
+	said_fd = memfd_create("stderr", MFD_CLOEXEC);
 	/* a watchdog starts before its tracer has a journal */
 	libvirt_journal_close(&journal);
 	fake_qemu_join(qemu);
 	child = fork();
 	if (!child) {
-		dup2(out, STDERR_FILENO);
+		dup2(said_fd, STDERR_FILENO);
 		run_tracer(undone, exposed, hang);
 	}
 	waitpid(child, &status, 0);
-	read_said(out);
+	read_said();
 	return status;
 }
 
@@ -632,7 +644,7 @@ static void test_hanging(void)
 	status = trace(true, true, true);
 	ok(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL,
 	   "a tracer that does not beat with breakpoints in the domain is killed");
-	ok(strstr(said, "the watchdog has killed it"), "and the watchdog says so: %s", said);
+	ok(await_said("the watchdog has killed it"), "and the watchdog says so: %s", said);
 	for (int i = 0; i < 5000 && has_journal(); i++)
 		clock_wait_ms(1);
 	ok(fake_qemu_runs(qemu) && !fake_qemu_breaks(qemu) && !has_journal(),
