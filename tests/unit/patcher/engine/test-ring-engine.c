@@ -328,6 +328,24 @@ static void test_end(void)
 	end();
 }
 
+/* Text that cannot be put back at the guest's end is said, and all other text is put back. */
+static void test_end_fails(void)
+{
+	struct patch_outcome outcome = {0};
+	struct error err = {0};
+
+	begin_running();
+	f.fs.fg.failing_gpa = FAKE_PHYS_TEXT + FAKE_KFREE;
+	ok(f.engine->ops->end(f.engine, &outcome, &err) == -EIO && err.code == EIO &&
+		   outcome.failed == 1 && outcome.restored,
+	   "text that cannot be put back at the guest's end is an error: %s", err.text);
+	f.fs.fg.failing_gpa = 0;
+	ok(!patch_plan_revert(&f.plan, &f.fs.fg.kernel, NULL, NULL) &&
+		   !memcmp(fake_text(&f.fs.fg, 0), f.fs.text, sizeof(f.fs.text)),
+	   "it can be tried again");
+	end();
+}
+
 enum { AT_END = 5, MANY = 1000 };
 
 /* A vCPU that writes as fast as its records are read. */
@@ -371,6 +389,7 @@ int main(void)
 	test_preempted();
 	test_stays_inside();
 	test_end();
+	test_end_fails();
 	test_end_running();
 	return tap_done();
 }
