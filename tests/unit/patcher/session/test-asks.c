@@ -254,6 +254,18 @@ static void test_failed_stop(void)
 	end_failed();
 }
 
+/* The same for the jump of a function that asks, into the tracer's memory. */
+static void test_failed_jump(void)
+{
+	begin();
+	set_failing(FAKE_PHYS_TEXT + FAKE_HIBERNATE);
+	ok(trace_session_stop(fs.session, NULL) == -EIO && fake_session_status(&fs).enabled &&
+		   first_byte(FAKE_HIBERNATE) == JMP && fs.fg.nr_regions == 2,
+	   "a stop fails at a function that asks: the memory stays");
+	set_failing(0);
+	end_failed();
+}
+
 /* The last function that asks cannot be written, and then a site cannot be taken back. */
 static void fail_both(struct fake_guest *fg)
 {
@@ -538,6 +550,7 @@ int main(void)
 	test_stop_between();
 	test_failed_give();
 	test_failed_stop();
+	test_failed_jump();
 	test_failed_start();
 	test_end_while_taking();
 	test_held();
