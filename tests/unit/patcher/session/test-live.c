@@ -18,7 +18,9 @@ enum {
 	PATIENCE_MS = 20000,
 	CALL = 0xe8,
 	JMP = 0xe9,
-	OUT = 0xe6
+	OUT = 0xe6,
+	RET = 0xc3,
+	KMALLOC_RETURN = FAKE_KMALLOC + 28,
 };
 
 static struct fake_session fs;
@@ -90,10 +92,12 @@ static void test_types(void)
 	ok(!set("kmem", NULL, NULL), "more types");
 	is_u64(stops, 1, "take one stop");
 	ok(opcode(FAKE_KFREE) == OUT, "their functions are patched");
+	ok(opcode(KMALLOC_RETURN) == OUT, "so are the returns of those that allocate");
 	fake_session_call(&fs, 0, FAKE_KFREE, fake_object());
 	is_u64(fake_session_recorded(&fs), 1, "and recorded");
 	ok(!set("kmem:cache", NULL, NULL) && stops == 1, "other types take one stop");
 	ok(opcode(FAKE_KFREE) != OUT && opcode(FAKE_CACHE_FREE) == OUT, "the text follows");
+	ok(opcode(KMALLOC_RETURN) == RET, "the returns do, too");
 	fake_session_call(&fs, 0, FAKE_KFREE, fake_object());
 	is_u64(fake_session_recorded(&fs), 1, "what is not wanted is not recorded");
 	ok(!set("kmem:cache if bytes_alloc > 100", NULL, NULL), "a filter comes");
