@@ -348,6 +348,20 @@ static void test_refusal(void)
 	fake_session_end(&fs);
 }
 
+/* The end of a session says what it could not put back. */
+static void test_end_fails(void)
+{
+	struct error err = {0};
+
+	fake_session_create(&fs);
+	trace_session_start(fs.session, NULL, NULL);
+	fs.fg.failing_gpa = FAKE_PHYS_TEXT + FAKE_KFREE;
+	ok(trace_session_end(fs.session, &err) == -EIO && err.code == EIO,
+	   "an end that cannot put all text back is an error: %s", err.text);
+	fs.fg.failing_gpa = 0;
+	fake_session_destroy(&fs);
+}
+
 static void test_all_or_nothing(void)
 {
 	struct error err = {0};
@@ -404,6 +418,7 @@ int main(void)
 	test_filters();
 	test_refusal();
 	test_no_room();
+	test_end_fails();
 	test_all_or_nothing();
 	test_hostile_registers();
 	return tap_done();
