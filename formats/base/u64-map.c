@@ -103,18 +103,23 @@ static bool grow(struct u64_map *map)
 	return true;
 }
 
-void *u64_map_add(struct u64_map *map, uint64_t key, uint64_t hash)
+void *u64_map_add(struct u64_map *map, uint64_t key, uint64_t hash, size_t i)
 {
-	size_t i;
+	uint8_t *at;
 
-	if (map->count + 1 > map->capacity / 4 * 3 && !grow(map))
-		return NULL;
-	i = u64_map_locate(map, key, hash);
+	if (map->count + 1 > map->capacity / 4 * 3) {
+		if (!grow(map))
+			return NULL;
+		i = u64_map_locate(map, key, hash);
+	}
 	set_tag(map, i, u64_map_tag(hash));
 	map->count++;
-	memset(slot(map, i), 0, map->stride);
-	memcpy(slot(map, i), &key, sizeof(key));
-	return slot(map, i) + sizeof(key);
+	at = slot(map, i);
+	memcpy(at, &key, sizeof(key));
+	/* In words: there are few, and memset() costs more. */
+	for (size_t used = sizeof(key); used < map->stride; used += sizeof(uint64_t))
+		memcpy(at + used, &(uint64_t){0}, sizeof(uint64_t));
+	return at + sizeof(key);
 }
 
 void u64_map_remove_value(struct u64_map *map, const void *value)

@@ -131,8 +131,9 @@ static inline void u64_map_prefetch(const struct u64_map *map, uint64_t key)
 	u64_map_load_soon(at + 2 * U64_MAP_LINE);
 }
 
-/* For u64_map_insert(): the value of a key that is not there, zeroed. NULL: no memory. */
-void *u64_map_add(struct u64_map *map, uint64_t key, uint64_t hash);
+/* For u64_map_insert(): the value of a key that is not there, and that belongs into slot i, zeroed.
+ * NULL: no memory. */
+void *u64_map_add(struct u64_map *map, uint64_t key, uint64_t hash, size_t i);
 
 /* The value of key, inserted zeroed if new, which *is_new (may be NULL) says. NULL: no memory. */
 static inline void *u64_map_insert(struct u64_map *map, uint64_t key, bool *is_new)
@@ -143,7 +144,8 @@ static inline void *u64_map_insert(struct u64_map *map, uint64_t key, bool *is_n
 
 	if (is_new)
 		*is_new = !is_there;
-	return is_there ? map->slots + i * map->stride + sizeof(key) : u64_map_add(map, key, hash);
+	return is_there ? map->slots + i * map->stride + sizeof(key)
+			: u64_map_add(map, key, hash, i);
 }
 
 /* Returns whether key was there. */
