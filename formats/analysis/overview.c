@@ -56,6 +56,7 @@ static int change(struct analysis *base, const struct heap_change *change)
 {
 	struct overview *o = (struct overview *)base;
 	const struct replay *replay = base->replay;
+	const int64_t ns = change->record->timestamp;
 	uint64_t live;
 
 	if (change->object && sites_add(&o->sites, change))
@@ -64,11 +65,13 @@ static int change(struct analysis *base, const struct heap_change *change)
 		return 0;
 	if (!o->course.steps && course_init(&o->course, COURSE_STEPS, replay->first_ns))
 		return -ENOMEM;
+	if (ns < o->course.end_ns && !sites_live_changes(&o->sites, change))
+		return 0;
 	live = sites_live_bytes(&o->sites);
-	course_put(&o->course, change->record->timestamp, live);
+	course_put(&o->course, ns, live);
 	if (live > o->peak_bytes) {
 		o->peak_bytes = live;
-		o->peak_ns = change->record->timestamp;
+		o->peak_ns = ns;
 	}
 	return 0;
 }

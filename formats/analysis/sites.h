@@ -51,6 +51,12 @@ int sites_add(struct sites *sites, const struct heap_change *change);
 /* All live bytes of what is selected. Of a part of the allocations, nothing says what pages the
  * slabs take for them. */
 uint64_t sites_live_bytes(const struct sites *sites);
+/* Whether a change, which has an object, can make them others: most objects lie in pages that are
+ * counted already. */
+static inline bool sites_live_changes(const struct sites *sites, const struct heap_change *change)
+{
+	return sites->replay->selects || change->object->place == HEAP_OUTSIDE;
+}
 
 /* All memory is at its peak now. */
 void sites_note_peak(struct sites *sites);
