@@ -99,13 +99,10 @@ THREADED_ROOMS := formats/trace introspect/tasks patcher/engine patcher/ring pat
 # Empty, or the tests that the user has named.
 NAMED_TESTS = $(if $(ROOM)$(filter-out file,$(origin TESTS)),$(TESTS))
 ASAN_TESTS = $(or $(NAMED_TESTS),$(call QUICK_TESTS,$(UNIT_SOURCES)))
-# Those step through code with SIGTRAP, which ThreadSanitizer delivers late.
-NO_TSAN_TESTS := $(wildcard tests/unit/patcher/trampoline/test-*nested.c)
-# Takes minutes with it: each record meets a full disk. test-output.c has the threads, too.
-NO_TSAN_TESTS += tests/unit/formats/trace/test-writer.c
-# Their fake QEMU maps its memory at an address that its process and the test's share.
-NO_TSAN_TESTS += tests/unit/vmm/libvirt/backend/test-traps.c tests/unit/vmm/libvirt/backend/test-kvm-breaks.c tests/unit/vmm/libvirt/backend/test-guest.c tests/unit/vmm/libvirt/recovery/test-recover.c
-TSAN_TESTS = $(or $(NAMED_TESTS),$(filter-out $(NO_TSAN_TESTS),$(call QUICK_TESTS,$(if $(filter all,$(SANITIZED)),$(UNIT_SOURCES),$(foreach room,$(THREADED_ROOMS),$(call UNIT_TESTS_OF,$(room))) $(wildcard tests/unit/patcher/trampoline/test-*threads.c)))))
+# With ThreadSanitizer these take 15 s or more each: their faults are stalls and full disks.
+SLOW_TSAN_TESTS := $(addprefix tests/unit/,formats/trace/test-writer.c vmm/libvirt/backend/test-traps.c vmm/libvirt/recovery/test-recover.c)
+THREADED_TESTS = $(foreach room,$(THREADED_ROOMS),$(call UNIT_TESTS_OF,$(room))) $(wildcard tests/unit/patcher/trampoline/test-*threads.c)
+TSAN_TESTS = $(or $(NAMED_TESTS),$(if $(filter all,$(SANITIZED)),$(UNIT_SOURCES),$(call QUICK_TESTS,$(filter-out $(SLOW_TSAN_TESTS),$(THREADED_TESTS)))))
 .PHONY: check-asan check-tsan check-sanitized
 check-asan: kernels
 	$(Q)$(MAKE) --no-print-directory -j2 O=$(O)/asan ASAN=1 CFLAGS='-O1 -g1' KERNELS_DIR=$(abspath $(O))/kernels TESTS='$(ASAN_TESTS)' check-sanitized

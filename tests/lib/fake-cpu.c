@@ -230,6 +230,9 @@ static void on_signal(int signal_number, siginfo_t *info, void *context)
 		signal(SIGSEGV, SIG_DFL); /* a real fault: die of it */
 }
 
+/* The C library's own. ThreadSanitizer's sigaction() delivers SIGTRAP late. */
+int __sigaction(int signal_number, const struct sigaction *action, struct sigaction *old);
+
 void fake_host_install(fake_host_fn on_out, fake_step_fn on_step, void *arg)
 {
 	struct sigaction action = {.sa_sigaction = on_signal, .sa_flags = SA_SIGINFO | SA_ONSTACK};
@@ -237,7 +240,7 @@ void fake_host_install(fake_host_fn on_out, fake_step_fn on_step, void *arg)
 	host_on_out = on_out;
 	host_on_step = on_step;
 	host_arg = arg;
-	sigaction(SIGSEGV, &action, NULL);
+	__sigaction(SIGSEGV, &action, NULL);
 	if (on_step)
-		sigaction(SIGTRAP, &action, NULL);
+		__sigaction(SIGTRAP, &action, NULL);
 }

@@ -584,12 +584,19 @@ static int domain_state(virDomainPtr domain, int *state, int *reason, unsigned i
 	return ret;
 }
 
+/* libvirt connects on a thread. */
 static virConnectPtr connect_open(const char *uri)
 {
+	bool dead = false;
+
 	(void)uri;
-	if (listed)
+	if (listed) {
+		pthread_mutex_lock(&listed->lock);
 		listed->keep_alive_s = 0;
-	return listed && listed->dead_libvirtd ? NULL : (virConnectPtr)&listed;
+		dead = listed->dead_libvirtd;
+		pthread_mutex_unlock(&listed->lock);
+	}
+	return dead ? NULL : (virConnectPtr)&listed;
 }
 
 static int connect_close(virConnectPtr connection)
@@ -601,8 +608,11 @@ static int connect_close(virConnectPtr connection)
 static int connect_keep_alive(virConnectPtr connection, int interval_s, unsigned int count)
 {
 	(void)connection;
-	if (listed)
+	if (listed) {
+		pthread_mutex_lock(&listed->lock);
 		listed->keep_alive_s = (unsigned int)interval_s * (count + 1);
+		pthread_mutex_unlock(&listed->lock);
+	}
 	return 0;
 }
 
@@ -974,6 +984,23 @@ void fake_qemu_cross(struct fake_qemu *q, uint64_t rip)
 uint8_t *fake_qemu_ram(struct fake_qemu *q)
 {
 	return q->ram;
+}
+
+uint8_t fake_qemu_byte(struct fake_qemu *q, uint64_t gpa)
+{
+	uint8_t byte;
+
+	pthread_mutex_lock(&q->lock);
+	byte = q->ram[gpa];
+	pthread_mutex_unlock(&q->lock);
+	return byte;
+}
+
+void fake_qemu_set_byte(struct fake_qemu *q, uint64_t gpa, uint8_t byte)
+{
+	pthread_mutex_lock(&q->lock);
+	q->ram[gpa] = byte;
+	pthread_mutex_unlock(&q->lock);
 }
 
 void fake_qemu_reach(struct fake_qemu *q, unsigned int vcpu, uint64_t rip)

@@ -60,6 +60,9 @@ enum fake_notices {
 void fake_qemu_set_notices(struct fake_qemu *qemu, enum fake_notices notices);
 void fake_qemu_set_fault(struct fake_qemu *qemu, fake_fault_fn *fn, void *arg);
 uint8_t *fake_qemu_ram(struct fake_qemu *qemu);
+/* A byte of it, which the gdbstub's thread may change meanwhile. */
+uint8_t fake_qemu_byte(struct fake_qemu *qemu, uint64_t gpa);
+void fake_qemu_set_byte(struct fake_qemu *qemu, uint64_t gpa, uint8_t byte);
 /* Sonde's memory device is plugged in; returns its memory. */
 uint8_t *fake_qemu_plug(struct fake_qemu *qemu);
 /* The guest has not mapped the device: it is nowhere in its memory. */

@@ -8,7 +8,7 @@
 #include "tests/lib/fake-site.h"
 #include "tests/lib/tap.h"
 
-enum { RECORDS = 3, START = 3 * 2 * FAKE_DATA - 8 };
+enum { RDI = 7, RECORDS = 3, START = 3 * 2 * FAKE_DATA - 8 };
 
 struct scene {
 	struct fake_site site;
@@ -25,7 +25,8 @@ static void on_step(void *arg, uint64_t rip)
 		return;
 	if (s->interrupt_at == s->steps) {
 		s->inner_calls++;
-		((void (*)(void))(uintptr_t)s->site.function.code)();
+		/* A system call's registers are read through its first argument. */
+		((void (*)(uint64_t))(uintptr_t)s->site.function.code)(s->site.cpu->in.reg[RDI]);
 	}
 	s->steps++;
 }

@@ -56,9 +56,14 @@ static uint64_t gpa_of(unsigned int i)
 	return TEXT + 0x10 * i;
 }
 
-static uint8_t *byte_of(struct fixture *f, unsigned int i)
+static uint8_t byte_of(struct fixture *f, unsigned int i)
 {
-	return fake_qemu_ram(f->qemu) + gpa_of(i);
+	return fake_qemu_byte(f->qemu, gpa_of(i));
+}
+
+static void set_byte(struct fixture *f, unsigned int i, uint8_t byte)
+{
+	fake_qemu_set_byte(f->qemu, gpa_of(i), byte);
 }
 
 static void set_from_handler(struct fixture *f)
@@ -142,7 +147,7 @@ static void set_up(struct fixture *f, uint64_t cr3, uint32_t cs)
 	memory = (struct fake_memory){fake_qemu_ram(f->qemu), FAKE_QEMU_RAM};
 	fake_map(&memory, KERNEL_CR3, text_gva, TEXT, &next);
 	for (unsigned int i = 0; i < PLACES; i++)
-		*byte_of(f, i) = (uint8_t)(OWN + i);
+		set_byte(f, i, (uint8_t)(OWN + i));
 	fake_qemu_be_kvm(f->qemu, cr3, cs);
 	f->domain = fake_qemu_domain(f->qemu);
 	if (libvirt_guest_create(&f->domain, &f->journal, false, &f->g, NULL) ||
@@ -173,7 +178,7 @@ static bool await(struct fixture *f, bool (*is_so)(struct fixture *f))
 static bool are_in(struct fixture *f)
 {
 	for (unsigned int i = 0; i < PLACES; i++)
-		if (*byte_of(f, i) != INT3)
+		if (byte_of(f, i) != INT3)
 			return false;
 	return fake_qemu_breaks(f->qemu) == PLACES;
 }
@@ -181,7 +186,7 @@ static bool are_in(struct fixture *f)
 static bool are_out(struct fixture *f)
 {
 	for (unsigned int i = 0; i < PLACES; i++)
-		if (*byte_of(f, i) != OWN + i)
+		if (byte_of(f, i) != OWN + i)
 			return false;
 	return !fake_qemu_breaks(f->qemu);
 }
@@ -328,7 +333,7 @@ static void test_plain(void)
 	is_u64(loans(&f), 0, "no page tables are lent to a vCPU that has the kernel's");
 	ok(!set_one(&f, 0, true) && fake_qemu_breaks(f.qemu) == PLACES,
 	   "a breakpoint that is there is not set again");
-	ok(!set_one(&f, 0, false) && *byte_of(&f, 0) == OWN && *byte_of(&f, 1) == INT3,
+	ok(!set_one(&f, 0, false) && byte_of(&f, 0) == OWN && byte_of(&f, 1) == INT3,
 	   "one of them can be taken out");
 	ok(!set_one(&f, 0, true) && are_in(&f) && journal_has_places(&f),
 	   "and put back, without another line in the journal");
@@ -574,7 +579,7 @@ static void test_counted(void)
 	f.refuse = "P1d";
 	ok(set_one(&f, 0, true) == -EIO && runs_with_own_tables(&f),
 	   "a breakpoint whose loan cannot be ended at once is an error");
-	ok(*byte_of(&f, 0) == INT3 && libvirt_guest_holds_breaks(f.g) && hit(&f, 0, 0),
+	ok(byte_of(&f, 0) == INT3 && libvirt_guest_holds_breaks(f.g) && hit(&f, 0, 0),
 	   "it is in the guest's memory, counted, and served");
 	end_trace(&f);
 }
@@ -655,12 +660,12 @@ static void test_changed(void)
 		abort();
 	fake_qemu_suspend(f.qemu);
 	await(&f, is_parked);
-	*byte_of(&f, 1) = 0x90;
+	set_byte(&f, 1, 0x90);
 	fake_qemu_resume(f.qemu);
 	ok(await(&f, has_failed), "a guest that has changed its code ends the trace");
 	for (int i = 0; i < PATIENCE_MS && !fake_qemu_runs(f.qemu); i++)
 		clock_wait_ms(1);
-	ok(fake_qemu_runs(f.qemu) && *byte_of(&f, 0) == OWN && *byte_of(&f, 1) == 0x90 &&
+	ok(fake_qemu_runs(f.qemu) && byte_of(&f, 0) == OWN && byte_of(&f, 1) == 0x90 &&
 		   !fake_qemu_breaks(f.qemu),
 	   "it keeps its byte, no other breakpoint is put back, and it runs");
 	ok(!libvirt_guest_check_breaks(f.g, NULL), "nothing is left to be taken out");
@@ -673,13 +678,13 @@ static void test_own_int3(void)
 	struct fixture f;
 
 	set_up(&f, USER_CR3, USER_CS);
-	*byte_of(&f, 0) = INT3;
+	set_byte(&f, 0, INT3);
 	if (set_all(&f, true))
 		abort();
 	fake_qemu_suspend(f.qemu);
 	for (int i = 0; i < PATIENCE_MS && libvirt_guest_holds_breaks(f.g); i++)
 		clock_wait_ms(1);
-	ok(*byte_of(&f, 0) == INT3 && *byte_of(&f, 1) == OWN + 1,
+	ok(byte_of(&f, 0) == INT3 && byte_of(&f, 1) == OWN + 1,
 	   "an INT3 of the guest's own stays where it was");
 	fake_qemu_resume(f.qemu);
 	tear_down(&f);
