@@ -56,7 +56,7 @@ void recorder_use_disk(struct recorder *r, void (*fn)(struct recorder *r))
 	bool watched;
 
 	thread_cond_init(&watch.over);
-	watched = !pthread_create(&watch.thread, NULL, look_until_over, &watch);
+	watched = !thread_start(&watch.thread, "sonde-disk", look_until_over, &watch);
 	fn(r);
 	if (!watched)
 		return;
