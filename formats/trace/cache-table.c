@@ -7,19 +7,21 @@
 
 enum { MAX_CACHES = UINT16_MAX };
 
-void cache_table_init(struct cache_table *table)
+void cache_table_init(struct cache_table *table, struct budget *budget)
 {
-	*table = (struct cache_table){0};
+	*table = (struct cache_table){.budget = budget};
 	pthread_mutex_init(&table->lock, NULL);
 	u64_map_init(&table->by_hash, sizeof(size_t));
 	u64_map_init(&table->by_id, sizeof(size_t));
+	u64_map_set_budget(&table->by_hash, budget);
+	u64_map_set_budget(&table->by_id, budget);
 }
 
 void cache_table_deinit(struct cache_table *table)
 {
 	for (size_t i = 0; i < table->count; i++)
-		free(table->items[i].name);
-	free(table->items);
+		budget_free_text(table->budget, table->items[i].name);
+	budget_free(table->budget, table->items, table->room * sizeof(*table->items));
 	u64_map_deinit(&table->by_hash);
 	u64_map_deinit(&table->by_id);
 	pthread_mutex_destroy(&table->lock);
@@ -39,20 +41,21 @@ static uint64_t hash_cache(const char *name, uint64_t object_size, uint64_t size
 /* Append the cache under its id, which must be new. Returns 0 or -ENOMEM. */
 static int add(struct cache_table *table, const struct sidecar_cache *cache)
 {
-	struct sidecar_cache *bigger =
-		reallocarray(table->items, table->count + 1, sizeof(*bigger));
-	char *copy = bigger ? strdup(cache->name) : NULL;
-	size_t *index = copy ? u64_map_insert(&table->by_id, cache->id, NULL) : NULL;
+	size_t *index;
+	char *copy;
 
-	if (bigger)
-		table->items = bigger;
+	if (!budget_grow(table->budget, &table->items, sizeof(*table->items), table->count,
+			 &table->room))
+		return -ENOMEM;
+	copy = budget_strdup(table->budget, cache->name);
+	index = copy ? u64_map_insert(&table->by_id, cache->id, NULL) : NULL;
 	if (!index) {
-		free(copy);
+		budget_free_text(table->budget, copy);
 		return -ENOMEM;
 	}
 	*index = table->count;
-	bigger[table->count] = *cache;
-	bigger[table->count++].name = copy;
+	table->items[table->count] = *cache;
+	table->items[table->count++].name = copy;
 	if (cache->id > table->last_id)
 		table->last_id = cache->id;
 	return 0;

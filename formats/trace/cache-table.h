@@ -15,12 +15,14 @@ struct cache_table {
 	struct u64_map by_hash; /* to index in items */
 	struct u64_map by_id;   /* likewise */
 	struct sidecar_cache *items;
-	size_t count;
+	size_t count, room;
+	struct budget *budget;
 	uint16_t last_id; /* the greatest */
 };
 
-/* An empty one; what it holds is freed by cache_table_deinit(). */
-void cache_table_init(struct cache_table *table);
+/* An empty one; what it holds is freed by cache_table_deinit(). `budget`: for that, or NULL;
+ * outlives it. */
+void cache_table_init(struct cache_table *table, struct budget *budget);
 void cache_table_deinit(struct cache_table *table);
 
 /* The id of the cache with these three values, added if new; 0 if there is no room or memory. */

@@ -346,8 +346,8 @@ static struct trace_writer *new_writer(int dir_fd, unsigned int nr_vcpus,
 	pthread_mutex_init(&writer->describe_lock, NULL);
 	pthread_mutex_init(&writer->instances_lock, NULL);
 	pthread_mutex_init(&writer->append_lock, NULL);
-	cache_table_init(&writer->caches);
 	budget_init(&writer->budget, BUDGET_OF_A_GUEST);
+	cache_table_init(&writer->caches, &writer->budget);
 	call_sites_init(&writer->sites, &writer->budget);
 	return writer;
 }

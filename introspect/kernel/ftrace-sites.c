@@ -32,8 +32,7 @@ enum wanted {
 };
 
 struct sites {
-	uint64_t *v;
-	size_t n, room;
+	struct address_list *out;
 	size_t seen; /* modules' too */
 	size_t in_image;
 	enum wanted wanted;
@@ -82,16 +81,8 @@ static int get_layout(const struct kernel *kernel, struct layout *out, struct er
 
 static int add_site(struct sites *sites, uint64_t address, struct error *err)
 {
-	uint64_t *v = sites->v;
-
-	if (sites->n == sites->room) {
-		sites->room = sites->room ? 2 * sites->room : 4096;
-		v = realloc(sites->v, sites->room * sizeof(*v));
-		if (!v)
-			return error_set(err, ENOMEM, "no memory for %zu sites", sites->room);
-		sites->v = v;
-	}
-	v[sites->n++] = address;
+	if (address_list_add(sites->out, address))
+		return error_set(err, ENOMEM, "no memory for %zu sites", sites->out->n + 1);
 	return 0;
 }
 
@@ -163,13 +154,6 @@ static int read_page(const struct kernel *kernel, const struct layout *layout, u
 	return read_records(kernel, layout, records, (uint32_t)nr, sites, err);
 }
 
-static int compare(const void *a, const void *b)
-{
-	const uint64_t *x = a, *y = b;
-
-	return *x < *y ? -1 : *x > *y;
-}
-
 static int read_chain(const struct kernel *kernel, struct sites *sites, struct error *err)
 {
 	uint64_t start = kernel_symbol(kernel, "ftrace_pages_start"), page = 0;
@@ -190,70 +174,60 @@ static int read_chain(const struct kernel *kernel, struct sites *sites, struct e
 				    : error_set_at(err, EBADMSG, page,
 						   "the chain of mcount sites is endless");
 	}
-	if (!ret && !sites->n && sites->wanted != GVAS_OF_MODULES)
+	if (!ret && !sites->out->n && sites->wanted != GVAS_OF_MODULES)
 		ret = error_set(err, ENOTSUP, "the kernel's list of mcount sites is empty");
 	return ret;
 }
 
-/* Sorts, and drops what the chain names twice. */
-static void finish(struct sites *sites)
-{
-	size_t n = 0;
-
-	if (sites->n)
-		qsort(sites->v, sites->n, sizeof(*sites->v), compare);
-	for (size_t i = 0; i < sites->n; i++)
-		if (!n || sites->v[n - 1] != sites->v[i])
-			sites->v[n++] = sites->v[i];
-	sites->n = n;
-}
-
-static int read_sites(const struct kernel *kernel, struct sites *sites, uint64_t **out, size_t *n,
-		      struct error *err)
+static int read_sites(const struct kernel *kernel, struct sites *sites, struct error *err)
 {
 	int ret = read_chain(kernel, sites, err);
 
-	if (ret) {
-		free(sites->v);
-		return ret;
-	}
-	finish(sites);
-	*out = sites->v;
-	*n = sites->n;
-	return 0;
+	if (ret)
+		address_list_deinit(sites->out);
+	else
+		address_list_sort(sites->out);
+	return ret;
 }
 
 int ftrace_sites_read(const struct kernel *kernel, uint64_t **out, size_t *n, struct error *err)
 {
-	return read_sites(kernel, &(struct sites){.wanted = LINKS_OF_IMAGE}, out, n, err);
+	struct address_list list = {0};
+	int ret = read_sites(kernel, &(struct sites){.out = &list, .wanted = LINKS_OF_IMAGE}, err);
+
+	if (ret)
+		return ret;
+	*out = list.v;
+	*n = list.n;
+	return 0;
 }
 
-int ftrace_sites_read_all(const struct kernel *kernel, uint64_t **out, size_t *n, struct error *err)
+int ftrace_sites_read_all(const struct kernel *kernel, struct address_list *out, struct error *err)
 {
-	return read_sites(kernel, &(struct sites){.wanted = GVAS_OF_ALL}, out, n, err);
+	*out = (struct address_list){.budget = kernel->guest->budget};
+	return read_sites(kernel, &(struct sites){.out = out, .wanted = GVAS_OF_ALL}, err);
 }
 
 /* --- what changes ----------------------------------------------------------------------------- */
 
 int ftrace_census_take(struct ftrace_census *census, const struct kernel *kernel, struct error *err)
 {
-	struct sites sites = {.wanted = GVAS_OF_MODULES};
+	struct sites sites = {.out = &census->modules, .wanted = GVAS_OF_MODULES};
 	int ret;
 
-	*census = (struct ftrace_census){0};
-	ret = read_sites(kernel, &sites, &census->modules, &census->n, err);
+	*census = (struct ftrace_census){.modules.budget = kernel->guest->budget};
+	ret = read_sites(kernel, &sites, err);
 	census->in_image = sites.in_image;
 	return ret;
 }
 
 void ftrace_census_deinit(struct ftrace_census *census)
 {
-	free(census->modules);
+	address_list_deinit(&census->modules);
 	*census = (struct ftrace_census){0};
 }
 
 bool ftrace_census_is_same(const struct ftrace_census *a, const struct ftrace_census *b)
 {
-	return a->in_image == b->in_image && a->n == b->n &&
-	       (!a->n || !memcmp(a->modules, b->modules, a->n * sizeof(*a->modules)));
+	return a->in_image == b->in_image && address_list_is_same(&a->modules, &b->modules);
 }

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include "introspect/kernel/address-list.h"
 #include "introspect/kernel/kernel.h"
 
 /* Where a vCPU's page tables map a kernel, in steps of 2 MiB, from _text on. */
@@ -23,18 +24,17 @@ struct image_range {
 int ftrace_sites_read(const struct kernel *kernel, uint64_t **out, size_t *n, struct error *err);
 
 /* The same with the sites of modules, but for those that are still being loaded: *out are sorted
- * gvas. They are what the guest says: any address may be among them. */
-int ftrace_sites_read_all(const struct kernel *kernel, uint64_t **out, size_t *n,
-			  struct error *err);
+ * gvas, for address_list_deinit(). They are what the guest says: any address may be among them. Their
+ * memory is of the guest's budget: -ENOMEM. */
+int ftrace_sites_read_all(const struct kernel *kernel, struct address_list *out, struct error *err);
 
 /*
  * The part of ftrace_sites_read_all() that changes: modules come and go, and init text is freed. It
  * is cheap to take.
  */
 struct ftrace_census {
-	size_t in_image;   /* how many sites the image has left */
-	uint64_t *modules; /* gvas of the sites outside of it, sorted */
-	size_t n;
+	size_t in_image;             /* how many sites the image has left */
+	struct address_list modules; /* gvas of the sites outside of it, sorted */
 };
 int ftrace_census_take(struct ftrace_census *census, const struct kernel *kernel,
 		       struct error *err);

@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "formats/base/error.h"
+#include "introspect/kernel/address-list.h"
 #include "introspect/kernel/kernel.h"
 
 /* The loaded modules of a running kernel, from the guest's own list. They are what the guest says:
@@ -46,13 +47,12 @@ uint64_t module_text_end(const struct module_view *module, uint64_t gva);
  * /sys/module/NAME/sections (kernel/module/sysfs.c). How long it is, it does not keep: the list
  * ends where another section begins, or with the zeros that fill its page.
  *
- * v: sorted gvas, the caller's to free(). They are what the guest says: the caller compares what
- * stands there with what a return slot may be. None in kernels without return thunks, or whose BTF
- * does not describe these lists. -ENOMEM.
+ * slots: sorted gvas, for address_list_deinit(), whose memory is of the guest's budget. They are
+ * what the guest says: the caller compares what stands there with what a return slot may be. None
+ * in kernels without return thunks, or whose BTF does not describe these lists. -ENOMEM.
  */
 struct module_returns {
-	uint64_t *v;
-	size_t n;
+	struct address_list slots;
 	/* A module that is being loaded may have mcount sites before the kernel has noted where its
 	 * sections are, which it has done when it calls do_init_module(). */
 	bool complete;

@@ -25,7 +25,6 @@ struct layout {
 struct slots {
 	struct layout layout;
 	struct module_returns *out;
-	size_t room;
 	size_t left; /* entries that may still be read */
 };
 
@@ -125,23 +124,6 @@ static bool find_list(const struct kernel *kernel, const struct layout *layout, 
 
 /* --- its entries ----------------------------------------------------------------------------- */
 
-static int add(struct slots *slots, uint64_t gva)
-{
-	const size_t room = slots->room ? 2 * slots->room : 1024;
-	struct module_returns *out = slots->out;
-	uint64_t *v = out->v;
-
-	if (out->n == slots->room) {
-		v = reallocarray(v, room, sizeof(*v));
-		if (!v)
-			return -ENOMEM;
-		out->v = v;
-		slots->room = room;
-	}
-	out->v[out->n++] = gva;
-	return 0;
-}
-
 /* Slots of init text that was freed are passed over. *more: there may be more entries. */
 static int add_entries(struct slots *slots, const struct module_view *module,
 		       const struct range *list, const int32_t *entries, size_t n, bool *more)
@@ -154,7 +136,7 @@ static int add_entries(struct slots *slots, const struct module_view *module,
 
 		*more = entries[i] != 0;
 		if (*more && module_text_end(module, slot))
-			ret = add(slots, slot);
+			ret = address_list_add(&slots->out->slots, slot);
 	}
 	return ret;
 }
@@ -200,38 +182,18 @@ static int add_module(void *arg, const struct kernel *kernel, const struct modul
 	return add_list(slots, kernel, module, list);
 }
 
-static int by_gva(const void *a, const void *b)
-{
-	const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-
-	return x < y ? -1 : x > y;
-}
-
-static size_t without_doubles(uint64_t *v, size_t n)
-{
-	size_t kept = 0;
-
-	for (size_t i = 0; i < n; i++)
-		if (!kept || v[i] != v[kept - 1])
-			v[kept++] = v[i];
-	return kept;
-}
-
 int module_returns_read(const struct kernel *kernel, struct module_returns *out, struct error *err)
 {
 	struct slots slots = {.out = out, .left = MAX_SLOTS};
 	int ret = 0;
 
-	*out = (struct module_returns){.complete = true};
+	*out = (struct module_returns){.slots.budget = kernel->guest->budget, .complete = true};
 	if (get_layout(kernel->image->btf, &slots.layout))
 		ret = modules_for_each(kernel, add_module, &slots);
 	if (ret) {
-		free(out->v);
-		*out = (struct module_returns){0};
+		address_list_deinit(&out->slots);
 		return error_set(err, -ret, "no memory for the return slots of modules");
 	}
-	if (out->n)
-		qsort(out->v, out->n, sizeof(*out->v), by_gva);
-	out->n = without_doubles(out->v, out->n);
+	address_list_sort(&out->slots);
 	return 0;
 }

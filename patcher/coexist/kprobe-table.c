@@ -44,24 +44,8 @@ struct reader {
 	const struct kernel *kernel;
 	struct layout layout;
 	struct kprobe_table *out;
-	size_t room, left; /* left: nodes that may still be read */
+	size_t left; /* nodes that may still be read */
 };
-
-static int add(struct reader *r, uint64_t address)
-{
-	const size_t room = r->room ? 2 * r->room : 16;
-	uint64_t *v = r->out->addresses;
-
-	if (r->out->n == r->room) {
-		v = reallocarray(v, room, sizeof(*v));
-		if (!v)
-			return -ENOMEM;
-		r->out->addresses = v;
-		r->room = room;
-	}
-	r->out->addresses[r->out->n++] = address;
-	return 0;
-}
 
 /* A struct hlist_head and each struct hlist_node begin with the next node's address, 0 at the end
  * (include/linux/types.h). */
@@ -79,7 +63,7 @@ static int add_list(struct reader *r, uint64_t node)
 		    read_u64(r->kernel, node, &node))
 			break;
 		if (!(flags & (FLAG_GONE | FLAG_FTRACE)))
-			ret = add(r, address);
+			ret = address_list_add(&r->out->list, address);
 	}
 	return ret;
 }
@@ -108,15 +92,13 @@ int kprobe_table_read(const struct kernel *kernel, struct kprobe_table *out, str
 		kprobe_table_deinit(out);
 		return error_set(err, -ret, "no memory for the guest's kprobes");
 	}
-	if (out->n)
-		qsort(out->addresses, out->n, sizeof(*out->addresses), by_address);
+	address_list_sort(&out->list);
 	return 0;
 }
 
 void kprobe_table_deinit(struct kprobe_table *table)
 {
-	free(table->addresses);
-	*table = (struct kprobe_table){0};
+	address_list_deinit(&table->list);
 }
 
 static uint64_t reach_at(const void *addresses, size_t i)
@@ -126,14 +108,14 @@ static uint64_t reach_at(const void *addresses, size_t i)
 
 bool kprobe_table_reaches(const struct kprobe_table *table, uint64_t gva, size_t size)
 {
-	const size_t first = search_from(table->n, gva, reach_at, table->addresses);
+	const size_t first = search_from(table->list.n, gva, reach_at, table->list.v);
 
-	return first < table->n && table->addresses[first] < gva + size;
+	return first < table->list.n && table->list.v[first] < gva + size;
 }
 
 void kprobe_table_keep_sites(const struct kprobe_table *table, struct shared_sites *sites)
 {
-	for (size_t i = 0; table->n && i < sites->n; i++) {
+	for (size_t i = 0; table->list.n && i < sites->n; i++) {
 		struct shared_site *site = &sites->v[i];
 
 		if (!site->refusal &&
@@ -144,7 +126,7 @@ void kprobe_table_keep_sites(const struct kprobe_table *table, struct shared_sit
 
 void kprobe_table_keep_slots(const struct kprobe_table *table, struct shared_slots *slots)
 {
-	for (size_t i = 0; table->n && i < slots->n; i++) {
+	for (size_t i = 0; table->list.n && i < slots->n; i++) {
 		const struct patch *patch = &slots->v[i].patch;
 
 		if (kprobe_table_reaches(table, patch->gva, patch->size))
@@ -160,8 +142,7 @@ int kprobe_table_is_current(const struct kprobe_table *table, const struct kerne
 
 	if (ret)
 		return ret;
-	*current = now.n == table->n && (!now.n || !memcmp(now.addresses, table->addresses,
-							   now.n * sizeof(*now.addresses)));
+	*current = address_list_is_same(&now.list, &table->list);
 	kprobe_table_deinit(&now);
 	return 0;
 }
@@ -190,15 +171,15 @@ int kprobe_table_find_copies(const struct patch_plan *plan, const struct kernel 
 	int ret = kprobe_table_read(kernel, out, err);
 	size_t n = 0;
 
-	for (size_t i = 0; !ret && i < out->n; i++) {
+	for (size_t i = 0; !ret && i < out->list.n; i++) {
 		bool copied = false;
 
 		for (size_t k = 0; !copied && k < sizeof(sets) / sizeof(*sets); k++)
-			copied = is_copied_from(sets[k], out->addresses[i]);
+			copied = is_copied_from(sets[k], out->list.v[i]);
 		if (copied)
-			out->addresses[n++] = out->addresses[i];
+			out->list.v[n++] = out->list.v[i];
 	}
-	out->n = n;
+	out->list.n = n;
 	return ret;
 }
 
@@ -207,14 +188,14 @@ uint64_t kprobe_table_remaining(const struct kprobe_table *table, const struct k
 	struct kprobe_table now;
 	uint64_t gva = 0;
 
-	if (!table->n)
+	if (!table->list.n)
 		return 0;
 	if (kprobe_table_read(kernel, &now, NULL))
-		return table->addresses[0];
-	for (size_t i = 0; !gva && i < table->n; i++)
-		if (now.n && bsearch(&table->addresses[i], now.addresses, now.n,
-				     sizeof(*now.addresses), by_address))
-			gva = table->addresses[i];
+		return table->list.v[0];
+	for (size_t i = 0; !gva && i < table->list.n; i++)
+		if (now.list.n && bsearch(&table->list.v[i], now.list.v, now.list.n,
+				     sizeof(*now.list.v), by_address))
+			gva = table->list.v[i];
 	kprobe_table_deinit(&now);
 	return gva;
 }

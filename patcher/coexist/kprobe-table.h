@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "formats/base/error.h"
+#include "introspect/kernel/address-list.h"
 #include "introspect/kernel/kernel.h"
 #include "patcher/plan/patch-plan.h"
 #include "patcher/plan/shared-slots.h"
@@ -21,8 +22,9 @@
  * there, the result would be neither instruction.
  */
 struct kprobe_table {
-	uint64_t *addresses; /* sorted gvas, what the guest says */
-	size_t n;
+	/* Sorted gvas, what the guest says; 256 KiB at most. They take nothing of its budget: else
+	 * a guest that has used that up could not be left. */
+	struct address_list list;
 };
 
 /* Empty in kernels without kprobes, or whose BTF does not describe them. -ENOMEM. */

@@ -129,8 +129,8 @@ static int give_registered(struct kprobe_handoff *h, struct error *err)
 	struct kprobe_table table;
 	int ret = kprobe_table_read(h->kernel, &table, err);
 
-	for (size_t i = 0; !ret && i < table.n; i++)
-		ret = kprobe_handoff_give(h, table.addresses[i], err);
+	for (size_t i = 0; !ret && i < table.list.n; i++)
+		ret = kprobe_handoff_give(h, table.list.v[i], err);
 	kprobe_table_deinit(&table);
 	return ret;
 }

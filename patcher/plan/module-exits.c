@@ -102,8 +102,8 @@ static int find_exits(struct module_exits *exits, const struct kernel *kernel,
 		return error_set(err, ENOMEM, "out of memory");
 	reader->kernel = kernel;
 	reader->left = MODULE_EXITS_MAX_TEXT;
-	text->slots = exits->slots;
-	text->nr_slots = exits->n;
+	text->slots = exits->slots.v;
+	text->nr_slots = exits->slots.n;
 	text->first_slot = kernel->image->nr_return_sites;
 	text->bytes = read_bytes;
 	text->arg = reader;
@@ -126,13 +126,13 @@ int module_exits_read(struct module_exits *exits, const struct kernel *kernel,
 	ret = module_returns_read(kernel, &returns, err);
 	if (ret)
 		return ret;
-	exits->slots = returns.v;
-	exits->seen = (struct module_slots_seen){returns.n, returns.complete};
+	exits->slots = returns.slots;
+	exits->seen = (struct module_slots_seen){returns.slots.n, returns.complete};
 	ret = list_functions(kernel, names, &functions, &text.nr_functions, err);
 	if (!ret)
 		ret = list_sites(kernel, sites, &links, &text.nr_sites, err);
-	exits->n = without_overlaps(exits->slots, to_links(kernel, returns.v, returns.n), links,
-				    text.nr_sites);
+	exits->slots.n = to_links(kernel, exits->slots.v, exits->slots.n);
+	exits->slots.n = without_overlaps(exits->slots.v, exits->slots.n, links, text.nr_sites);
 	text.functions = functions;
 	text.sites = links;
 	if (!ret)
@@ -147,7 +147,7 @@ int module_exits_read(struct module_exits *exits, const struct kernel *kernel,
 void module_exits_deinit(struct module_exits *exits)
 {
 	function_exits_destroy(exits->exits);
-	free(exits->slots);
+	address_list_deinit(&exits->slots);
 	*exits = (struct module_exits){0};
 }
 
@@ -158,7 +158,7 @@ bool module_slots_have_come(const struct module_slots_seen *seen, const struct k
 
 	if (seen->complete || module_returns_read(kernel, &now, NULL))
 		return false;
-	differs = now.n != seen->n;
-	free(now.v);
+	differs = now.slots.n != seen->n;
+	address_list_deinit(&now.slots);
 	return differs;
 }

@@ -45,9 +45,11 @@ int shared_sites_make(struct shared_sites *sites, const struct site_table *table
 	size_t entry = patch_set_find(&plan->entries, begin);
 	int ret = 0;
 
-	*sites = (struct shared_sites){.n = table->n, .v = calloc(table->n + 1, sizeof(*sites->v))};
+	*sites = (struct shared_sites){.budget = table->budget};
+	sites->v = budget_calloc(sites->budget, table->n + 1, sizeof(*sites->v));
 	if (!sites->v)
-		return error_set(err, ENOMEM, "out of memory");
+		return error_set(err, ENOMEM, "no memory for the patches of %zu sites", table->n);
+	sites->n = table->n;
 	for (size_t i = 0; !ret && i < table->n; i++) {
 		const struct site *site = &table->v[i];
 		struct shared_site *out = &sites->v[i];
@@ -71,6 +73,6 @@ int shared_sites_make(struct shared_sites *sites, const struct site_table *table
 void shared_sites_deinit(struct shared_sites *sites)
 {
 	patch_set_deinit(&sites->present);
-	free(sites->v);
+	budget_free(sites->budget, sites->v, (sites->n + 1) * sizeof(*sites->v));
 	*sites = (struct shared_sites){0};
 }

@@ -82,7 +82,7 @@ static uint64_t slot_link(const struct kernel_image *image, const struct module_
 			  size_t i)
 {
 	return i < image->nr_return_sites ? image->return_sites[i]
-					  : modules->slots[i - image->nr_return_sites];
+					  : modules->slots.v[i - image->nr_return_sites];
 }
 
 int shared_slots_make(struct shared_slots *slots, const struct kernel *kernel,
@@ -99,10 +99,11 @@ int shared_slots_make(struct shared_slots *slots, const struct kernel *kernel,
 	int ret = 0;
 
 	*slots = (struct shared_slots){.first = no_image ? image->nr_return_sites : 0};
-	slots->n = image->nr_return_sites + modules->n - slots->first;
-	slots->v = calloc(slots->n + 1, sizeof(*slots->v));
+	slots->n = image->nr_return_sites + modules->slots.n - slots->first;
+	slots->budget = kernel->guest->budget;
+	slots->v = budget_calloc(slots->budget, slots->n + 1, sizeof(*slots->v));
 	if (!slots->v)
-		return error_set(err, ENOMEM, "out of memory");
+		return error_set(err, ENOMEM, "no memory for the patches of %zu slots", slots->n);
 	for (size_t i = 0; !ret && i < slots->n; i++) {
 		const size_t number = slots->first + i;
 
@@ -130,6 +131,6 @@ int shared_slots_make(struct shared_slots *slots, const struct kernel *kernel,
 void shared_slots_deinit(struct shared_slots *slots)
 {
 	patch_set_deinit(&slots->present);
-	free(slots->v);
+	budget_free(slots->budget, slots->v, (slots->n + 1) * sizeof(*slots->v));
 	*slots = (struct shared_slots){0};
 }

@@ -28,8 +28,7 @@ struct module_slots_seen {
 enum { MODULE_EXITS_MAX_FUNCTION = 64 << 10, MODULE_EXITS_MAX_TEXT = 64 << 20 };
 
 struct module_exits {
-	uint64_t *slots; /* of modules: sorted gvas, without the kernel's slide */
-	size_t n;
+	struct address_list slots; /* of modules: sorted gvas, without the kernel's slide */
 	struct module_slots_seen seen;
 	struct function_exits *exits; /* slots of modules are numbered behind the image's */
 };
@@ -63,6 +62,7 @@ struct shared_slot {
 };
 
 struct shared_slots {
+	struct budget *budget; /* of the guest: `v` is part of it */
 	struct shared_slot
 		*v;   /* by index of the image's return_sites, then of the modules' slots ... */
 	size_t first; /* ... but for so many: 0, or all of the image */

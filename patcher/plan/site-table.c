@@ -152,15 +152,15 @@ static int make_room(struct site_table *table, size_t n, struct error *err)
 	return 0;
 }
 
-static int fill(struct site_table *table, const uint64_t *gvas, size_t n, const struct naming *from,
-		struct error *err)
+static int fill(struct site_table *table, const struct address_list *gvas,
+		const struct naming *from, struct error *err)
 {
-	int ret = make_room(table, n, err);
+	int ret = make_room(table, gvas->n, err);
 
 	if (ret)
 		return ret;
-	for (size_t i = 0; i < n; i++)
-		table->v[table->n++].gva = gvas[i];
+	for (size_t i = 0; i < gvas->n; i++)
+		table->v[table->n++].gva = gvas->v[i];
 	keep_possible(table);
 	for (size_t i = 0; !ret && i < table->n; i++)
 		ret = name_site(table, &table->v[i], from, err);
@@ -169,14 +169,13 @@ static int fill(struct site_table *table, const uint64_t *gvas, size_t n, const 
 
 static int fill_all(struct site_table *table, const struct naming *from, struct error *err)
 {
-	uint64_t *gvas;
-	size_t n;
-	int ret = ftrace_sites_read_all(from->kernel, &gvas, &n, err);
+	struct address_list gvas;
+	int ret = ftrace_sites_read_all(from->kernel, &gvas, err);
 
 	if (ret)
 		return ret;
-	ret = fill(table, gvas, n, from, err);
-	free(gvas);
+	ret = fill(table, &gvas, from, err);
+	address_list_deinit(&gvas);
 	return ret;
 }
 
@@ -194,7 +193,7 @@ static int read_table(struct site_table *table, const struct kernel *kernel,
 	ret = ftrace_census_take(&table->census, kernel, err);
 	if (ret)
 		return ret;
-	ret = no_image ? fill(table, table->census.modules, table->census.n, &from, err)
+	ret = no_image ? fill(table, &table->census.modules, &from, err)
 		       : fill_all(table, &from, err);
 	if (ret)
 		site_table_deinit(table);

@@ -86,6 +86,7 @@ struct shared_site {
 };
 
 struct shared_sites {
+	struct budget *budget; /* of the guest: `v` is part of it */
 	struct shared_site *v; /* by index of the table's sites */
 	size_t n;
 	/* The plan's shared sites that still are what the plan made of them: a module may be gone,

@@ -10,6 +10,7 @@ enum { HIST_MAX_WORDS = HIST_COLUMNS + HIST_COLUMNS * HIST_KEY_WORDS + 1 }; /* s
 
 /* Rows of hits, sums and key words; modulo 2^64, so that what is to be left out can be added. */
 struct rows {
+	struct budget *budget; /* or NULL */
 	uint64_t *words;
 	size_t n, room;
 	uint64_t dropped;
@@ -27,7 +28,8 @@ struct hist {
 	struct rows past; /* of memory that is gone, minus what was there at the last clear */
 };
 
-int hist_create(const struct hist_config *config, struct hist **out, struct error *err)
+int hist_create(const struct hist_config *config, struct budget *budget, struct hist **out,
+		struct error *err)
 {
 	struct hist *h = calloc(1, sizeof(*h));
 
@@ -36,6 +38,7 @@ int hist_create(const struct hist_config *config, struct hist **out, struct erro
 	pthread_mutex_init(&h->lock, NULL);
 	h->users = 1;
 	h->config = *config;
+	h->past.budget = budget;
 	h->key_words = config->has_faults;
 	for (size_t i = 0; i < config->nr_keys; i++)
 		h->key_words += config->words[i];
@@ -73,12 +76,18 @@ static void zero(const struct hist *h)
 		memset(data_of(h, cpu), 0, bytes);
 }
 
+static void free_rows(const struct hist *h, struct rows *rows)
+{
+	budget_free(rows->budget, rows->words, rows->room * h->row_words * sizeof(*rows->words));
+	*rows = (struct rows){.budget = rows->budget};
+}
+
 void hist_put(struct hist *h)
 {
 	if (!h || --h->users)
 		return;
 	zero(h);
-	free(h->past.words);
+	free_rows(h, &h->past);
 	pthread_mutex_destroy(&h->lock);
 	free(h);
 }
@@ -132,28 +141,14 @@ struct hist_layout hist_layout_of(const struct hist *h)
 
 /* --- rows ------------------------------------------------------------------------------------ */
 
-static int make_room(const struct hist *h, struct rows *rows)
-{
-	const size_t room = rows->room ? 2 * rows->room : 64;
-	uint64_t *words = rows->words;
-
-	if (rows->n < rows->room)
-		return 0;
-	words = reallocarray(words, room, h->row_words * sizeof(*words));
-	if (!words)
-		return -ENOMEM;
-	rows->words = words;
-	rows->room = room;
-	return 0;
-}
-
 /* `negative`: take it away. */
 static int add_row(const struct hist *h, struct rows *rows, const uint64_t *from, bool negative)
 {
 	const size_t sums = 1 + h->config.nr_values;
 	uint64_t *to;
 
-	if (make_room(h, rows))
+	if (!budget_grow(rows->budget, &rows->words, h->row_words * sizeof(*rows->words), rows->n,
+			 &rows->room))
 		return -ENOMEM;
 	to = rows->words + rows->n++ * h->row_words;
 	for (size_t i = 0; i < h->row_words; i++)
@@ -245,13 +240,13 @@ static int copy_rows(const struct hist *h, const struct rows *from, struct rows 
 {
 	int ret = 0;
 
-	*to = (struct rows){.dropped = from->dropped};
+	to->dropped = from->dropped;
 	for (size_t i = 0; !ret && i < from->n; i++)
 		ret = add_row(h, to, from->words + i * h->row_words, false);
 	return ret;
 }
 
-/* Under the lock. */
+/* Under the lock. `out` is empty. */
 static int read_all(const struct hist *h, struct rows *out)
 {
 	int ret = copy_rows(h, &h->past, out);
@@ -259,8 +254,7 @@ static int read_all(const struct hist *h, struct rows *out)
 	if (!ret)
 		ret = add_live(h, out, false);
 	if (ret) {
-		free(out->words);
-		*out = (struct rows){0};
+		free_rows(h, out);
 		return ret;
 	}
 	merge(h, out);
@@ -269,7 +263,7 @@ static int read_all(const struct hist *h, struct rows *out)
 
 static void replace_past(struct hist *h, const struct rows *rows)
 {
-	free(h->past.words);
+	free_rows(h, &h->past);
 	h->past = *rows;
 }
 
@@ -292,7 +286,7 @@ static void drop_live(struct hist *h)
 
 void hist_detach(struct hist *h)
 {
-	struct rows all;
+	struct rows all = {.budget = h->past.budget};
 
 	pthread_mutex_lock(&h->lock);
 	if (h->attached) {
@@ -308,13 +302,13 @@ void hist_detach(struct hist *h)
 
 int hist_clear(struct hist *h, struct error *err)
 {
-	struct rows none = {0};
+	struct rows none = {.budget = h->past.budget};
 	int ret;
 
 	pthread_mutex_lock(&h->lock);
 	ret = add_live(h, &none, true);
 	if (ret)
-		free(none.words);
+		free_rows(h, &none);
 	else
 		replace_past(h, &none);
 	pthread_mutex_unlock(&h->lock);
@@ -325,7 +319,7 @@ int hist_clear(struct hist *h, struct error *err)
 
 int hist_read(struct hist *h, struct hist_sums *out, struct error *err)
 {
-	struct rows all;
+	struct rows all = {0}; /* for the user, not for the guest */
 	int ret;
 
 	pthread_mutex_lock(&h->lock);

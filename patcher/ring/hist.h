@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include "formats/base/budget.h"
 #include "formats/base/error.h"
 #include "formats/hist/hists.h"
 
@@ -118,8 +119,10 @@ struct hist_config {
 	struct hist_order order;
 };
 
-/* With one user. -ENOMEM. */
-int hist_create(const struct hist_config *config, struct hist **out, struct error *err);
+/* With one user. `budget`: of the guest, for sums of memory that is gone; or NULL; outlives it.
+ * -ENOMEM. */
+int hist_create(const struct hist_config *config, struct budget *budget, struct hist **out,
+		struct error *err);
 /* One more user, which is returned; one less: the last one frees it, when nothing is summed up any
  * more. NULL-safe. */
 struct hist *hist_get(struct hist *hist);

@@ -22,6 +22,7 @@ struct function {
 };
 
 struct profile {
+	struct budget *budget;
 	_Atomic unsigned int users;
 	pthread_mutex_t lock;
 	bool histogram;
@@ -33,7 +34,7 @@ struct profile {
 	struct tsc_clock clock; /* the last one */
 };
 
-int profile_create(bool histogram, struct profile **out, struct error *err)
+int profile_create(bool histogram, struct budget *budget, struct profile **out, struct error *err)
 {
 	struct profile *p = calloc(1, sizeof(*p));
 
@@ -42,7 +43,9 @@ int profile_create(bool histogram, struct profile **out, struct error *err)
 	pthread_mutex_init(&p->lock, NULL);
 	p->users = 1;
 	p->histogram = histogram;
+	p->budget = budget;
 	u64_map_init(&p->by_site, sizeof(size_t));
+	u64_map_set_budget(&p->by_site, budget);
 	*out = p;
 	return 0;
 }
@@ -58,10 +61,13 @@ bool profile_is_shared(const struct profile *p)
 	return p->users > 1;
 }
 
-static void free_function(struct function *f)
+/* Those of the past, and those before. */
+enum { BUCKETS_BYTES = 2 * CALL_COUNT_BUCKETS * sizeof(uint64_t) };
+
+static void free_function(struct profile *p, struct function *f)
 {
-	free(f->name);
-	free(f->past_buckets);
+	budget_free_text(p->budget, f->name);
+	budget_free(p->budget, f->past_buckets, BUCKETS_BYTES);
 }
 
 void profile_put(struct profile *p)
@@ -69,8 +75,8 @@ void profile_put(struct profile *p)
 	if (!p || --p->users)
 		return;
 	for (size_t i = 0; i < p->n; i++)
-		free_function(&p->v[i]);
-	free(p->v);
+		free_function(p, &p->v[i]);
+	budget_free(p->budget, p->v, p->room * sizeof(*p->v));
 	u64_map_deinit(&p->by_site);
 	call_counts_deinit(&p->counts);
 	pthread_mutex_destroy(&p->lock);
@@ -126,18 +132,10 @@ int profile_attach(struct profile *p, const struct profile_memory *m, struct err
 
 static int grow(struct profile *p, struct error *err)
 {
-	size_t room = p->room ? 2 * p->room : 64;
-	struct function *v = p->v;
-
-	if (p->n < p->room)
-		return 0;
 	if (p->n >= MAX_FUNCTIONS)
 		return error_set(err, ENOSPC, "more than %d functions", MAX_FUNCTIONS);
-	v = reallocarray(v, room, sizeof(*v));
-	if (!v)
+	if (!budget_grow(p->budget, &p->v, sizeof(*p->v), p->n, &p->room))
 		return error_set(err, ENOMEM, "out of memory");
-	p->v = v;
-	p->room = room;
 	return 0;
 }
 
@@ -217,17 +215,17 @@ static void take_place(struct profile *p, struct function *f, struct function *f
 	read_live(p, f, true, &f->before, f->before_buckets);
 }
 
-static int copy_function(const struct profile *p, const struct function *like, const char *name,
+static int copy_function(struct profile *p, const struct function *like, const char *name,
 			 struct function *out, struct error *err)
 {
 	*out = *like;
-	out->name = strdup(name);
+	out->name = budget_strdup(p->budget, name);
 	if (p->histogram)
-		out->past_buckets = calloc((size_t)2 * CALL_COUNT_BUCKETS, sizeof(uint64_t));
+		out->past_buckets = budget_calloc(p->budget, 1, BUCKETS_BYTES);
 	out->before_buckets = out->past_buckets ? out->past_buckets + CALL_COUNT_BUCKETS : NULL;
 	if (out->name && (out->past_buckets || !p->histogram))
 		return 0;
-	free_function(out);
+	free_function(p, out);
 	return error_set(err, ENOMEM, "out of memory");
 }
 
@@ -259,7 +257,7 @@ static int add_function(struct profile *p, const struct function *like, const ch
 		ret = add_place(p, &f, err);
 	}
 	if (ret)
-		free_function(&f);
+		free_function(p, &f);
 	else
 		p->v[p->n++] = f;
 	return ret;

@@ -2,6 +2,7 @@
 #ifndef SONDE_PATCHER_RING_PROFILE_H
 #define SONDE_PATCHER_RING_PROFILE_H
 
+#include "formats/base/budget.h"
 #include "introspect/guest/clock.h"
 #include "patcher/ring/call-counts.h"
 
@@ -11,8 +12,9 @@
  */
 struct profile;
 
-/* With one user. -ENOMEM. */
-int profile_create(bool histogram, struct profile **out, struct error *err);
+/* With one user. `budget`: of the guest, for what is kept of each function; or NULL; outlives it.
+ * -ENOMEM. */
+int profile_create(bool histogram, struct budget *budget, struct profile **out, struct error *err);
 /* One more user, which is returned; one less: the last one frees it, when it is counted nowhere any
  * more. NULL-safe. */
 struct profile *profile_get(struct profile *profile);

@@ -26,7 +26,7 @@ static void read_memory(const uint8_t *data, size_t size)
 	struct hist_sums sums;
 	struct hist *hist;
 
-	if (hist_create(&config, &hist, NULL) || hist_attach(hist, &m, NULL))
+	if (hist_create(&config, NULL, &hist, NULL) || hist_attach(hist, &m, NULL))
 		abort();
 	for (int i = 0; i < 3; i++) {
 		const size_t n = size < sizeof(memory) ? size : sizeof(memory);

@@ -72,7 +72,7 @@ void ctf_make(struct ctf_made *made, bool big_endian, const struct kmem_record *
 	made->identity.big_endian = big_endian;
 	for (uint8_t i = 0; i < CTF_UUID_SIZE; i++)
 		made->identity.uuid[i] = (uint8_t)(i * 17);
-	cache_table_init(&caches);
+	cache_table_init(&caches, NULL);
 	call_sites_init(&sites, NULL);
 	add_caches(&caches);
 	if (output_create(&config, &input.output) ||

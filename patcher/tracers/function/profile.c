@@ -48,7 +48,8 @@ static int create(const struct tracer_context *context, const struct trace_spec 
 	if (!ret)
 		ret = functions_add_pids(&t->gate, specs[0], err);
 	if (!ret)
-		ret = profile_create(specs[0]->words & WORD_HIST, &t->profile, err);
+		ret = profile_create(specs[0]->words & WORD_HIST, context->kernel->guest->budget,
+				     &t->profile, err);
 	if (ret)
 		destroy(&t->tracer);
 	else

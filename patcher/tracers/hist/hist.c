@@ -139,7 +139,7 @@ static int create(const struct tracer_context *context, const struct trace_spec 
 	if (!ret)
 		ret = check_task(t, context->kernel, err);
 	if (!ret)
-		ret = hist_create(&config, &t->hist, err);
+		ret = hist_create(&config, context->kernel->guest->budget, &t->hist, err);
 	if (ret)
 		destroy(&t->tracer);
 	else

@@ -191,7 +191,7 @@ static void write_events(const char *dir, const struct event_class *classes,
 	struct stream_writer *w;
 
 	input.dir_fd = open(dir, O_RDONLY | O_DIRECTORY);
-	cache_table_init(&caches);
+	cache_table_init(&caches, NULL);
 	call_sites_init(&sites, NULL);
 	if (output_create(&config, &input.output) ||
 	    ctf_encoder_create(&input, &identity, &encoder) ||

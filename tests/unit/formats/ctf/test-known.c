@@ -157,7 +157,7 @@ static size_t write_stream(const struct event_class *classes, size_t nr_classes,
 	int fd;
 
 	input.dir_fd = open(dir.path, O_RDONLY | O_DIRECTORY);
-	cache_table_init(&caches);
+	cache_table_init(&caches, NULL);
 	for (unsigned int i = 0; i < 7; i++)
 		cache_table_id(&caches, "cache", 8 * i, 16 * i);
 	call_sites_init(&sites, NULL);

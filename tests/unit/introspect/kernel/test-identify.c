@@ -159,19 +159,18 @@ static void test_damaged(void)
 static void test_all_sites(void)
 {
 	struct kernel_identity found;
-	uint64_t *sites = NULL;
-	size_t n = 0;
+	struct address_list sites;
 	bool sorted = true;
 
 	fake_running_create(&running, FAKE_KALLSYMS_6_4, 4);
 	identify(&found, NULL);
-	ok(!ftrace_sites_read_all(&found.kernel, &sites, &n, NULL), "all sites are read");
-	is_u64(n, FAKE_NR_SITES + 1, "with that of a module");
-	for (size_t i = 1; i < n; i++)
-		sorted &= sites[i - 1] < sites[i];
-	ok(sorted && n && !kernel_in_image(&found.kernel, sites[n - 1]),
+	ok(!ftrace_sites_read_all(&found.kernel, &sites, NULL), "all sites are read");
+	is_u64(sites.n, FAKE_NR_SITES + 1, "with that of a module");
+	for (size_t i = 1; i < sites.n; i++)
+		sorted &= sites.v[i - 1] < sites.v[i];
+	ok(sorted && sites.n && !kernel_in_image(&found.kernel, sites.v[sites.n - 1]),
 	   "in the order of their addresses");
-	free(sites);
+	address_list_deinit(&sites);
 	kernel_image_destroy(found.image);
 	fake_running_destroy(&running);
 }
@@ -183,9 +182,37 @@ static bool changes(const struct kernel *kernel, const struct ftrace_census *bef
 
 	if (ftrace_census_take(&now, kernel, NULL))
 		return false;
-	changed = !ftrace_census_is_same(before, &now) && now.n == modules;
+	changed = !ftrace_census_is_same(before, &now) && now.modules.n == modules;
 	ftrace_census_deinit(&now);
 	return changed;
+}
+
+/* A guest that says that it has a million sites. */
+static void test_sites_budget(void)
+{
+	struct kernel_identity found;
+	struct ftrace_census census;
+	struct address_list sites;
+	struct budget budget;
+
+	fake_running_create(&running, FAKE_KALLSYMS_6_4, 4);
+	identify(&found, NULL);
+	found.kernel.guest->budget = &budget;
+	budget_init(&budget, 64);
+	ok(ftrace_sites_read_all(&found.kernel, &sites, NULL) == -ENOMEM &&
+		   ftrace_census_take(&census, &found.kernel, NULL) == -ENOMEM && !budget.used,
+	   "sites that do not fit into the guest's budget are refused");
+	budget_init(&budget, 64 << 10);
+	ok(!ftrace_sites_read_all(&found.kernel, &sites, NULL) && budget.used,
+	   "others are part of it");
+	address_list_deinit(&sites);
+	ok(!budget.used && !ftrace_census_take(&census, &found.kernel, NULL) && budget.used,
+	   "as is a census");
+	ftrace_census_deinit(&census);
+	is_u64(budget.used, 0, "all is given back");
+	found.kernel.guest->budget = NULL;
+	kernel_image_destroy(found.image);
+	fake_running_destroy(&running);
 }
 
 /* Modules come and go, and init text is freed. */
@@ -195,8 +222,8 @@ static void test_census(void)
 	struct ftrace_census before, again;
 	struct kernel_identity found;
 	struct fake_kernel *fake = &running.fake;
-	uint64_t ip, *sites;
-	size_t n = 0;
+	struct address_list sites;
+	uint64_t ip;
 
 	fake_running_create(&running, FAKE_KALLSYMS_6_4, 4);
 	identify(&found, NULL);
@@ -204,14 +231,14 @@ static void test_census(void)
 		   !ftrace_census_take(&again, &found.kernel, NULL) &&
 		   ftrace_census_is_same(&before, &again),
 	   "a census of the same guest is the same");
-	ok(before.n == 1 && before.in_image == FAKE_NR_SITES,
+	ok(before.modules.n == 1 && before.in_image == FAKE_NR_SITES,
 	   "it lists the modules' sites, and counts the image's");
 	memcpy(&ip, fake->ram + module, sizeof(ip));
 	fake_put64(fake, module + 8, disabled);
 	ok(changes(&found.kernel, &before, 0), "a module that is being loaded is not there");
-	ok(!ftrace_sites_read_all(&found.kernel, &sites, &n, NULL) && n == FAKE_NR_SITES,
+	ok(!ftrace_sites_read_all(&found.kernel, &sites, NULL) && sites.n == FAKE_NR_SITES,
 	   "nor are its sites among all");
-	free(sites);
+	address_list_deinit(&sites);
 	fake_put64(fake, module + 8, 0);
 	fake_put64(fake, module, ip + 64);
 	ok(changes(&found.kernel, &before, 1), "another module in its place is another census");
@@ -283,5 +310,6 @@ int main(void)
 	test_file();
 	test_all_sites();
 	test_census();
+	test_sites_budget();
 	return tap_done();
 }

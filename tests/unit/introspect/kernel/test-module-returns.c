@@ -56,15 +56,15 @@ static void plant_module(void)
 
 static bool finds_if(const uint64_t *expected, size_t nr_expected, bool complete)
 {
-	struct module_returns slots;
-	int ret = module_returns_read(&fake.kernel, &slots, NULL);
-	const bool same = !ret && slots.n == nr_expected && slots.complete == complete &&
-			  (!slots.n || !memcmp(slots.v, expected, slots.n * sizeof(*slots.v)));
+	struct module_returns found;
+	int ret = module_returns_read(&fake.kernel, &found, NULL);
+	const bool same = !ret && found.slots.n == nr_expected && found.complete == complete &&
+			  (!found.slots.n || !memcmp(found.slots.v, expected, found.slots.n * sizeof(*found.slots.v)));
 
 	if (!same)
-		tap_diag("%zu slots, the first at %llx", slots.n,
-			 slots.n ? (unsigned long long)*slots.v : 0);
-	free(slots.v);
+		tap_diag("%zu slots, the first at %llx", found.slots.n,
+			 found.slots.n ? (unsigned long long)*found.slots.v : 0);
+	address_list_deinit(&found.slots);
 	return same;
 }
 
@@ -82,6 +82,28 @@ static void plant_last_list(const uint64_t *slots, size_t n)
 	plant_module();
 	fake_put_sections(&fake, flavour, MODULE_GPA, SECTIONS_GPA, sections);
 	fake_put_return_sites(&fake, FAKE_PHYS_TEXT + offset, gva, slots, n);
+}
+
+/* A guest with millions of slots. */
+static void test_budget(const char *kind)
+{
+	const uint64_t slots[] = {MODULE_TEXT + 0x10, MODULE_TEXT + 0x20};
+	struct module_returns found;
+	struct budget budget;
+
+	plant_module();
+	put_list(slots, 2);
+	fake.kernel.guest->budget = &budget;
+	budget_init(&budget, 64);
+	ok(module_returns_read(&fake.kernel, &found, NULL) == -ENOMEM && budget.refused &&
+		   !budget.used,
+	   "%s: slots that do not fit into the guest's budget are refused", kind);
+	budget_init(&budget, 64 << 10);
+	ok(!module_returns_read(&fake.kernel, &found, NULL) && budget.used, "%s: others are part of it",
+	   kind);
+	address_list_deinit(&found.slots);
+	is_u64(budget.used, 0, "and given back");
+	fake.kernel.guest->budget = NULL;
 }
 
 static void test_list(const char *kind)
@@ -156,6 +178,7 @@ static void test_flavour(enum fake_flavour of, const char *kind)
 	if (fake_kernel_create(&fake, of, 4))
 		abort();
 	test_list(kind);
+	test_budget(kind);
 	test_damage(kind);
 	test_endless(kind);
 	fake_kernel_destroy(&fake);

@@ -2,6 +2,7 @@
 /* The list of all sites of a guest, which may be as long as the guest claims. */
 #include <errno.h>
 #include <stdlib.h>
+#include "patcher/plan/shared-slots.h"
 #include "patcher/plan/site-table.h"
 #include "tests/lib/fake-session.h"
 #include "tests/lib/tap.h"
@@ -37,12 +38,61 @@ static void test_budget(void)
 	fs.fg.guest.budget = own;
 }
 
+/* As many sites as the guest claims are planned for. */
+static void test_sites_budget(void)
+{
+	struct budget budget, *const own = fs.fg.guest.budget;
+	const struct patch_plan plan = {0};
+	struct shared_sites sites;
+	struct site_table table;
+	size_t used;
+
+	if (read_table(&table, SIZE_MAX, &budget))
+		abort();
+	used = budget.used;
+	ok(!shared_sites_make(&sites, &table, &plan, false, NULL) &&
+		   budget.used - used >= table.n * sizeof(struct shared_site),
+	   "the patches of a guest's sites come out of its budget");
+	shared_sites_deinit(&sites);
+	is_u64(budget.used, used, "which has them back in the end");
+	budget.most = used + sizeof(struct shared_site);
+	ok(shared_sites_make(&sites, &table, &plan, false, NULL) == -ENOMEM,
+	   "patches that do not fit into it are refused");
+	shared_sites_deinit(&sites);
+	site_table_deinit(&table);
+	is_u64(budget.used, 0, "and take nothing");
+	fs.fg.guest.budget = own;
+}
+
+static void test_slots_budget(void)
+{
+	struct budget budget, *const own = fs.fg.guest.budget;
+	const struct module_exits modules = {0};
+	const struct patch_plan plan = {0};
+	struct shared_slots slots;
+
+	fs.fg.guest.budget = &budget;
+	budget_init(&budget, SIZE_MAX);
+	ok(!shared_slots_make(&slots, &fs.fg.kernel, &modules, &plan, false, NULL) && budget.used,
+	   "the patches of return slots come out of it, too");
+	shared_slots_deinit(&slots);
+	is_u64(budget.used, 0, "which has them back");
+	budget_init(&budget, 1);
+	ok(shared_slots_make(&slots, &fs.fg.kernel, &modules, &plan, false, NULL) == -ENOMEM,
+	   "those that do not fit are refused");
+	shared_slots_deinit(&slots);
+	is_u64(budget.used, 0, "and take nothing");
+	fs.fg.guest.budget = own;
+}
+
 int main(void)
 {
 	fake_session_create(&fs);
 	if (kernel_names_create(&fs.fg.kernel, &names, NULL))
 		abort();
 	test_budget();
+	test_sites_budget();
+	test_slots_budget();
 	kernel_names_destroy(names);
 	fake_session_destroy(&fs);
 	return tap_done();

@@ -21,7 +21,7 @@ static struct hist *make(uint32_t size)
 	struct hist *hist;
 
 	c.size = size;
-	if (hist_create(&c, &hist, NULL) || hist_attach(hist, &data, NULL))
+	if (hist_create(&c, NULL, &hist, NULL) || hist_attach(hist, &data, NULL))
 		abort();
 	return hist;
 }
@@ -118,7 +118,7 @@ static void test_sizes(void)
 	   "without a size it is as large as there is room for, in twice as many places");
 	hist_put(hist);
 	c.size = 2048;
-	if (hist_create(&c, &hist, NULL))
+	if (hist_create(&c, NULL, &hist, NULL))
 		abort();
 	ok(hist_attach(hist, &data, &err) == -ENOSPC,
 	   "a size for which there is no room is refused");
@@ -159,8 +159,43 @@ static void test_damage(void)
 	hist_put(hist);
 }
 
+/* A guest that has ever other keys, each time that its memory goes. */
+static void test_budget(void)
+{
+	enum { MOST = 8 << 10, TIMES = 100, KEYS = 16 };
+	uint64_t hits = 0, lost;
+	struct hist_config c = config;
+	struct hist_sums sums;
+	struct budget budget;
+	struct hist *hist;
+
+	c.size = KEYS;
+	budget_init(&budget, MOST);
+	if (hist_create(&c, &budget, &hist, NULL))
+		abort();
+	for (uint64_t i = 0; i < TIMES; i++) {
+		if (hist_attach(hist, &data, NULL))
+			abort();
+		for (uint32_t k = 0; k < KEYS; k++)
+			put(hist, 0, k, i, k, 1, 0);
+		hist_detach(hist);
+	}
+	ok(budget.refused && budget.used && budget.used <= MOST,
+	   "ever other keys take no more than the guest's budget: %zu bytes", budget.used);
+	lost = dropped(hist);
+	if (hist_read(hist, &sums, NULL))
+		abort();
+	for (size_t i = 0; i < sums.n; i++)
+		hits += sums.v[i].hits;
+	hist_sums_deinit(&sums);
+	ok(hits && lost && hits + lost == TIMES * KEYS, "what is beyond it is counted as dropped");
+	hist_put(hist);
+	is_u64(budget.used, 0, "all is given back");
+}
+
 int main(void)
 {
+	test_budget();
 	test_sums();
 	test_sizes();
 	test_damage();

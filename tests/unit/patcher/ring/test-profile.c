@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Counts of functions of which others take the place. */
+#include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include "patcher/ring/profile.h"
 #include "patcher/ring/layout.h"
@@ -50,7 +52,7 @@ static int add(const char *name)
 
 static void test_replaced(bool histogram)
 {
-	if (profile_create(histogram, &profile, NULL))
+	if (profile_create(histogram, NULL, &profile, NULL))
 		return;
 	attach();
 	ok(!add("old"), "a function is added%s", histogram ? ", with a histogram" : "");
@@ -81,8 +83,34 @@ static void test_replaced(bool histogram)
 	profile_put(profile);
 }
 
+/* A guest that loads modules with ever other names at one place. */
+static void test_budget(bool histogram)
+{
+	enum { MOST = 16 << 10, TIMES = 10000 };
+	struct budget budget;
+	char name[32];
+	int ret = 0, n = 0;
+
+	budget_init(&budget, MOST);
+	if (profile_create(histogram, &budget, &profile, NULL))
+		return;
+	attach();
+	for (; !ret && n < TIMES; n++) {
+		snprintf(name, sizeof(name), "function %d", n);
+		ret = add(name);
+	}
+	ok(ret == -ENOMEM && n > 5 && budget.used && budget.used <= MOST,
+	   "%d functions%s fit into the guest's budget", n - 1,
+	   histogram ? " with a histogram" : "");
+	is_row(0, "function 0", 0, 0);
+	profile_put(profile);
+	is_u64(budget.used, 0, "all is given back");
+}
+
 int main(void)
 {
+	test_budget(false);
+	test_budget(true);
 	test_replaced(false);
 	test_replaced(true);
 	return tap_done();

@@ -113,7 +113,7 @@ static void generate(struct bench *b)
 	const struct hist_memory m = {memory + RING_HEADER_BYTES, FAKE_DATA, ring_stride(FAKE_DATA),
 				      CPUS};
 
-	if (hist_create(&b->config, &b->hist, NULL) || hist_attach(b->hist, &m, NULL))
+	if (hist_create(&b->config, NULL, &b->hist, NULL) || hist_attach(b->hist, &m, NULL))
 		abort();
 	b->spec = (struct hist_spec){&b->program, hist_layout_of(b->hist)};
 	b->site.records[0].hist = &b->spec;
