@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "formats/base/json.h"
+#include "formats/base/named.h"
 #include "formats/base/text.h"
 
 enum { MAX_INSTANCES = 1024, TEXT_SIZE = 256 };
@@ -208,8 +209,10 @@ void hist_set_cut(struct hist_set *set, size_t top)
 		cut_table(&set->v[i], top);
 }
 
-static void deinit_table(struct hist_table *table)
+static void deinit_table(void *arg)
 {
+	struct hist_table *table = arg;
+
 	cut_table(table, 0);
 	free(table->v);
 	free(table->spec);
@@ -311,22 +314,5 @@ json_t *hist_set_json(const struct hist_set *set)
 
 int hist_set_keep(struct hist_set *set, const char *name, struct error *err)
 {
-	const char *names[MAX_INSTANCES + 1] = {NULL};
-	struct text words;
-	size_t n = 0;
-
-	for (size_t i = 0; i < set->n; i++)
-		names[i] = set->v[i].name;
-	words = text_words(names);
-	for (size_t i = 0; i < set->n; i++) {
-		if (strcmp(set->v[i].name, name) != 0)
-			deinit_table(&set->v[i]);
-		else
-			set->v[n++] = set->v[i];
-	}
-	set->n = n;
-	if (n)
-		return 0;
-	return error_set(err, ENOENT, "--name takes %s, not '%s'", *names ? words.s : "nothing",
-			 name);
+	return named_keep(set->v, &set->n, sizeof(*set->v), deinit_table, name, err);
 }

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "formats/base/json.h"
+#include "formats/base/named.h"
 #include "formats/base/text.h"
 
 enum { MAX_INSTANCES = 1024 };
@@ -131,8 +132,10 @@ void profile_set_cut(struct profile_set *set, size_t top)
 		cut_counts(&set->v[i], top);
 }
 
-static void deinit_counts(struct profile_counts *counts)
+static void deinit_counts(void *arg)
 {
+	struct profile_counts *counts = arg;
+
 	cut_counts(counts, 0);
 	free(counts->v);
 	free(counts->spec);
@@ -203,24 +206,7 @@ json_t *profile_set_json(const struct profile_set *set)
 
 int profile_set_keep(struct profile_set *set, const char *name, struct error *err)
 {
-	const char *names[MAX_INSTANCES + 1] = {NULL};
-	struct text words;
-	size_t n = 0;
-
-	for (size_t i = 0; i < set->n; i++)
-		names[i] = set->v[i].name;
-	words = text_words(names);
-	for (size_t i = 0; i < set->n; i++) {
-		if (strcmp(set->v[i].name, name) != 0)
-			deinit_counts(&set->v[i]);
-		else
-			set->v[n++] = set->v[i];
-	}
-	set->n = n;
-	if (n)
-		return 0;
-	return error_set(err, ENOENT, "--name takes %s, not '%s'", *names ? words.s : "nothing",
-			 name);
+	return named_keep(set->v, &set->n, sizeof(*set->v), deinit_counts, name, err);
 }
 
 static int by_address(const void *a, const void *b)
