@@ -24,8 +24,8 @@ struct image_range {
 int ftrace_sites_read(const struct kernel *kernel, uint64_t **out, size_t *n, struct error *err);
 
 /* The same with the sites of modules, but for those that are still being loaded: *out are sorted
- * gvas, for address_list_deinit(). They are what the guest says: any address may be among them. Their
- * memory is of the guest's budget: -ENOMEM. */
+ * gvas, for address_list_deinit(). They are what the guest says: any address may be among them.
+ * Their memory is of the guest's budget: -ENOMEM. */
 int ftrace_sites_read_all(const struct kernel *kernel, struct address_list *out, struct error *err);
 
 /*

@@ -194,7 +194,7 @@ uint64_t kprobe_table_remaining(const struct kprobe_table *table, const struct k
 		return table->list.v[0];
 	for (size_t i = 0; !gva && i < table->list.n; i++)
 		if (now.list.n && bsearch(&table->list.v[i], now.list.v, now.list.n,
-				     sizeof(*now.list.v), by_address))
+					  sizeof(*now.list.v), by_address))
 			gva = table->list.v[i];
 	kprobe_table_deinit(&now);
 	return gva;

@@ -389,6 +389,50 @@ int fake_kernel_describe_cgroups(struct fake_kernel *fake)
 	return make_btf(fake->flavour, true, &fake->image.btf);
 }
 
+int fake_kernel_set_vcpus(struct fake_kernel *fake, unsigned int nr_vcpus)
+{
+	int ret;
+
+	dump_guest_destroy(fake->dump);
+	fake->dump = NULL;
+	ret = dump_guest_create(nr_vcpus, &fake->dump, NULL);
+	if (!ret)
+		ret = dump_guest_add_buffer(fake->dump, 0, fake->ram, FAKE_RAM, DUMP_MAPPED, NULL);
+	if (!ret)
+		kernel_at(&fake->kernel, dump_guest(fake->dump), &fake->image, FAKE_SLIDE,
+			  FAKE_PHYS_TEXT);
+	return ret;
+}
+
+int fake_kernel_set_symbols(struct fake_kernel *fake, const char *map, size_t size)
+{
+	symbols_destroy(fake->image.symbols);
+	fake->image.symbols = NULL;
+	return symbols_from_system_map(map, size, &fake->image.symbols, NULL);
+}
+
+int fake_kernel_set_structs(struct fake_kernel *fake, const struct fake_struct *structs)
+{
+	static const struct fake_enumerator none[] = {{NULL, 0}};
+	uint8_t bytes[2048];
+	size_t size = fake_btf(structs, none, bytes, sizeof(bytes));
+
+	btf_destroy(fake->image.btf);
+	fake->image.btf = NULL;
+	return btf_parse(bytes, size, &fake->image.btf, NULL);
+}
+
+void fake_put_module(struct fake_kernel *fake, uint64_t gpa, const char *name, uint64_t text,
+		     uint32_t text_bytes, uint64_t kallsyms_gpa)
+{
+	fake_put64(fake, FAKE_PHYS_TEXT + FAKE_MODULES, fake_direct(gpa) + FAKE_MODULE_LIST);
+	fake_put64(fake, gpa + FAKE_MODULE_LIST, FAKE_LINK_TEXT + FAKE_SLIDE + FAKE_MODULES);
+	strcpy((char *)fake->ram + gpa + FAKE_MODULE_NAME, name);
+	fake_put64(fake, gpa + FAKE_MODULE_MEM, text);
+	fake_put32(fake, gpa + FAKE_MODULE_MEM + 8, text_bytes);
+	fake_put64(fake, gpa + FAKE_MODULE_KALLSYMS, fake_direct(kallsyms_gpa));
+}
+
 void fake_kernel_destroy(struct fake_kernel *fake)
 {
 	kernel_image_forget(&fake->image);

@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include "introspect/guest/dump.h"
 #include "introspect/kernel/kernel.h"
+#include "tests/lib/fake-btf.h"
 
 /*
  * A tiny "running kernel" in 16 MiB of RAM: an image with banner, build id, page tables, direct map
@@ -41,7 +42,13 @@ enum {
 	FAKE_ORC_IPS = 0x20000,
 	FAKE_ORC_ENTRIES = 0x21000,
 	FAKE_NR_ORC = 4,
-	FAKE_MODULE_ARCH = 216, /* struct module: u32 num_orcs, and the gvas of both tables */
+
+	/* in a struct module */
+	FAKE_MODULE_LIST = 8,
+	FAKE_MODULE_NAME = 24,
+	FAKE_MODULE_MEM = 128, /* of its text: gva, and u32 bytes; 16 behind it of its init text */
+	FAKE_MODULE_KALLSYMS = 200, /* gva */
+	FAKE_MODULE_ARCH = 216,     /* u32 num_orcs, and the gvas of both tables */
 
 	/* a struct slab_sheaf of FAKE_7_0, and the flag that goes with it */
 	FAKE_SHEAF_CACHE = 0,
@@ -100,7 +107,17 @@ struct fake_kernel {
 int fake_kernel_create(struct fake_kernel *fake, enum fake_flavour flavour, unsigned int levels);
 /* Its BTF has the structures that lead to the id of a task's cgroup, too. 0 or -errno. */
 int fake_kernel_describe_cgroups(struct fake_kernel *fake);
+/* It has so many vCPUs, which are all zeroes, and this System.map, or these structures. Otherwise
+ * it is as it was. 0 or -errno. */
+int fake_kernel_set_vcpus(struct fake_kernel *fake, unsigned int nr_vcpus);
+int fake_kernel_set_symbols(struct fake_kernel *fake, const char *map, size_t size);
+int fake_kernel_set_structs(struct fake_kernel *fake, const struct fake_struct *structs);
 void fake_kernel_destroy(struct fake_kernel *fake);
+
+/* The list of modules is this one. `gpa`: of its struct module, of which this sets the list, the
+ * name and the text, and that its struct mod_kallsyms is at `kallsyms_gpa`. */
+void fake_put_module(struct fake_kernel *fake, uint64_t gpa, const char *name, uint64_t text,
+		     uint32_t text_bytes, uint64_t kallsyms_gpa);
 
 void fake_put64(struct fake_kernel *fake, uint64_t gpa, uint64_t value);
 void fake_put32(struct fake_kernel *fake, uint64_t gpa, uint32_t value);

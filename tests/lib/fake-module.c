@@ -25,10 +25,6 @@ enum {
 	RETURN_SITES = 0x800, /* in the module's page */
 
 	/* offsets in fake-kernel.c's struct module */
-	LIST = 8,
-	NAME = 24,
-	MEM = 128,
-	KALLSYMS = 200,
 };
 
 static const uint8_t nop[] = {0x0f, 0x1f, 0x44, 0x00, 0x00};
@@ -120,12 +116,7 @@ void fake_module_place(struct fake_session *fs)
 	memset(memory(fs, TEXT_GPA), 0x90, 0x1000);
 	for (unsigned int i = 0; i < 2; i++)
 		memcpy(fake_module_text(fs, i * FAKE_MODULE_FUNCTION), nop, sizeof(nop));
-	put64(fs, FAKE_PHYS_TEXT + FAKE_MODULES, fake_direct(MODULE_GPA) + LIST);
-	put64(fs, MODULE_GPA + LIST, fake_gva(FAKE_MODULES));
-	memcpy(memory(fs, MODULE_GPA + NAME), "brd", 4);
-	put64(fs, MODULE_GPA + MEM, FAKE_MODULE_TEXT);
-	fake_put32(&fs->fg.base, MODULE_GPA + MEM + 8, 0x1000);
-	put64(fs, MODULE_GPA + KALLSYMS, fake_direct(KALLSYMS_GPA));
+	fake_put_module(&fs->fg.base, MODULE_GPA, "brd", FAKE_MODULE_TEXT, 0x1000, KALLSYMS_GPA);
 	put64(fs, KALLSYMS_GPA, fake_direct(SYMTAB_GPA));
 	fake_put32(&fs->fg.base, KALLSYMS_GPA + 8, 2);
 	put64(fs, KALLSYMS_GPA + 16, fake_direct(STRTAB_GPA));
@@ -179,7 +170,7 @@ void fake_module_hide_sections(struct fake_session *fs, bool hide)
 
 void fake_module_claim_text(struct fake_session *fs, uint64_t gva)
 {
-	put64(fs, MODULE_GPA + MEM, gva);
+	put64(fs, MODULE_GPA + FAKE_MODULE_MEM, gva);
 	fake_put_return_sites(&fs->fg.base, TEXT_GPA + RETURN_SITES,
 			      FAKE_MODULE_TEXT + RETURN_SITES, &gva, 1);
 }

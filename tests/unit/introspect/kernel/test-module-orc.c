@@ -18,11 +18,6 @@ enum {
 	/* in the image: data that is mapped, and not too far from the module */
 	IPS = 0x18000,
 	ENTRIES = 0x18100,
-	/* offsets in fake-kernel.c's struct module */
-	LIST = 8,
-	NAME = 24,
-	MEM = 128,
-	KALLSYMS = 200,
 	TEXT_BYTES = 0x2000,
 	NR_ORC = 3,
 };
@@ -61,12 +56,7 @@ static void load(const char *name, uint64_t text)
 	static const int32_t starts[NR_ORC] = {0, 0x100, 0x200};
 
 	memset(fake.ram + MODULE_GPA, 0, 0x1000);
-	fake_put64(&fake, FAKE_PHYS_TEXT + FAKE_MODULES, fake_direct(MODULE_GPA) + LIST);
-	fake_put64(&fake, MODULE_GPA + LIST, TEXT + FAKE_MODULES);
-	strcpy((char *)fake.ram + MODULE_GPA + NAME, name);
-	fake_put64(&fake, MODULE_GPA + MEM, text);
-	fake_put32(&fake, MODULE_GPA + MEM + 8, TEXT_BYTES);
-	fake_put64(&fake, MODULE_GPA + KALLSYMS, fake_direct(KALLSYMS_GPA));
+	fake_put_module(&fake, MODULE_GPA, name, text, TEXT_BYTES, KALLSYMS_GPA);
 	fake_put32(&fake, MODULE_GPA + FAKE_MODULE_ARCH, NR_ORC);
 	fake_put64(&fake, MODULE_GPA + FAKE_MODULE_ARCH + 8, TEXT + IPS);
 	fake_put64(&fake, MODULE_GPA + FAKE_MODULE_ARCH + 16, TEXT + ENTRIES);

@@ -18,11 +18,6 @@ enum {
 	KALLSYMS_GPA = FAKE_HEAP_GPA + 0x1000,
 	SECTIONS_GPA = FAKE_HEAP_GPA + 0x2000,
 	TABLE_GPA = FAKE_HEAP_GPA + 0x10000,
-	/* offsets in fake-kernel.c's struct module */
-	MODULE_LIST = 8,
-	NAME = 24,
-	MEM = 128,
-	KALLSYMS = 200,
 	TEXT_BYTES = 0x2000,
 	SECONDS = 60, /* for what takes far less than one */
 };
@@ -45,12 +40,7 @@ static void plant_module(void)
 						       {NULL, 0}};
 
 	memset(fake.ram + MODULE_GPA, 0, 0x1000);
-	fake_put64(&fake, FAKE_PHYS_TEXT + FAKE_MODULES, fake_direct(MODULE_GPA) + MODULE_LIST);
-	fake_put64(&fake, MODULE_GPA + MODULE_LIST, TEXT + FAKE_MODULES);
-	memcpy(fake.ram + MODULE_GPA + NAME, "mod", 4);
-	fake_put64(&fake, MODULE_GPA + MEM, MODULE_TEXT);
-	fake_put32(&fake, MODULE_GPA + MEM + 8, TEXT_BYTES);
-	fake_put64(&fake, MODULE_GPA + KALLSYMS, fake_direct(KALLSYMS_GPA));
+	fake_put_module(&fake, MODULE_GPA, "mod", MODULE_TEXT, TEXT_BYTES, KALLSYMS_GPA);
 	fake_put_sections(&fake, flavour, MODULE_GPA, SECTIONS_GPA, sections);
 }
 
@@ -59,7 +49,8 @@ static bool finds_if(const uint64_t *expected, size_t nr_expected, bool complete
 	struct module_returns found;
 	int ret = module_returns_read(&fake.kernel, &found, NULL);
 	const bool same = !ret && found.slots.n == nr_expected && found.complete == complete &&
-			  (!found.slots.n || !memcmp(found.slots.v, expected, found.slots.n * sizeof(*found.slots.v)));
+			  (!found.slots.n || !memcmp(found.slots.v, expected,
+						     found.slots.n * sizeof(*found.slots.v)));
 
 	if (!same)
 		tap_diag("%zu slots, the first at %llx", found.slots.n,
@@ -99,8 +90,8 @@ static void test_budget(const char *kind)
 		   !budget.used,
 	   "%s: slots that do not fit into the guest's budget are refused", kind);
 	budget_init(&budget, 64 << 10);
-	ok(!module_returns_read(&fake.kernel, &found, NULL) && budget.used, "%s: others are part of it",
-	   kind);
+	ok(!module_returns_read(&fake.kernel, &found, NULL) && budget.used,
+	   "%s: others are part of it", kind);
 	address_list_deinit(&found.slots);
 	is_u64(budget.used, 0, "and given back");
 	fake.kernel.guest->budget = NULL;
@@ -138,7 +129,7 @@ static void test_damage(const char *kind)
 		{"a list of sections outside of RAM", MODULE_GPA + FAKE_SECT_ATTRS,
 		 FAKE_PAGE_OFFSET + FAKE_RAM - 8, true},
 		{"sections that lie nowhere", SECTIONS_GPA + 32, 0x1000, false},
-		{"a module that cannot be read", MODULE_GPA + KALLSYMS, 0x10, false},
+		{"a module that cannot be read", MODULE_GPA + FAKE_MODULE_KALLSYMS, 0x10, false},
 		{"a list of modules that leads nowhere", FAKE_PHYS_TEXT + FAKE_MODULES, 0x1000,
 		 false},
 	};

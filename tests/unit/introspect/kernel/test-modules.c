@@ -14,11 +14,6 @@ enum {
 	KALLSYMS_GPA = FAKE_HEAP_GPA + 0x1000,
 	SYMTAB_GPA = FAKE_HEAP_GPA + 0x2000,
 	STRTAB_GPA = FAKE_HEAP_GPA + 0x3000,
-	/* offsets in fake-kernel.c's struct module */
-	LIST = 8,
-	NAME = 24,
-	MEM = 128,
-	KALLSYMS = 200,
 };
 #define MODULE_TEXT 0xffffffffc0100000ull
 
@@ -34,12 +29,7 @@ static void put_symbol(unsigned int index, uint32_t name, uint64_t value, uint16
 /* A list of one module, "mod", with functions alpha and beta in 0x2000 bytes of text. */
 static void plant_module(void)
 {
-	fake_put64(&fake, FAKE_PHYS_TEXT + FAKE_MODULES, fake_direct(MODULE_GPA) + LIST);
-	fake_put64(&fake, MODULE_GPA + LIST, TEXT + FAKE_MODULES);
-	memcpy(fake.ram + MODULE_GPA + NAME, "mod", 4);
-	fake_put64(&fake, MODULE_GPA + MEM, MODULE_TEXT);
-	fake_put32(&fake, MODULE_GPA + MEM + 8, 0x2000);
-	fake_put64(&fake, MODULE_GPA + KALLSYMS, fake_direct(KALLSYMS_GPA));
+	fake_put_module(&fake, MODULE_GPA, "mod", MODULE_TEXT, 0x2000, KALLSYMS_GPA);
 	fake_put64(&fake, KALLSYMS_GPA, fake_direct(SYMTAB_GPA));
 	fake_put32(&fake, KALLSYMS_GPA + 8, 5);
 	fake_put64(&fake, KALLSYMS_GPA + 16, fake_direct(STRTAB_GPA));
@@ -108,19 +98,19 @@ static void test_gone(void)
 	char name[64];
 
 	plant_module();
-	fake_put64(&fake, MODULE_GPA + MEM + 16, init);
-	fake_put32(&fake, MODULE_GPA + MEM + 24, 0x100);
+	fake_put64(&fake, MODULE_GPA + FAKE_MODULE_MEM + 16, init);
+	fake_put32(&fake, MODULE_GPA + FAKE_MODULE_MEM + 24, 0x100);
 	put_symbol(3, 12, init + 0x10, 2);
 	first = create();
 	ok(!lookup(first, init + 0x20, name, &start, &size) && start == init + 0x10 && size == 0xf0,
 	   "an init function is found");
 	is_str(name, "data [mod]", "it has its name");
 	/* init text is freed, and alpha is another function now */
-	fake_put64(&fake, MODULE_GPA + MEM + 16, 0);
-	fake_put32(&fake, MODULE_GPA + MEM + 24, 0);
+	fake_put64(&fake, MODULE_GPA + FAKE_MODULE_MEM + 16, 0);
+	fake_put32(&fake, MODULE_GPA + FAKE_MODULE_MEM + 24, 0);
 	put_symbol(2, 17, MODULE_TEXT + 0x180, 1);
 	put_symbol(1, 0, 0, SHN_UNDEF);
-	fake_put32(&fake, MODULE_GPA + MEM + 8, 0x1000);
+	fake_put32(&fake, MODULE_GPA + FAKE_MODULE_MEM + 8, 0x1000);
 	second = create();
 	ok(lookup(second, init + 0x20, name, &start, &size) == -ENOENT,
 	   "a later snapshot does not know what is gone");
@@ -170,18 +160,20 @@ static void test_damage(void)
 	} damages[] = {
 		{"a list that points nowhere leaves the image's names",
 		 FAKE_PHYS_TEXT + FAKE_MODULES, 0xdead000000000100ull},
-		{"a list that loops past its head leaves the image's names", MODULE_GPA + LIST,
-		 FAKE_PAGE_OFFSET + MODULE_GPA + LIST},
-		{"a module without kallsyms leaves the image's names", MODULE_GPA + KALLSYMS, 0},
+		{"a list that loops past its head leaves the image's names",
+		 MODULE_GPA + FAKE_MODULE_LIST, FAKE_PAGE_OFFSET + MODULE_GPA + FAKE_MODULE_LIST},
+		{"a module without kallsyms leaves the image's names",
+		 MODULE_GPA + FAKE_MODULE_KALLSYMS, 0},
 		{"an absurd number of symbols leaves the image's names", KALLSYMS_GPA + 8,
 		 0xffffffff},
 		{"a symbol table outside RAM leaves the image's names", KALLSYMS_GPA,
 		 FAKE_PAGE_OFFSET + FAKE_RAM - 24},
 		{"a string table in user space leaves the image's names", KALLSYMS_GPA + 16,
 		 0x1000},
-		{"a text that wraps leaves the image's names", MODULE_GPA + MEM,
+		{"a text that wraps leaves the image's names", MODULE_GPA + FAKE_MODULE_MEM,
 		 0xfffffffffffff000ull},
-		{"an absurd text size leaves the image's names", MODULE_GPA + MEM + 8, 0xffffffff},
+		{"an absurd text size leaves the image's names", MODULE_GPA + FAKE_MODULE_MEM + 8,
+		 0xffffffff},
 	};
 
 	for (size_t i = 0; i < sizeof(damages) / sizeof(damages[0]); i++) {

@@ -26,8 +26,6 @@ enum {
 };
 
 static struct fake_kernel fake;
-static struct dump_guest *dump;
-static struct kernel kernel;
 
 static bool use_symbols(uint64_t percpu, bool has_numa)
 {
@@ -42,9 +40,7 @@ static bool use_symbols(uint64_t percpu, bool has_numa)
 	if (has_numa)
 		n += snprintf(map + n, sizeof(map) - (size_t)n, "%016llx D node_data\n",
 			      FAKE_LINK_TEXT + NODE_DATA);
-	symbols_destroy(fake.image.symbols);
-	fake.image.symbols = NULL;
-	return !symbols_from_system_map(map, (size_t)n, &fake.image.symbols, NULL);
+	return !fake_kernel_set_symbols(&fake, map, (size_t)n);
 }
 
 static bool use_btf(const char *spanned)
@@ -55,13 +51,8 @@ static bool use_btf(const char *spanned)
 		 {{"node_start_pfn", FIRST, 8, 0, 0}, {spanned, SPANNED, 8, 0, 0}}},
 		{NULL, 0, {{NULL, 0, 0, 0, 0}}},
 	};
-	static const struct fake_enumerator none[] = {{NULL, 0}};
-	uint8_t bytes[1024];
-	size_t size = fake_btf(structs, none, bytes, sizeof(bytes));
 
-	btf_destroy(fake.image.btf);
-	fake.image.btf = NULL;
-	return !btf_parse(bytes, size, &fake.image.btf, NULL);
+	return !fake_kernel_set_structs(&fake, structs);
 }
 
 static void put_node(unsigned int number, uint64_t first, uint64_t spanned)
@@ -82,13 +73,13 @@ static void put_cpu(bool real_addresses, unsigned int cpu, uint32_t node)
 	fake_put32(&fake, area + NUMA_NODE, node);
 }
 
-/* Nodes 0 and 2 have memory, node 1 has none, and there is no node 3. vCPUs 0 and 2 are node 2's. */
+/* Nodes 0 and 2 have memory, node 1 has none, and there is no node 3. vCPUs 0 and 2 are node 2's.
+ */
 static bool start(bool real_addresses)
 {
 	if (!ok(!fake_kernel_create(&fake, FAKE_6_12, 4) &&
 			use_symbols(real_addresses ? FAKE_LINK_TEXT + PERCPU : 0, true) &&
-			use_btf("node_spanned_pages") && !dump_guest_create(VCPUS, &dump, NULL) &&
-			!dump_guest_add_buffer(dump, 0, fake.ram, FAKE_RAM, DUMP_MAPPED, NULL),
+			use_btf("node_spanned_pages") && !fake_kernel_set_vcpus(&fake, VCPUS),
 		"a kernel is made"))
 		return false;
 	fake_put32(&fake, FAKE_PHYS_TEXT + NR_IDS, 4);
@@ -98,14 +89,7 @@ static bool start(bool real_addresses)
 	put_cpu(real_addresses, 0, 2);
 	put_cpu(real_addresses, 1, 0);
 	put_cpu(real_addresses, 2, 2);
-	kernel_at(&kernel, dump_guest(dump), &fake.image, FAKE_SLIDE, FAKE_PHYS_TEXT);
 	return true;
-}
-
-static void finish(void)
-{
-	dump_guest_destroy(dump);
-	fake_kernel_destroy(&fake);
 }
 
 static void test_nodes(bool real_addresses)
@@ -115,7 +99,7 @@ static void test_nodes(bool real_addresses)
 
 	if (!start(real_addresses))
 		return;
-	ok(!memory_nodes_read(&kernel, nodes, &n, NULL) && n == 2,
+	ok(!memory_nodes_read(&fake.kernel, nodes, &n, NULL) && n == 2,
 	   "the two nodes that have memory are found");
 	ok(nodes[0].number == 0 && nodes[0].start == FAKE_PAGE_OFFSET + PAGE &&
 		   nodes[0].bytes == 999 * PAGE && nodes[0].cpus == 1 << 1,
@@ -123,7 +107,7 @@ static void test_nodes(bool real_addresses)
 	ok(nodes[1].number == 2 && nodes[1].start == FAKE_PAGE_OFFSET + 1000 * PAGE &&
 		   nodes[1].bytes == 24 * PAGE && nodes[1].cpus == (1 << 0 | 1 << 2),
 	   "so has the other");
-	finish();
+	fake_kernel_destroy(&fake);
 }
 
 static int read_with(const char *want)
@@ -131,7 +115,7 @@ static int read_with(const char *want)
 	struct memory_node nodes[MEMORY_NODES_MAX];
 	struct error err = {0};
 	size_t n;
-	int ret = memory_nodes_read(&kernel, nodes, &n, &err);
+	int ret = memory_nodes_read(&fake.kernel, nodes, &n, &err);
 
 	if (ret && !strstr(err.text, want))
 		tap_diag("%s", err.text);
@@ -151,7 +135,7 @@ static void test_refusals(void)
 	is_u64((uint64_t)-read_with("node_spanned_pages"), ENOENT, "BTF without a member is told");
 	use_symbols(0, false);
 	ok(!read_with(""), "a kernel without NUMA has no nodes");
-	finish();
+	fake_kernel_destroy(&fake);
 }
 
 int main(void)

@@ -84,9 +84,7 @@ static bool use_symbols(enum layout layout)
 			      "%016llx A cpu_number\n%016llx A current_task\n",
 			      (unsigned long long)base + CPU_NUMBER,
 			      (unsigned long long)base + CURRENT_TASK);
-	symbols_destroy(fake.image.symbols);
-	fake.image.symbols = NULL;
-	return !symbols_from_system_map(map, (size_t)n, &fake.image.symbols, NULL);
+	return !fake_kernel_set_symbols(&fake, map, (size_t)n);
 }
 
 static bool use_btf(uint32_t comm_bytes, bool has_cgroups)
@@ -107,13 +105,8 @@ static bool use_btf(uint32_t comm_bytes, bool has_cgroups)
 		{has_cgroups ? "kernfs_node" : "other", 0x80, {{"id", NODE_ID, 8, 0, 0}}},
 		{NULL, 0, {{NULL, 0, 0, 0, 0}}},
 	};
-	static const struct fake_enumerator none[] = {{NULL, 0}};
-	uint8_t bytes[2048];
-	size_t size = fake_btf(structs, none, bytes, sizeof(bytes));
 
-	btf_destroy(fake.image.btf);
-	fake.image.btf = NULL;
-	return !btf_parse(bytes, size, &fake.image.btf, NULL);
+	return !fake_kernel_set_structs(&fake, structs);
 }
 
 static void set_vcpu(unsigned int vcpu, bool started, uint64_t gs, uint64_t kernel_gs)
@@ -151,19 +144,18 @@ static void put_cpu(enum layout layout, unsigned int cpu)
 static bool start(enum layout layout)
 {
 	if (!ok(!fake_kernel_create(&fake, FAKE_6_12, 4) && use_symbols(layout) &&
-			use_btf(8, true) && !dump_guest_create(VCPUS, &dump, NULL) &&
-			!dump_guest_add_buffer(dump, 0, fake.ram, FAKE_RAM, DUMP_MAPPED, NULL),
+			use_btf(8, true) && !fake_kernel_set_vcpus(&fake, VCPUS),
 		"a kernel is made"))
 		return false;
+	dump = fake.dump;
 	for (unsigned int i = 0; i < VCPUS; i++)
 		put_cpu(layout, i);
-	kernel_at(&kernel, dump_guest(dump), &fake.image, FAKE_SLIDE, FAKE_PHYS_TEXT);
+	kernel = fake.kernel;
 	return true;
 }
 
 static void finish(void)
 {
-	dump_guest_destroy(dump);
 	fake_kernel_destroy(&fake);
 }
 
@@ -326,8 +318,7 @@ static void use_one_cpu(bool has_base)
 	if (has_base)
 		n += snprintf(map + n, sizeof(map) - (size_t)n, "%016llx D fixed_percpu_data\n",
 			      FAKE_LINK_TEXT + ONLY_BASE);
-	symbols_destroy(fake.image.symbols);
-	if (symbols_from_system_map(map, (size_t)n, &fake.image.symbols, NULL))
+	if (fake_kernel_set_symbols(&fake, map, (size_t)n))
 		abort();
 	fake_put64(&fake, FAKE_PHYS_TEXT + ONLY_TASK, fake_direct(task_gpa(0)));
 	fake_put32(&fake, FAKE_PHYS_TEXT + ONLY_ZEROES, 0);
@@ -378,12 +369,10 @@ static void test_missing(void)
 
 	if (!start(ZERO_BASED))
 		return;
-	symbols_destroy(fake.image.symbols);
-	symbols_from_system_map(no_smp, sizeof(no_smp) - 1, &fake.image.symbols, NULL);
+	fake_kernel_set_symbols(&fake, no_smp, sizeof(no_smp) - 1);
 	ok(find_number("no symbol empty_zero_page") == -ENOENT,
 	   "a kernel without SMP and without a word that is always 0 is refused");
-	symbols_destroy(fake.image.symbols);
-	symbols_from_system_map(nothing, sizeof(nothing) - 1, &fake.image.symbols, NULL);
+	fake_kernel_set_symbols(&fake, nothing, sizeof(nothing) - 1);
 	ok(find_number("no cpu_number: the kernel has no symbol pcpu_hot") == -ENOENT,
 	   "a kernel without the number's variable is refused");
 	ok(find_task("no current_task: ") == -ENOENT,

@@ -80,7 +80,8 @@ static void test_damage(void)
 	is_u64(count(), 1, "a list that leads nowhere has the kprobes in front of that");
 	fake_put64(&fs.fg.base, FAKE_KPROBE_GPA, fake_direct(FAKE_KPROBE_GPA));
 	alarm(SECONDS);
-	is_u64(count(), 1, "a list without an end is not read to its end, and names each kprobe once");
+	is_u64(count(), 1,
+	       "a list without an end is not read to its end, and names each kprobe once");
 	alarm(0);
 	fake_put64(&fs.fg.base, FAKE_KPROBE_GPA, 0);
 }

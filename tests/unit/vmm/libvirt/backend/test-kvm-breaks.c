@@ -584,7 +584,8 @@ static void test_counted(void)
 	end_trace(&f);
 }
 
-/* The same for one that the gdbstub does not set: there are no breakpoints when the guest goes on. */
+/* The same for one that the gdbstub does not set: there are no breakpoints when the guest goes on.
+ */
 static void test_refused_all(void)
 {
 	struct fixture f;
