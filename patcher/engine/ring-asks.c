@@ -161,7 +161,7 @@ static int start_thread(struct ring_engine *x, struct error *err)
 
 	asks->boxes = (struct ask_box *)(void *)(x->scratch.hva + asks_box_offset(x));
 	asks->quit = false;
-	code = pthread_create(&asks->thread, NULL, serve_all, x);
+	code = thread_start(&asks->thread, "sonde-asks", serve_all, x);
 	asks->running = !code;
 	return code ? error_set(err, code, "cannot start the thread that answers the guest") : 0;
 }

@@ -2,6 +2,7 @@
 /* The thread that empties the rings, and takes the memory away when the guest has left it. */
 #include <errno.h>
 #include <string.h>
+#include "formats/base/thread.h"
 #include "patcher/engine/host-record.h"
 #include "patcher/engine/ring-internal.h"
 #include "patcher/ring/straight.h"
@@ -436,11 +437,9 @@ int ring_engine_start_thread(struct ring_engine *x, struct error *err)
 
 	x->polled_ns = clock_monotonic_ns();
 	x->running = true;
-	code = pthread_create(&x->thread, NULL, drain, x);
-	if (!code) {
-		pthread_setname_np(x->thread, "sonde-drain");
+	code = thread_start(&x->thread, "sonde-drain", drain, x);
+	if (!code)
 		return 0;
-	}
 	x->running = false;
 	return error_set(err, code, "cannot start the thread that drains the rings");
 }

@@ -9,6 +9,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 #include "formats/base/clock.h"
+#include "formats/base/thread.h"
 #include "vmm/libvirt/backend/internal.h"
 
 enum {
@@ -54,7 +55,7 @@ int libvirt_guest_beat(struct libvirt_guest *g, libvirt_beat_fn *fn, void *arg, 
 	t->beater_wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (t->beater_wake < 0)
 		return error_set(err, errno, "no eventfd");
-	if (!pthread_create(&t->beater, NULL, beat, g))
+	if (!thread_start(&t->beater, "sonde-beat", beat, g))
 		return 0;
 	close(t->beater_wake);
 	t->beater_wake = -1;

@@ -5,6 +5,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 #include "formats/base/clock.h"
+#include "formats/base/thread.h"
 #include "vmm/libvirt/backend/internal.h"
 #include "vmm/libvirt/connection/monitor.h"
 
@@ -123,7 +124,7 @@ int libvirt_guest_use_traps(struct libvirt_guest *g, struct error *err)
 	t->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (!t->breaks || t->wake < 0)
 		return error_set(err, ENOMEM, "out of memory");
-	if (pthread_create(&t->thread, NULL, libvirt_traps_serve, g))
+	if (thread_start(&t->thread, "sonde-traps", libvirt_traps_serve, g))
 		return error_set(err, EAGAIN, "cannot start the thread that serves breakpoints");
 	t->enabled = true;
 	g->guest.caps |= GUEST_CAP_BREAK;

@@ -153,7 +153,7 @@ static int open_bounded(const char *uri, struct libvirt_domain *d, struct error 
 
 	if (!o)
 		return error_set(err, ENOMEM, "out of memory");
-	if (pthread_create(&thread, NULL, connect_in_thread, o)) {
+	if (thread_start(&thread, "sonde-connect", connect_in_thread, o)) {
 		free_opening(o);
 		return error_set(err, EAGAIN, "cannot start a thread");
 	}
