@@ -7,6 +7,7 @@
 #include <jansson.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,6 +45,7 @@ enum reason { BY_UNKNOWN = 0, BY_USER = 1, BY_MIGRATION = 2 }; /* virDomainPause
 static const char device_alias[] = "ua-sonde-0123456789abcdef";
 static struct fake_qemu *listed; /* libvirt's only domain */
 static int error_code = 1;
+static _Atomic int timers; /* of the event loop, which runs while there is one */
 
 struct fake_qemu {
 	pthread_mutex_t lock;
@@ -608,6 +610,8 @@ static int connect_close(virConnectPtr connection)
 static int connect_keep_alive(virConnectPtr connection, int interval_s, unsigned int count)
 {
 	(void)connection;
+	if (!atomic_load(&timers))
+		return -1; /* as libvirt does where no event loop runs */
 	if (listed) {
 		pthread_mutex_lock(&listed->lock);
 		listed->keep_alive_s = (unsigned int)interval_s * (count + 1);
@@ -717,6 +721,7 @@ static int event_add_timeout(int ms, void (*fn)(int timer, void *arg), void *arg
 	(void)fn;
 	(void)arg;
 	(void)free_arg;
+	atomic_fetch_add(&timers, 1);
 	return 1;
 }
 
@@ -729,6 +734,7 @@ static void event_update_timeout(int timer, int ms)
 static int event_remove_timeout(int timer)
 {
 	(void)timer;
+	atomic_fetch_sub(&timers, 1);
 	return 0;
 }
 

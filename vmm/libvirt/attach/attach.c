@@ -102,20 +102,18 @@ static int find_kernel(struct attach *a, struct error *err)
 	return ret;
 }
 
-/* The watchdog is a process of its own: it starts before there are threads. */
+/* The watchdog is a process of its own: it starts before there are threads. A dry run needs the
+ * events' loop, too: without it a libvirtd that hangs would not be noticed. */
 static int connect_domain(struct attach *a, struct error *err)
 {
 	const struct attach_options *o = a->options;
-	int ret;
+	int ret = o->dry_run ? 0 : libvirt_watchdog_start(o->uri, &a->watchdog, err);
 
-	if (o->dry_run)
-		return libvirt_domain_open(o->uri, o->domain, &a->domain, err);
-	ret = libvirt_watchdog_start(o->uri, &a->watchdog, err);
 	if (!ret)
 		ret = libvirt_events_start(&a->events, err);
 	if (!ret)
 		ret = libvirt_domain_open(o->uri, o->domain, &a->domain, err);
-	return ret ? ret : libvirt_events_watch(&a->events, &a->domain, err);
+	return ret || o->dry_run ? ret : libvirt_events_watch(&a->events, &a->domain, err);
 }
 
 static int check_domain(struct attach *a, struct error *err)
