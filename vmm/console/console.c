@@ -22,16 +22,25 @@ enum {
 	FLUSH_TIMEOUT_MS = 2000,
 };
 
-/*
- * Finds Linux's "Kernel panic - not syncing: REASON" in what a guest writes to its console, byte by
- * byte, and keeps the first reason. Needs no symbols and works for any kernel.
- */
-struct panic_watch {
-	size_t matched; /* bytes of the marker seen so far */
+/* What follows the marker on its line. */
+struct panic_line {
 	bool found;
-	bool complete; /* the reason's line has ended */
+	bool complete; /* the line has ended */
 	size_t length;
 	char reason[PANIC_REASON_SIZE]; /* printable, NUL-terminated, cut if longer */
+};
+
+/*
+ * Finds Linux's "Kernel panic - not syncing: REASON" in what a guest writes to its console, byte by
+ * byte, and keeps the first reason and the last one. Needs no symbols and works for any kernel.
+ */
+struct panic_watch {
+	size_t matched;  /* bytes of the marker seen so far */
+	uint32_t before; /* the last four bytes */
+	bool repeated;   /* the marker is that of a panic's last line, "---[ end Kernel ..." */
+	struct panic_line *line;       /* that the bytes belong to; or NULL */
+	struct panic_line first, last; /* `last`: of later ones than the first */
+	struct panic_line settled;     /* of these, when the panic had been reported */
 };
 
 struct console {
@@ -52,28 +61,41 @@ struct console {
 
 static void feed_reason(struct panic_watch *watch, uint8_t byte)
 {
+	struct panic_line *line = watch->line;
+
 	if (byte == '\r' || byte == '\n') {
-		watch->complete = true;
-		return;
+		line->complete = true;
+		watch->line = NULL;
+	} else if (line->length + 1 < PANIC_REASON_SIZE) {
+		line->reason[line->length++] = byte >= 0x20 && byte < 0x7f ? (char)byte : '?';
 	}
-	if (watch->length + 1 < PANIC_REASON_SIZE)
-		watch->reason[watch->length++] = byte >= 0x20 && byte < 0x7f ? (char)byte : '?';
+}
+
+static void begin_line(struct panic_watch *watch)
+{
+	watch->matched = 0;
+	if (watch->repeated)
+		return;
+	watch->line = watch->first.found ? &watch->last : &watch->first;
+	*watch->line = (struct panic_line){.found = true};
 }
 
 static void watch_for_panic(struct panic_watch *watch, uint8_t byte)
 {
-	if (watch->found) {
-		if (!watch->complete)
-			feed_reason(watch, byte);
+	static const uint32_t end_word = 'e' << 24 | 'n' << 16 | 'd' << 8 | ' ';
+
+	if (watch->line) {
+		feed_reason(watch, byte);
 		return;
 	}
 	/* 'K' occurs in the marker only at its start, so a mismatch can only restart there. */
 	if (byte != (uint8_t)panic_marker[watch->matched])
 		watch->matched = 0;
-	if (byte == (uint8_t)panic_marker[watch->matched])
-		watch->matched++;
+	if (byte == (uint8_t)panic_marker[watch->matched] && !watch->matched++)
+		watch->repeated = watch->before == end_word;
+	watch->before = watch->before << 8 | byte;
 	if (watch->matched == sizeof(panic_marker) - 1)
-		watch->found = true;
+		begin_line(watch);
 }
 
 bool console_put(struct console *console, uint8_t byte)
@@ -88,7 +110,7 @@ bool console_put(struct console *console, uint8_t byte)
 	} else {
 		console->lost++;
 	}
-	arm = arm || (console->panic.complete && !console->panic_reported);
+	arm = arm || (console->panic.first.complete && !console->panic_reported);
 	room = console->count <= OUTPUT_SIZE - OUTPUT_RESERVE;
 	console->port_busy = !room;
 	pthread_mutex_unlock(&console->lock);
@@ -167,11 +189,11 @@ static void on_timer(void *arg)
 
 	drain(console, 0);
 	pthread_mutex_lock(&console->lock);
-	report = console->panic.complete && !console->panic_reported;
+	report = console->panic.first.complete && !console->panic_reported;
 	console->panic_reported |= report;
 	pthread_mutex_unlock(&console->lock);
 	if (report && console->config.panic)
-		console->config.panic(console->config.arg, console->panic.reason);
+		console->config.panic(console->config.arg, console->panic.first.reason);
 }
 
 void console_flush(struct console *console)
@@ -270,7 +292,18 @@ const char *console_panic(struct console *console)
 	bool found;
 
 	pthread_mutex_lock(&console->lock);
-	found = console->panic.found;
+	found = console->panic.first.found;
 	pthread_mutex_unlock(&console->lock);
-	return found ? console->panic.reason : NULL;
+	return found ? console->panic.first.reason : NULL;
+}
+
+const char *console_reported_panic(struct console *console)
+{
+	struct panic_watch *watch = &console->panic;
+
+	pthread_mutex_lock(&console->lock);
+	if (!watch->settled.found)
+		watch->settled = watch->last.found ? watch->last : watch->first;
+	pthread_mutex_unlock(&console->lock);
+	return watch->settled.found ? watch->settled.reason : NULL;
 }

@@ -42,7 +42,14 @@ void console_flush(struct console *console);
 /* Bytes lost because the guest ignored a busy port, or the output failed. */
 uint64_t console_lost(struct console *console);
 
-/* The reason of the guest's panic, NULL if it printed none. Valid while the console is. */
+/* The reason of the guest's first panic message, NULL if it printed none. Valid while the console
+ * is. */
 const char *console_panic(struct console *console);
+/*
+ * The same of the last message, for a guest that has reported its panic by other means: what was
+ * printed earlier may imitate one. From the first call with a message on it stays the same. On the
+ * event loop's thread.
+ */
+const char *console_reported_panic(struct console *console);
 
 #endif

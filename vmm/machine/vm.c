@@ -249,12 +249,13 @@ struct guest *vm_guest(struct vm *vm)
 
 const char *vm_panic_reason(const struct vm *vm)
 {
-	const char *reason = console_panic(vm->console);
+	const char *reason;
 
 	if (!atomic_load(&vm->panic_driver))
-		return reason;
+		return console_panic(vm->console);
 	if (!atomic_load(&vm->panicked))
 		return NULL;
+	reason = console_reported_panic(vm->console);
 	return reason ? reason : "no message on its console";
 }
 

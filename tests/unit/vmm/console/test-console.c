@@ -267,6 +267,16 @@ static void test_panic(void)
 		 "false starts are skipped, and the first panic counts");
 	panic_is("Kernel panic - not syncing: a\x1b[0m", "a?[0m",
 		 "control characters of the reason are replaced");
+	console = create(&(struct console_config){.discard = true});
+	ok(!console_reported_panic(console), "without a message there is none of a reported panic");
+	put(console, "Kernel panic - not syncing: imitated\nKernel panic - not syncing: true\n"
+		     "---[ end Kernel panic - not syncing: true ]---\n");
+	is_str(console_panic(console), "imitated", "the first message counts at first");
+	is_str(console_reported_panic(console), "true",
+	       "the last one, of a panic that is reported");
+	put(console, "Kernel panic - not syncing: later\n");
+	is_str(console_reported_panic(console), "true", "which no later one changes");
+	destroy(console);
 	memset(long_text + strlen(long_text), 'x', 300);
 	console = create(&(struct console_config){.discard = true});
 	put(console, long_text);
