@@ -35,6 +35,20 @@ struct site_refusal site_refuse(const char *function, uint64_t gva, const char *
 	return refusal;
 }
 
+int site_refusals_add(struct site_refusals *list, const struct site_refusal *refusal)
+{
+	if (!budget_grow(list->budget, &list->v, sizeof(*list->v), list->n, &list->room))
+		return -ENOMEM;
+	list->v[list->n++] = *refusal;
+	return 0;
+}
+
+void site_refusals_deinit(struct site_refusals *list)
+{
+	budget_free(list->budget, list->v, list->room * sizeof(*list->v));
+	*list = (struct site_refusals){0};
+}
+
 static int refuse(struct patch_plan *plan, const struct probe_ref *ref, const struct error *why,
 		  struct error *err)
 {

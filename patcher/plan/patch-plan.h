@@ -27,6 +27,17 @@ struct site_refusal {
 	char reason[160];
 };
 
+/* A list of them, which grows with the guest's functions: out of its budget. */
+struct site_refusals {
+	struct budget *budget; /* or NULL */
+	struct site_refusal *v;
+	size_t n, room;
+};
+/* 0 or -ENOMEM: the list is as before. */
+int site_refusals_add(struct site_refusals *list, const struct site_refusal *refusal);
+/* Also of one that is zeroed. */
+void site_refusals_deinit(struct site_refusals *list);
+
 /* A reason that is too long is cut. */
 struct site_refusal site_refuse(const char *function, uint64_t gva, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));

@@ -13,14 +13,8 @@ static bool is_wanted(const struct trace_session *s, const struct session_instan
 
 static void add_refused(struct session_instance *instance, const struct site_refusal *why)
 {
-	struct site_refusal *refused = instance->refused;
-
-	refused = reallocarray(refused, instance->nr_refused + 1, sizeof(*refused));
-	if (!refused)
-		return;
-	instance->refused = refused;
-	refused[instance->nr_refused++] = *why;
-	instance->sites--;
+	if (!site_refusals_add(&instance->refused, why))
+		instance->sites--;
 }
 
 static void add_held(struct session_instance *instance, const struct patch *patch)
@@ -48,7 +42,7 @@ void direct_count_sites(const struct trace_session *s, struct session_instance *
 	const struct patch_set *const sets[] = {&s->plan.shared, &s->plan.entries};
 
 	instance->sites = instance->planned;
-	instance->nr_refused = instance->planned_refused;
+	instance->refused.n = instance->planned_refused;
 	for (size_t k = 0; instance->active && k < sizeof(sets) / sizeof(sets[0]); k++)
 		for (size_t i = 0; i < sets[k]->n; i++) {
 			const struct patch *patch = &sets[k]->v[i];

@@ -172,7 +172,7 @@ static void destroy(struct session_instance *instance)
 	trace_spec_deinit(&instance->spec);
 	free(instance->conditions[DECIDED_BY_GUEST]);
 	free(instance->conditions[DECIDED_BY_HOST]);
-	free(instance->refused);
+	site_refusals_deinit(&instance->refused);
 	free(instance->wanted);
 	function_notes_deinit(&instance->notes);
 	function_tails_destroy(instance->tails);

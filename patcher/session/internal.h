@@ -115,8 +115,7 @@ struct session_instance {
 	struct error failure;
 	struct function_notes notes;
 	size_t sites;
-	struct site_refusal *refused; /* their names are the session's site table's */
-	size_t nr_refused;
+	struct site_refusals refused; /* their names are the session's site table's */
 	/* Direct lane: by site of that table, whether it is to be recorded; how many of these the
 	 * plan has, and has refused. */
 	bool *wanted;

@@ -33,17 +33,17 @@ void lane_plan_keep(struct lane_plan *p, bool active)
 	for (size_t i = 0; i < p->n; i++) {
 		struct session_instance *instance = p->instances[i];
 
-		free(instance->refused);
+		site_refusals_deinit(&instance->refused);
 		free(instance->wanted);
 		instance->refused = p->refused[i];
-		instance->planned_refused = p->nr_refused[i];
+		instance->planned_refused = p->refused[i].n;
 		instance->planned = p->nr_sites[i];
 		instance->planned_outside = p->nr_outside[i];
 		instance->wanted = p->chosen[i];
 		keep_words(p, i);
 		instance->active = active && !instance->failure.code;
 		instance->begun |= instance->active;
-		p->refused[i] = NULL;
+		p->refused[i] = (struct site_refusals){0};
 		p->chosen[i] = NULL;
 		keep_tails(p, i);
 	}

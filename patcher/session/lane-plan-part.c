@@ -39,20 +39,20 @@ static int join_chosen(struct lane_plan *p, size_t k, const struct site_join *jo
 static int join_refused(struct lane_plan *p, size_t k, struct error *err)
 {
 	const struct session_instance *instance = p->instances[k];
-	const size_t room = instance->planned_refused + p->nr_refused[k] + 1;
-	struct site_refusal *all = calloc(room, sizeof(*all));
-	size_t n = 0;
+	struct site_refusals all = {.budget = p->session->guest->budget};
+	int ret = 0;
 
-	if (!all)
+	for (size_t i = 0; !ret && i < instance->planned_refused; i++)
+		if (kernel_in_image(&p->session->kernel, instance->refused.v[i].gva))
+			ret = site_refusals_add(&all, &instance->refused.v[i]);
+	for (size_t i = 0; !ret && i < p->refused[k].n; i++)
+		ret = site_refusals_add(&all, &p->refused[k].v[i]);
+	if (ret) {
+		site_refusals_deinit(&all);
 		return error_set(err, ENOMEM, "out of memory");
-	for (size_t i = 0; i < instance->planned_refused; i++)
-		if (kernel_in_image(&p->session->kernel, instance->refused[i].gva))
-			all[n++] = instance->refused[i];
-	for (size_t i = 0; i < p->nr_refused[k]; i++)
-		all[n++] = p->refused[k][i];
-	free(p->refused[k]);
+	}
+	site_refusals_deinit(&p->refused[k]);
 	p->refused[k] = all;
-	p->nr_refused[k] = n;
 	return 0;
 }
 

@@ -10,7 +10,7 @@ void lane_plan_deinit(struct lane_plan *p)
 {
 	for (size_t i = 0; i < p->n; i++) {
 		function_tails_destroy(p->tails[i]);
-		free(p->refused[i]);
+		site_refusals_deinit(&p->refused[i]);
 		free(p->chosen[i]);
 		function_notes_deinit(&p->notes[i]);
 	}
@@ -83,17 +83,9 @@ static int read_sites(struct lane_plan *p, struct error *err)
 
 static int refuse(struct lane_plan *p, size_t k, const struct site_refusal *why, struct error *err)
 {
-	size_t n = p->nr_refused[k];
-	struct site_refusal *refused = p->refused[k];
-
-	if (!(n & (n - 1))) {
-		refused = realloc(refused, (n ? 2 * n : 1) * sizeof(*refused));
-		if (!refused)
-			return error_set(err, ENOMEM, "out of memory");
-		p->refused[k] = refused;
-	}
-	refused[n] = *why;
-	p->nr_refused[k]++;
+	p->refused[k].budget = p->session->guest->budget;
+	if (site_refusals_add(&p->refused[k], why))
+		return error_set(err, ENOMEM, "out of memory");
 	return 0;
 }
 

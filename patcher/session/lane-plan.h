@@ -31,8 +31,7 @@ struct lane_plan {
 	size_t n;
 	/* by instance: the results */
 	size_t nr_sites[TRACE_MAX_INSTANCES], nr_outside[TRACE_MAX_INSTANCES]; /* of the image */
-	size_t nr_refused[TRACE_MAX_INSTANCES];
-	struct site_refusal *refused[TRACE_MAX_INSTANCES];
+	struct site_refusals refused[TRACE_MAX_INSTANCES];
 	bool *chosen[TRACE_MAX_INSTANCES]; /* by site */
 	struct function_notes notes[TRACE_MAX_INSTANCES];
 	struct error failures[TRACE_MAX_INSTANCES];        /* code 0: it is not left out */

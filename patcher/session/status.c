@@ -114,23 +114,21 @@ static bool wants(const struct trace_session *s, const struct session_instance *
 static void find_share(const struct trace_session *s, struct session_instance *instance,
 		       const struct trace_status *out)
 {
-	struct site_refusal *refused = instance->refused;
+	struct site_refusals *refused = &instance->refused;
 
-	refused = reallocarray(refused, out->nr_refused + 1, sizeof(*refused));
-	if (!refused)
-		return;
-	instance->refused = refused;
-	instance->nr_refused = 0;
+	refused->budget = s->guest->budget;
+	refused->n = 0;
 	for (size_t i = 0; i < out->nr_refused; i++)
 		if (wants(s, instance, out->refused[i].ref))
-			refused[instance->nr_refused++] = out->refused[i];
+			site_refusals_add(refused, &out->refused[i]);
 	instance->sites = 0;
 	for (uint32_t i = 0; i < s->plan.nr_refs; i++)
 		instance->sites += !s->plan.refs[i].off && wants(s, instance, i) &&
 				   patch_plan_site_of(&s->plan, i);
-	for (size_t i = 0; i < instance->nr_refused; i++)
-		instance->sites -= refused[i].gva &&
-				   refused[i].gva == patch_plan_site_of(&s->plan, refused[i].ref);
+	for (size_t i = 0; i < refused->n; i++)
+		instance->sites -=
+			refused->v[i].gva &&
+			refused->v[i].gva == patch_plan_site_of(&s->plan, refused->v[i].ref);
 }
 
 /* NULL without memory, or before the tracer is there. */
@@ -176,11 +174,11 @@ static void fill_instances(const struct trace_session *s, struct trace_status *o
 			.notes = (const char *const *)instance->notes.v,
 			.nr_notes = instance->notes.n,
 			.sites = instance->sites,
-			.refused = instance->refused,
+			.refused = instance->refused.v,
 			.guest_conditions = find_conditions(instance, DECIDED_BY_GUEST),
 			.host_conditions = find_conditions(instance, DECIDED_BY_HOST),
 			.id = instance->id,
-			.nr_refused = instance->nr_refused,
+			.nr_refused = instance->refused.n,
 		};
 		if (instance->stream)
 			out->instances[i].records = atomic_load(&instance->stream->records);

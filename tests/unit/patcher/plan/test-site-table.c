@@ -2,6 +2,7 @@
 /* The list of all sites of a guest, which may be as long as the guest claims. */
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include "patcher/plan/shared-slots.h"
 #include "patcher/plan/site-table.h"
 #include "tests/lib/fake-session.h"
@@ -85,6 +86,25 @@ static void test_slots_budget(void)
 	fs.fg.guest.budget = own;
 }
 
+/* Each function of the guest may be refused, for each instance. */
+static void test_refusals_budget(void)
+{
+	const struct site_refusal refusal = site_refuse("f", 0x1000, "it is %s", "odd");
+	struct site_refusals list;
+	struct budget budget;
+	size_t n = 0;
+
+	list = (struct site_refusals){.budget = &budget};
+	budget_init(&budget, 64 << 10);
+	while (n < 1000 && !site_refusals_add(&list, &refusal))
+		n++;
+	ok(n > 10 && n < 1000 && n == list.n && budget.used <= budget.most,
+	   "%zu refusals fit into the guest's budget", n);
+	ok(!strcmp(list.v[n - 1].reason, "it is odd"), "which have their reasons");
+	site_refusals_deinit(&list);
+	is_u64(budget.used, 0, "it has all back");
+}
+
 int main(void)
 {
 	fake_session_create(&fs);
@@ -93,6 +113,7 @@ int main(void)
 	test_budget();
 	test_sites_budget();
 	test_slots_budget();
+	test_refusals_budget();
 	kernel_names_destroy(names);
 	fake_session_destroy(&fs);
 	return tap_done();

@@ -359,6 +359,23 @@ static void test_held(void)
 	fake_session_destroy(&fs);
 }
 
+/* A guest that has used up its budget can still be left. */
+static void test_no_budget(void)
+{
+	struct budget *budget;
+	struct error err = {0};
+
+	begin(true, "kmem:pages", "f=function:kfree,kmem_cache_free");
+	budget = fs.fg.guest.budget;
+	budget->most = 0;
+	ok(trace_session_add_instance(fs.session, "g=function:__kmalloc", &err) == -ENOMEM,
+	   "without budget no instance is added: %s", err.text);
+	ok(opcode(FAKE_KFREE) == CALL && instance("f")->active, "those that are there go on");
+	ok(!trace_session_stop(fs.session, NULL) && !memcmp(fake_text(&fs.fg, 0), fs.text, 0x2000),
+	   "tracing stops, and the guest's text is as before");
+	fake_session_destroy(&fs);
+}
+
 /* An instance that comes and goes while tracing is off has nothing to record. */
 static void test_asked(void)
 {
@@ -475,6 +492,7 @@ int main(void)
 	test_added_function();
 	test_functions_alone();
 	test_held();
+	test_no_budget();
 	test_asked();
 	test_lost();
 	test_conditions();

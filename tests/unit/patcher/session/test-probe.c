@@ -204,7 +204,7 @@ static void test_inside(void)
 	       "its class has all registers that it asks for");
 	ok(event_field_find(class_of_last(), "__probe_ip")->type == EVENT_CODE,
 	   "and a place with an offset");
-	ok(last()->nr_refused == 0, "nothing of it is refused");
+	ok(last()->refused.n == 0, "nothing of it is refused");
 	ok(add("graph:kmem_cache_alloc") && is_direct(FAKE_CACHE_ALLOC) && is_direct(ALLOC_SLOT) &&
 		   is_direct(ALLOC_LOAD),
 	   "beside a graph of the function");
@@ -239,16 +239,16 @@ static void test_kprobe(void)
 	ok(!memcmp(fake_text(&fs.fg, ALLOC_LOAD), fs.text + ALLOC_LOAD, LOAD_BYTES),
 	   "the instruction is the guest's");
 	direct_count_sites(fs.session, fs.session->instances.v[fs.session->instances.n - 1]);
-	ok(last()->sites == 0 && last()->nr_refused == 1 &&
-		   strstr(last()->refused[0].reason, "a kprobe of the guest"),
-	   "the probe has no place: %s", last()->refused[0].reason);
+	ok(last()->sites == 0 && last()->refused.n == 1 &&
+		   strstr(last()->refused.v[0].reason, "a kprobe of the guest"),
+	   "the probe has no place: %s", last()->refused.v[0].reason);
 	fake_text(&fs.fg, ALLOC_LOAD)[0] = 0xcc;
 	ok(add("probe:p:other kfree"), "another probe comes");
 	direct_count_sites(fs.session, fs.session->instances.v[1]);
-	ok(fs.session->instances.v[1]->nr_refused == 1 &&
-		   strstr(fs.session->instances.v[1]->refused[0].reason, "INT3"),
+	ok(fs.session->instances.v[1]->refused.n == 1 &&
+		   strstr(fs.session->instances.v[1]->refused.v[0].reason, "INT3"),
 	   "as long as the kprobe is there, the first one is refused: %s",
-	   fs.session->instances.v[1]->refused[0].reason);
+	   fs.session->instances.v[1]->refused.v[0].reason);
 	fake_text(&fs.fg, ALLOC_LOAD)[0] = fs.text[ALLOC_LOAD];
 	ok(!trace_session_remove_instance(fs.session, "other", NULL) && is_direct(ALLOC_LOAD),
 	   "the next change behind it takes the place again");
@@ -264,7 +264,7 @@ static void register_kprobe(struct fake_guest *fg)
 static bool has_kprobe(struct session_instance *instance)
 {
 	direct_count_sites(fs.session, instance);
-	return instance->nr_refused == 1 && strstr(instance->refused[0].reason, "registered");
+	return instance->refused.n == 1 && strstr(instance->refused.v[0].reason, "registered");
 }
 
 /* It shows in no text, and has copied the instruction. */
