@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include "formats/base/error.h"
 
 /* Numbers as users read them. All functions return a struct by value, for use within printf(). */
 struct text {
@@ -67,5 +68,13 @@ size_t hex_encode(char *out, const void *bytes, size_t size);
  * no digit.
  */
 bool hex_decode(void *out, const char *hex, size_t size);
+
+/*
+ * Of an array of *n items that begin with their name, an array of characters: keep those of this
+ * name, which --name gave, and have `deinit` free what the others own. -ENOENT: there is none, and
+ * *err has the names that there are.
+ */
+int named_keep(void *items, size_t *n, size_t item_size, void (*deinit)(void *item),
+	       const char *name, struct error *err);
 
 #endif

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include "formats/base/json.h"
-#include "formats/base/named.h"
 #include "formats/base/text.h"
 
 enum { MAX_INSTANCES = 1024, TEXT_SIZE = 256 };

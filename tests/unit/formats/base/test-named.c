@@ -2,7 +2,7 @@
 /* Of things with names, those that --name chooses. */
 #include <errno.h>
 #include <stdio.h>
-#include "formats/base/named.h"
+#include "formats/base/text.h"
 #include "tests/lib/tap.h"
 
 enum { MANY = 1000 };
