@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The guest's CPUs, which it takes on and off line, and the memory next to them. */
+/* The guest's CPUs, which it takes on and off line, and its memory, which grows when some is plugged in. */
 #include <errno.h>
 #include <string.h>
 #include "patcher/session/internal.h"
@@ -14,17 +14,29 @@ void session_cpus_deinit(struct trace_session *s)
 	pthread_mutex_destroy(&s->nodes_lock);
 }
 
-/* The first 64 CPUs; 0: the kernel has no such mask. */
+/* 0: the kernel has no such variable, or it cannot be read. */
+static uint64_t variable(const struct trace_session *s, const char *symbol)
+{
+	uint64_t gva = kernel_symbol(&s->kernel, symbol), value;
+
+	return gva && !kernel_read(&s->kernel, gva, &value, sizeof(value), NULL) ? value : 0;
+}
+
+/* The first 64 CPUs. */
 static uint64_t online_cpus(const struct trace_session *s)
 {
-	uint64_t gva = kernel_symbol(&s->kernel, "__cpu_online_mask"), mask;
+	return variable(s, "__cpu_online_mask");
+}
 
-	return gva && !kernel_read(&s->kernel, gva, &mask, sizeof(mask), NULL) ? mask : 0;
+/* Those that the kernel manages. It extends a node before it counts the pages that are plugged in. */
+static uint64_t pages_of_ram(const struct trace_session *s)
+{
+	return variable(s, "_totalram_pages");
 }
 
 _Static_assert((int)MEMORY_NODES_MAX <= (int)TRACE_NODES_MAX, "a trace has all of them");
 
-/* What cannot be read stays as it was. Memory that is plugged in later is not in it. */
+/* What cannot be read stays as it was. */
 static void read_nodes(struct trace_session *s)
 {
 	struct memory_node nodes[MEMORY_NODES_MAX];
@@ -41,6 +53,7 @@ static void read_nodes(struct trace_session *s)
 void session_note_cpus(struct trace_session *s)
 {
 	s->online_cpus = online_cpus(s);
+	s->ram_pages = pages_of_ram(s);
 	read_nodes(s);
 }
 
@@ -66,6 +79,17 @@ static int check(struct trace_session *s, struct error *err)
 	return ret;
 }
 
+/* Memory was plugged in, or the guest gave some away. */
+static void follow_memory(struct trace_session *s)
+{
+	const uint64_t pages = pages_of_ram(s);
+
+	if (pages == s->ram_pages)
+		return;
+	read_nodes(s);
+	s->ram_pages = pages;
+}
+
 /* What has come may have another number, or a time stamp counter that was set. */
 void session_follow_cpus(struct trace_session *s)
 {
@@ -75,6 +99,7 @@ void session_follow_cpus(struct trace_session *s)
 
 	if (!session_look_is_due(s, &s->next_cpus))
 		return;
+	follow_memory(s);
 	online = online_cpus(s);
 	if (!online || online == s->online_cpus)
 		return;

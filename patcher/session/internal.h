@@ -195,7 +195,8 @@ struct trace_session {
 	struct kprobe_handoff kprobes;
 	struct session_asks asks;
 	const char *_Atomic leaving_kernel; /* what the guest does; NULL: it stays */
-	uint64_t online_cpus;               /* the guest's mask at the last look */
+	uint64_t online_cpus;               /* the guest's mask at the last look ... */
+	uint64_t ram_pages;                 /* ... and how many pages it had; 0: not known */
 	pthread_mutex_t nodes_lock;         /* of: */
 	struct memory_node nodes[MEMORY_NODES_MAX];
 	size_t nr_nodes;

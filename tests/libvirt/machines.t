@@ -85,6 +85,83 @@ sub test_plugged_vcpus {
 	unlike($libvirt->virsh('dumpxml', $name), qr/<shmem/, 'vCPUs plugged in while traced: no device is left');
 }
 
+# The guest makes files in a tmpfs when it has got more memory. That lies above 4 GiB, in a zone of its own, and the
+# guest's kernel allocates there first.
+sub start_growing {
+	open my $rc, '>', "$work/files.rc" or die $!;
+	print $rc <<'END';
+blocks() { ls -d /sys/devices/system/memory/memory* | wc -l; }
+tick() { n=$((n + 1)); cat /proc/self/maps >/tmp/x; echo "tick $n" >/dev/ttyS0; usleep 300000; }
+began=$(blocks) n=0 made=0
+until [ "$(blocks)" -gt "$began" ] && ! grep -q offline /sys/devices/system/memory/memory*/state; do tick; done
+while [ $made -lt 1000 ]; do made=$((made + 1)); : >/tmp/made$made; done
+echo "made $made files" >/dev/ttyS0
+while true; do tick; done
+END
+	close $rc;
+	build_initrd("$work/files.initrd", "$work/files.rc=/etc/rc");
+	start_domain('growing', initrd => "$work/files.initrd", mib => 384, max_mib => 2048,
+		cmdline => 'memhp_default_state=online_kernel', cells => "<cell id='0' cpus='0' memory='384' unit='MiB'/>");
+	ok($libvirt->wait_serial('growing', qr/tick/, 240), 'growing boots') or BAIL_OUT($libvirt->serial('growing'));
+	learn_text('growing', $kernel);
+}
+
+# Guest-physical addresses: from, to.
+sub plug_memory {
+	my ($domain, $mib) = @_;
+	open my $xml, '>', "$work/dimm.xml" or die $!;
+	print $xml "<memory model='dimm'><target><size unit='MiB'>$mib</size><node>0</node></target></memory>";
+	close $xml;
+	$libvirt->virsh('attach-device', $domain, "$work/dimm.xml");
+	my ($from) = $libvirt->virsh('qemu-monitor-command', $domain, '{"execute":"query-memory-devices"}') =~ /"addr":(\d+)/;
+	return ($from, $from + ($mib << 20));
+}
+
+# Node 0 of the last trace, in guest-physical addresses; and where the guest's kernel maps address 0.
+sub first_node {
+	my ($start, $bytes) = sidecar() =~ /"node": 0,\s*"start": "0x(\w+)",\s*"bytes": (\d+)/ or return;
+	no warnings qw(portable);
+	my $base = hex($start) >> 30 << 30;
+	return (hex($start) - $base, hex($start) - $base + $bytes, $base);
+}
+
+# How many inodes of a tmpfs the last trace has, and how many of them between these guest-physical addresses.
+sub inodes_within {
+	my ($from, $to) = @_;
+	my ($status, $text) = $libvirt->run("$work/sonde", 'convert', '--to', 'csv', trace_dir(), '-o', "$work/out/inodes.csv");
+	is($status, 0, 'the trace is converted') or diag($text);
+	my (undef, undef, $base) = first_node();
+	no warnings qw(portable);
+	my @gpas = map { hex($_) - $base } slurp("$work/out/inodes.csv") =~ /,kmem:kmem_cache_alloc\w*,\w+,shmem_alloc_inode\+[^,]*,(\w+),/g;
+	return (scalar @gpas, scalar grep { $_ >= $from && $_ < $to } @gpas);
+}
+
+# Objects in memory that is plugged in while an exitless trace runs are recorded, all of them.
+sub test_growing {
+	my $what = 'memory plugged in while traced';
+	start_growing();
+	my $pid = $libvirt->spawn('grown', attach_command('growing'));
+	ok(wait_tracing(), "$what: attach traces before") or diag(log_of('grown'));
+	my ($from, $to) = plug_memory('growing', 256);
+	my (undef, $end) = first_node();
+	cmp_ok($end, '<=', $from, "$what: the node ends before it");
+	ok($libvirt->wait_serial('growing', qr/made 1000 files/, 120), "$what: the guest uses it");
+	sleep 1;
+	kill INT => $pid;
+	is($libvirt->wait_for($pid, 60), 130, "$what: the trace goes on until SIGINT") or diag(log_of('grown'));
+	my ($status, $text) = $libvirt->run("$work/sonde", 'check', trace_dir());
+	is($status, 0, "$what: sonde check finds no error") or diag($text);
+	my ($made, $inside) = inodes_within($from, $to);
+	my (undef, undef, $lost) = report();
+	cmp_ok($made, '>=', 1000, "$what: each inode is recorded: $made");
+	is($lost, 0, "$what: no event is lost");
+	cmp_ok($inside, '>', 500, "$what: most of them are in it: $inside");
+	(undef, $end) = first_node();
+	is($end, $to, "$what: the trace's node reaches to its end");
+	is_as_before('growing', $what);
+	$libvirt->destroy('growing');
+}
+
 # libvirt 9.0 reports a timeout of an unplug that QEMU has done.
 sub set_vcpus {
 	my ($domain, $count, $what) = @_;
@@ -184,5 +261,6 @@ test_look_alike();
 test_unplugged_vcpu();
 test_refusals();
 $libvirt->destroy($name);
+test_growing();
 test_no_port();
 done_testing();
