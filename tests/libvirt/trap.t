@@ -8,13 +8,18 @@
 use strict;
 use warnings;
 use FindBin;
+use Fcntl qw(O_NOCTTY O_NONBLOCK O_RDWR O_WRONLY);
+use POSIX qw(WNOHANG);
 use Test::More;
 use Time::HiRes qw(sleep time);
 
 use lib $FindBin::RealBin, "$FindBin::RealBin/../lib";
 use AttachTest;
 use Campaign;
+use Files;
 use Process;
+
+use constant { TIOCSPTLCK => 0x40045431, TIOCGPTN => 0x80045430 }; # <asm-generic/ioctls.h>
 
 my $seed = $ENV{SEED} // int(time) ^ $$;
 
@@ -33,6 +38,7 @@ sub test_plain {
 	cmp_ok($allocs, '>', 0, "$name: allocations are traced: $allocs");
 	cmp_ok($frees, '>', 0, "$name: frees are traced: $frees");
 	is($lost + count_of('lost') + count_of('samplings'), 0, "$name: no event is lost or left out");
+	like($text, qr/, lost: none$/m, "$name: attach says that nothing is missing");
 	like(sidecar(), qr/"mode": "trap"/, "$name: the sidecar says trap mode");
 	like(sidecar(), qr/"memory": "a file shared by QEMU process/, "$name: the sidecar says how memory was read");
 	like($text, qr/[\d.]+ events per second/, "$name: -v prints the rate");
@@ -55,6 +61,7 @@ sub test_sample {
 	my ($status, $text) = trap('t', '--max-rate', $rate, '--duration', 4);
 	is($status, 0, '--max-rate: attach has status 0') or diag($text);
 	like($text, qr/\d gaps? \([\d,.]+ ms of [\d,]+ ms, [\d.]+ %\): this is a sample/, '--max-rate: attach reports the sample');
+	like($text, qr/, lost: none, beside what happened in the gaps$/m, '--max-rate: attach does not say that nothing is missing');
 	is(count_of('max_rate'), $rate, '--max-rate: the sidecar has the rate');
 	cmp_ok(count_of('samplings'), '>=', 1, '--max-rate: at least one second ends early: ' . count_of('samplings'));
 	my ($out, $on) = (count_of('unsampled_ns'), count_of('tracing_ns'));
@@ -200,6 +207,47 @@ sub test_stopped {
 	is_as_before('t', 'after SIGSTOP');
 }
 
+# A terminal that nobody reads: its device, and the reader's end.
+sub open_terminal {
+	sysopen my $reader, '/dev/ptmx', O_RDWR | O_NOCTTY | O_NONBLOCK or return;
+	my $number = pack 'i', 0;
+	ioctl $reader, TIOCSPTLCK, $number or return;
+	ioctl $reader, TIOCGPTN, $number or return;
+	return ('/dev/pts/' . unpack('i', $number), $reader);
+}
+
+sub fill_terminal {
+	my ($device) = @_;
+	sysopen my $writer, $device, O_WRONLY | O_NOCTTY | O_NONBLOCK or die "$device: $!";
+	# the kernel makes some room once more while it moves what is there to the reader's end
+	for (1 .. 10) {
+		1 while syswrite $writer, 'x' x 100;
+		sleep 0.1;
+	}
+}
+
+# Who reads nothing holds the tracer, but not the domain.
+sub test_blocked_terminal {
+	my ($device, $reader) = open_terminal();
+	ok($device, 'a terminal is made') or return;
+	my @command = attach_command('t', '--mode', 'trap', '--max-rate', 0);
+	my $pid = $libvirt->spawn_as('blocked', ['sh', '-c', "exec \"\$@\" 2>$device", 'sh'], @command);
+	ok(wait_tracing(), 'blocked terminal: attach traces before') or return;
+	fill_terminal($device);
+	ok(wait_until(30, sub { slurp("/proc/$pid/syscall") =~ /^1 0x2 / }), 'blocked terminal: attach waits for it');
+	for my $round (1 .. 3) {
+		my $ticks = ticks('t');
+		ok(wait_until(45, sub { ticks('t') > $ticks }), "blocked terminal: the guest makes progress, round $round") or describe('t');
+		sleep 2;
+	}
+	like(slurp("/proc/$pid/syscall"), qr/^1 0x2 /, 'blocked terminal: attach has waited all the time');
+	kill INT => $pid;
+	ok(wait_until(60, sub { 1 while sysread $reader, my $text, 4096; waitpid($pid, WNOHANG) }), 'terminal read again: SIGINT ends attach')
+		or kill KILL => $pid;
+	is(exit_status($?), 130, 'terminal read again: attach has status 130');
+	is_as_before('t', 'blocked terminal');
+}
+
 # A QEMU that gets no CPU time for a while answers late; after 20 s the tracer gives up.
 sub test_slow_qemu {
 	my ($seconds, @allowed) = @_;
@@ -304,6 +352,7 @@ test_daemon();
 test_recover();
 test_job_control();
 test_stopped();
+test_blocked_terminal();
 test_slow_qemu(3, 130);
 for (1 .. $ENV{STALLS} // (in_campaign() ? 1 : 0)) {
 	test_daemon_hangs();
