@@ -87,7 +87,7 @@ sub attach {
 sub recover { return $libvirt->run($libvirt->sonde('recover', @_)) }
 
 # A process with the arguments by which libvirt starts a domain's QEMU.
-sub decoy_command { return ('sh', '-c', 'sleep 300; true', 'sh', '-uuid', $_[0]) }
+sub decoy_command { return ('perl', '-e', 'sleep 300', '--', '-uuid', $_[0]) }
 
 # The trace of the last attach command.
 sub trace_dir { return "$work/out/$traces" }

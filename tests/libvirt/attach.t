@@ -13,6 +13,9 @@ use lib $FindBin::RealBin, "$FindBin::RealBin/../lib";
 use AttachTest;
 use Process;
 
+# A user who is neither root nor libvirt's.
+use constant STRANGER => 65533;
+
 sub test_refusals {
 	my @cases = (
 		['no such domain', qr/no domain 'nope'/, $libvirt->sonde('attach', 'nope', '-k', $kernel, '-o', "$work/out/x")],
@@ -77,16 +80,45 @@ sub test_monitor {
 	is_as_before('t', 'after ctl quit');
 }
 
+# Processes with the arguments of a domain's QEMU: of libvirt's user and, as root, of another one. Returns their PIDs.
+sub start_decoys {
+	my ($domain) = @_;
+	my ($uuid) = $libvirt->virsh('domuuid', $domain) =~ /(\S+)/;
+	my @pids = $libvirt->spawn('decoy', decoy_command($uuid));
+	return @pids if $>;
+	my $pid = fork // die "fork: $!";
+	return (@pids, $pid) if $pid;
+	exec 'setpriv', "--reuid=@{[STRANGER]}", "--regid=@{[STRANGER]}", '--clear-groups', decoy_command($uuid) or die "exec: $!";
+}
+
+sub end_decoys {
+	my ($what, @pids) = @_;
+	is(kill(0 => @pids), scalar @pids, "$what: they live all the time: @pids");
+	kill KILL => @pids;
+	waitpid $_, 0 for @pids;
+}
+
 # Any process may have QEMU's arguments; libvirt's pid file names the right one.
 sub test_decoy {
-	my ($uuid) = $libvirt->virsh('domuuid', 't') =~ /(\S+)/;
-	my $decoy = $libvirt->spawn('decoy', decoy_command($uuid));
+	my $what = "attach beside processes with QEMU's arguments";
+	my @decoys = start_decoys('t');
 	my ($status, $text) = attach('t', '-v', '--duration', 1);
-	is($status, 0, "beside a process with QEMU's arguments attach has status 0") or diag($text);
+	is($status, 0, "$what has status 0") or diag($text);
 	my ($qemu) = $text =~ /memory +a file shared by QEMU process (\d+)/;
-	is($qemu, $libvirt->qemu('t'), "beside a process with QEMU's arguments attach reads QEMU's memory") or diag($text);
-	kill KILL => $decoy;
-	waitpid $decoy, 0;
+	is($qemu, $libvirt->qemu('t'), "$what reads QEMU's memory") or diag($text);
+	end_decoys($what, @decoys);
+}
+
+sub test_decoy_recovers {
+	my $what = "recover beside processes with QEMU's arguments";
+	leave_alone('unfinished');
+	ok(text_of('t') ne text_before('t'), "$what: before, patches are in the domain");
+	my @decoys = start_decoys('t');
+	my ($status, $text) = recover('t');
+	is($status, 0, "$what has status 0") or diag($text);
+	like($text, qr/^t: [1-9][\d,]* places put back, memory device removed/, "$what undoes everything");
+	end_decoys($what, @decoys);
+	is_as_before('t', $what);
 }
 
 sub test_ends {
@@ -224,6 +256,7 @@ test_refusals();
 test_plain();
 test_monitor();
 test_decoy();
+test_decoy_recovers();
 test_ends();
 test_suspended();
 test_suspended_inside();
