@@ -50,6 +50,17 @@ sub copy_program {
 	chmod 0755, $to;
 }
 
+# The rate of the TSC of this machine.
+sub tsc_khz {
+	my ($self) = @_;
+	unless ($self->{tsc_khz}) {
+		my $program = "$self->{work}/tsc-rate";
+		run_or_die('cc', '-O1', '-o', $program, dirname(__FILE__) . '/tsc-rate.c');
+		chomp($self->{tsc_khz} = `\Q$program\E`);
+	}
+	return $self->{tsc_khz};
+}
+
 sub work { return $_[0]{work} }
 sub uri { return URI }
 
@@ -134,7 +145,10 @@ sub emulator {
 # disk: an empty qcow2 image (SATA, on q35); slots: vCPU slots; mib: RAM; max_mib: RAM with pluggable RAM;
 # cells: the contents of <numa>; devices: more devices; ports: PCIe root ports;
 # arch, model: instead of x86_64 and qemu64.
-# Without no_timer_check a kernel panics if its emulated timer is late, as on a busy host.
+# Without no_timer_check a kernel panics if its emulated timer is late, as on a busy host. A guest's
+# clock stands still at each breakpoint: without tsc=reliable the kernel may find its TSC unstable, and change its text at
+# branches that depend on it. But then it keeps a rate that it has measured wrongly on a busy host: so it is told the rate,
+# which is the host's where QEMU emulates the guest.
 sub domain {
 	my ($self, $name, %option) = @_;
 	my $work = $self->{work};
@@ -154,6 +168,7 @@ sub domain {
 	my $root = $option{machine} eq 'q35' ? "<controller type='pci' model='pcie-root'/>$ports" : '';
 	my $backing = $option{memory} eq 'shared'
 		? "<memoryBacking><source type='memfd'/><access mode='shared'/></memoryBacking>" : '';
+	my $rate = $type eq 'kvm' ? '' : ' tsc_early_khz=' . $self->tsc_khz;
 	my $tcg = $option{tb_cache} ? "<tcg><tb-cache unit='MiB'>$option{tb_cache}</tb-cache></tcg>" : '';
 	my $line = '';
 	if ($option{line}) {
@@ -172,7 +187,7 @@ sub domain {
 	print $xml <<"XML";
 <domain type='$type' xmlns:qemu='http://libvirt.org/schemas/domain/qemu/1.0'><name>$name</name>$room<memory unit='MiB'>$mib</memory><vcpu current='$option{cpus}'>$slots</vcpu>$backing
 <os><type arch='$arch' machine='$option{machine}'>hvm</type><kernel>$work/$name.kernel</kernel>
-<initrd>$work/$name.initrd</initrd><cmdline>console=ttyS0 cryptomgr.notests panic=-1 no_timer_check tsc=reliable $option{cmdline}</cmdline></os>
+<initrd>$work/$name.initrd</initrd><cmdline>console=ttyS0 cryptomgr.notests panic=-1 no_timer_check tsc=reliable$rate $option{cmdline}</cmdline></os>
 <features><acpi/><apic/>$tcg</features>
 <cpu mode='custom' match='exact' check='none'><model fallback='allow'>$model</model>$cells</cpu>
 <devices><emulator>$emulator</emulator><controller type='usb' model='none'/>$root
