@@ -317,7 +317,7 @@ static void test_refused_vcpu(void)
 	ok(!guest->traps->set_break(guest, gva_of(0), gpa_of(0), true, NULL),
 	   "the next one, in the same stop, chooses a vCPU");
 	libvirt_guest_resume(guest, NULL);
-	ok(*byte_of(&f, 0) == INT3, "it is in the guest's memory");
+	ok(byte_of(&f, 0) == INT3, "it is in the guest's memory");
 	end_trace(&f);
 }
 
