@@ -54,7 +54,7 @@ const struct counter counter_table[COUNTER_COUNT] = {
 	[COUNTER_LATE_MODULES] =
 		{.key = "late_modules",
 		 .label = "gap",
-		 .cause = "modules were loaded, whose first calls were not recorded",
+		 .cause = "modules were loaded, whose first calls (init functions) were not recorded",
 		 .kind = COUNTER_GAP},
 	[COUNTER_SAMPLINGS] = {.key = "samplings",
 			       .label = "gap",
