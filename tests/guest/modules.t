@@ -13,6 +13,7 @@ use List::Util qw(first max min sum0);
 use Test::More;
 
 use lib $FindBin::RealBin, "$FindBin::RealBin/../lib";
+use Campaign qw(add_total);
 use Files;
 use GuestConfigs;
 use GuestLog;
@@ -78,6 +79,8 @@ sub check_calls {
 	is(total(hits => 'init_module', @counted), $rounds, 'the profile has counted as many calls of it');
 	my $nr_probed = grep { /:probed:/ } split /\n/, slurp("$out/probed");
 	is($nr_probed, total(calls => "$probed [brd]", @rows), "the probe has each return of $probed()");
+	add_total(total(calls => 'init_module [brd]', @rows), 'calls of an init function, each with its return');
+	add_total($nr_probed, 'returns of a module, probed');
 }
 
 sub check_texts {
