@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
 # The cost of tracing: one workload in a guest, untraced, traced by Sonde in each mode, with tracing switched
-# off again, and traced with the guest's own events of the same kinds.
+# off again, and traced with the guest's own events of the same kinds; and each tracer in a guest with four vCPUs.
 package TraceCost;
 
 use strict;
@@ -19,7 +19,13 @@ use constant { MONITOR => "/tmp/bench.monitor", SETTLE_S => 0.5 };
 # All functions have 40 times as many events.
 use constant { FUNCTION_RUN => 20, FUNCTION_STEADY_RUN => 100 };
 
-my %spec = (slab => 'kmem:kmalloc,cache', all => 'kmem', function => 'function', graph => 'graph', syscall => 'syscalls');
+# All vCPUs take turns on the host's only CPU.
+use constant VCPUS => 4;
+# Rings of 4 MiB: those of 2 MiB have room for the counts of 24,568 functions.
+use constant COUNT_RINGS => ('--subbufs', 16);
+
+my %spec = (slab => 'kmem:kmalloc,cache', all => 'kmem', function => 'function', graph => 'graph', syscall => 'syscalls',
+	profile => 'profile');
 
 sub ctl { run_or_die('sh', '-c', 'exec sonde ctl "$@" >/dev/null', 'sh', MONITOR, @_) }
 
@@ -29,6 +35,13 @@ sub query {
 	my $answer = decode_json($text);
 	$answer->{overruns} == 0 && $answer->{lost} == 0 or die "events were lost\n";
 	return $answer;
+}
+
+# Entries and returns that the guest has counted.
+sub counted {
+	my $text = qx(sonde profile --json ${\MONITOR});
+	$? == 0 or die "sonde profile failed\n";
+	return sum0(map { $_->{hits} + $_->{timed} } map { @{ $_->{functions} } } @{ decode_json($text)->{profiles} });
 }
 
 # Exits to Sonde that tracing causes.
@@ -152,6 +165,21 @@ sub calls {
 	return %cost;
 }
 
+# The same calls as graph, counted in the guest.
+sub profile {
+	my ($vm, $count, $long_count) = @_;
+	ctl(qw(trace on), $spec{profile});
+	query()->{mode} eq 'exitless' or die "not counted in exitless mode\n";
+	my $cost = cost($vm, $count);
+	my $counted = counted();
+	my $long = long_cost($vm, $long_count);
+	# cost() has run the workload twice
+	$cost->{events} = $counted / 2;
+	$long->{events} = counted() - $counted;
+	ctl(qw(trace off));
+	return { %$cost, long => $long };
+}
+
 sub ftrace {
 	my ($vm, $kinds, $count) = @_;
 	$vm->say("events $kinds");
@@ -165,9 +193,9 @@ sub ftrace {
 }
 
 sub boot {
-	my ($mode, $dir, $kernel, $initrd) = @_;
+	my ($mode, $dir, $kernel, $initrd, $cpus, @more) = @_;
 	my $vm = VmProcess->start(name => $mode, errors => "/tmp/$mode.stderr",
-		command => ['sonde', 'run', '-k', $kernel, '-i', $initrd, '-m', RAM_MIB, '-c', 1,
+		command => ['sonde', 'run', '-k', $kernel, '-i', $initrd, '-m', RAM_MIB, '-c', $cpus // 1, @more,
 			'--kaslr-seed', 5, '--monitor', MONITOR, '-o', $dir, '--mode', $mode, '-p',
 			'console=ttyS0 quiet panic=-1 sonde.run="guest-loop"']);
 	$vm->expect(qr/sonde-loop: ready\r?\n/);
@@ -197,6 +225,17 @@ sub measure_exitless {
 	return \%cost;
 }
 
+sub measure_profile {
+	my ($dir, @machine) = @_;
+	my $vm = boot('exitless', $dir, @machine, 1, COUNT_RINGS);
+	my %cost;
+	run_workload($vm, RUN);
+	$cost{profile_untraced} = untraced_cost($vm, FUNCTION_RUN, FUNCTION_STEADY_RUN);
+	$cost{exitless_profile} = profile($vm, FUNCTION_RUN, FUNCTION_STEADY_RUN);
+	end($vm);
+	return \%cost;
+}
+
 sub measure_trap {
 	my ($dir, @machine) = @_;
 	my $vm = boot('trap', $dir, @machine);
@@ -209,6 +248,46 @@ sub measure_trap {
 	$cost{trap} = traced($vm, TRAP_RUN, TRAP_RUN, 'slab', 'trap');
 	end($vm);
 	return \%cost;
+}
+
+# --- four vCPUs -----------------------------------------------------------------------------------------------
+
+# Instructions of guest and host together in a long run. query() dies if an event was lost.
+sub wide_cost {
+	my ($vm, $kinds, $count) = @_;
+	my $nr = $kinds eq 'profile' ? \&counted : sub { query()->{events} };
+	ctl(qw(trace on), $spec{$kinds});
+	run_and_settle($vm, $count);
+	my $begin = $nr->();
+	my $cost = long_cost($vm, $count);
+	$cost->{events} = $nr->() - $begin;
+	my $end = query();
+	$end->{mode} eq 'exitless' or die "traced in $end->{mode} mode: $end->{no_exitless}\n";
+	ctl(qw(trace off));
+	return $cost;
+}
+
+sub measure_wide {
+	my ($dir, @machine) = @_;
+	my $vm = boot('exitless', $dir, @machine, VCPUS, COUNT_RINGS);
+	my %cost;
+	run_workload($vm, FUNCTION_RUN);
+	$cost{untraced} = long_cost($vm, RUN);
+	$cost{function_untraced} = long_cost($vm, FUNCTION_RUN);
+	$cost{$_} = wide_cost($vm, $_, RUN) for qw(slab all syscall);
+	$cost{$_} = wide_cost($vm, $_, FUNCTION_RUN) for qw(function graph profile);
+	end($vm);
+	return \%cost;
+}
+
+sub run_wide {
+	my ($rounds, @machine) = @_;
+	my @rounds;
+	for my $round (1 .. $rounds) {
+		print STDERR "bench: tracing four vCPUs, round $round\n";
+		push @rounds, measure_wide("/tmp/wide.$round", @machine);
+	}
+	return \@rounds;
 }
 
 sub sizes {
@@ -224,7 +303,7 @@ sub run {
 	for my $round (1 .. $rounds) {
 		print STDERR "bench: tracing, round $round\n";
 		push @rounds, { %{ measure_exitless("/tmp/trace.$round", @machine) },
-			%{ measure_trap("/tmp/trap.$round", @machine) } };
+			%{ measure_profile("/tmp/profile.$round", @machine) }, %{ measure_trap("/tmp/trap.$round", @machine) } };
 	}
 	return { rounds => \@rounds, size => sizes("/tmp/trace.1") };
 }
