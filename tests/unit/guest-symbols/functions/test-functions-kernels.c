@@ -41,19 +41,10 @@ static size_t count(const struct traceable_list *list, const char *pattern, stru
 	return n;
 }
 
-static double milliseconds(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-	return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
-}
-
 /* 100 patterns: 50 names, 40 beginnings, 10 parts. */
-static void test_time(const char *version, const struct traceable_list *list)
+static void test_many(const char *version, const struct traceable_list *list)
 {
 	struct function_patterns patterns = {0};
-	double from, best = 1e9;
 	char text[FUNCTION_PATTERN_MAX];
 
 	for (size_t i = 0; i < 100; i++) {
@@ -63,13 +54,7 @@ static void test_time(const char *version, const struct traceable_list *list)
 		if (function_patterns_add(&patterns, text, strlen(text), NULL))
 			abort();
 	}
-	for (int i = 0; i < 5; i++) {
-		from = milliseconds();
-		ok(resolve(list, &patterns, NULL) > 100, "%s: 100 patterns find their functions",
-		   version);
-		best = milliseconds() - from < best ? milliseconds() - from : best;
-	}
-	ok(best < 250, "%s: 100 patterns on %zu names take %.1f ms", version, list->n, best);
+	ok(resolve(list, &patterns, NULL) > 100, "%s: 100 patterns find their functions", version);
 	function_patterns_deinit(&patterns);
 }
 
@@ -94,7 +79,7 @@ static void test_kernel(const char *version, const struct kernel_image *image)
 	   "%s: start_kernel is refused: %s", version, err.text);
 	ok(!count(&list, "memcpy", &err) && strstr(err.text, "no mcount site"),
 	   "%s: memcpy is refused: %s", version, err.text);
-	test_time(version, &list);
+	test_many(version, &list);
 	traceable_list_deinit(&list);
 }
 
