@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include "guest-symbols/functions/function-set.h"
 #include "tests/lib/fetched-kernel.h"
 #include "tests/lib/tap.h"
