@@ -25,7 +25,7 @@ sub read_log {
 # The lines of a log that report a bug of the kernel. @more: further patterns of such lines.
 sub trouble {
 	my ($log, @more) = @_;
-	my $any = join '|', 'BUG:', 'Oops', 'soft lockup', 'rcu.*stall', @more;
+	my $any = join '|', 'BUG:', 'Oops', 'soft lockup', 'rcu.*detected.*stall', @more;
 	return $log =~ /^(.*(?:$any).*?)\r?$/mg;
 }
 
