@@ -20,6 +20,8 @@ static int check_kvm(struct vcpu_group *group, bool force, struct error *err)
 	ret = kvm_check_capabilities(&group->kvm, err);
 	if (ret)
 		return ret;
+	/* Linux stands still if only some of its CPUs have that timer: so this is asked once. */
+	group->tsc_deadline = kvm_extension(&group->kvm, KVM_CAP_TSC_DEADLINE_TIMER) > 0;
 	/* The software KVM host of the tests is slow, and runs Linux. */
 	group->slow_kvm = getenv("SONDE_ALLOW_SLOW_KVM");
 	if (force || group->slow_kvm)

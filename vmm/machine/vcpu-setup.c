@@ -35,7 +35,7 @@ static int ioctl_error(const struct vcpu *vcpu, const char *what, struct error *
 static int set_cpuid(struct vcpu *vcpu, struct kvm_cpuid2 *cpuid, struct error *err)
 {
 	const struct cpuid_options options = {
-		.tsc_deadline = kvm_extension(&vcpu->group->kvm, KVM_CAP_TSC_DEADLINE_TIMER),
+		.tsc_deadline = vcpu->group->tsc_deadline,
 		/* QEMU's emulation of SVM loses timer ticks with it, and the guest stalls. */
 		.pv_eoi = !vcpu->group->slow_kvm,
 	};

@@ -20,7 +20,8 @@
 /* What the vCPUs of one machine share. The machine embeds it, and fills it before vcpu_init(). */
 struct vcpu_group {
 	struct kvm kvm;
-	bool slow_kvm; /* the environment says that KVM is the software KVM host of the tests */
+	bool slow_kvm;     /* the environment says that KVM is the software KVM host of the tests */
+	bool tsc_deadline; /* KVM has that timer of the local APIC, for all vCPUs or for none */
 	unsigned int nr_vcpus;
 	struct guest_memory memory;
 	struct bus ports, mmio;
