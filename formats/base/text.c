@@ -265,8 +265,7 @@ const char *text_nearest(const char *word, const char *const *names)
 	return nearest;
 }
 
-/* --- names -------------------------------------------------------------------------------------
- */
+/* --- names ----------------------------------------------------------------------------------- */
 
 /* Of more names than this, an error has the first. */
 enum { MAX_NAMES = 64 };

@@ -47,8 +47,7 @@ struct sidecar_cache {
 	uint64_t object_size, size; /* bytes: usable, and with padding and metadata */
 };
 
-/* The structure that a function returns a pointer to, "struct dentry"; "" and 0: none that is known.
- */
+/* The structure that a function returns a pointer to, "struct dentry"; "" and 0: none is known. */
 struct sidecar_returned {
 	uint64_t bytes;
 	char name[56];

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The guest's CPUs, which it takes on and off line, and its memory, which grows when some is plugged in. */
+/* The guest's CPUs, which it takes on and off line, and its memory, some of which may be plugged in.
+ */
 #include <errno.h>
 #include <string.h>
 #include "patcher/session/internal.h"
@@ -28,7 +29,7 @@ static uint64_t online_cpus(const struct trace_session *s)
 	return variable(s, "__cpu_online_mask");
 }
 
-/* Those that the kernel manages. It extends a node before it counts the pages that are plugged in. */
+/* That the kernel manages. It extends a node before it counts the pages that are plugged in. */
 static uint64_t pages_of_ram(const struct trace_session *s)
 {
 	return variable(s, "_totalram_pages");
