@@ -3,7 +3,7 @@
 #
 # sonde run in the KVM host: each time another one of its allocations and system calls fails. It ends in order or
 # says in one line why not, its trace can be read, and the guest that it ran has no complaint.
-# ROUNDS (6): how often; BUDGET: seconds, instead; SEED: of the calls.
+# ROUNDS (6): how often; BUDGET: seconds, instead; SEED: of the calls. CALLS: FIRST-LAST, each of these calls instead.
 use strict;
 use warnings;
 use FindBin;
@@ -23,6 +23,7 @@ use constant KEEP_SECONDS => 30;
 my $seed = $ENV{SEED} // int rand 1 << 31;
 my $rounds = $ENV{ROUNDS} // 6;
 my $seconds = in_campaign() ? $ENV{BUDGET} - KEEP_SECONDS : 0;
+my @calls = ($ENV{CALLS} // '') =~ /^(\d+)-(\d+)$/;
 my $out = "$build/guest/faults";
 
 # Damage that `sonde check` finds is not the fault's: what could not be written is lost, and counted.
@@ -38,8 +39,8 @@ sub judge {
 
 empty_folder($out);
 diag("SEED=$seed");
-is(on_kvm_host({mem => 1024, timeout => 1200 + $seconds}, "$FindBin::RealBin/run-guest", "$build/fault/sonde", $out,
-	kernel_image('6.1'), "$build/guest/initrd", $seed, $seconds, $rounds), 0, 'run-guest ran on the KVM host');
+is(on_kvm_host({mem => 1024, timeout => 3600 + $seconds}, "$FindBin::RealBin/run-guest", "$build/fault/sonde", $out,
+	kernel_image('6.1'), "$build/guest/initrd", $seed, $seconds, $rounds, @calls), 0, 'run-guest ran on the KVM host');
 my ($plain, $first) = judge("$out/0");
 is($plain, '', 'without faults sonde run ends in order');
 is($first->{status}, 0, 'without faults sonde run has status 0') or diag(slurp("$out/0.err"));
