@@ -14,6 +14,7 @@ use AttachTest;
 use Files;
 use GuestLog;
 use Process;
+use Ticks;
 
 # Seconds of the guest's time, and of the host's at most. The guest's watchdogs report a soft lockup after 2 * LOCKUP, and
 # a stall of RCU after STALL. By default these are 20 and 21, for which the guest would have to work three times as long.
@@ -51,7 +52,7 @@ sub mount_disk {
 # The guest's times of its ticks behind the first $skipped, in seconds; in a scalar context how many there are.
 sub times_behind {
 	my ($name, $skipped) = @_;
-	my @all = $libvirt->serial($name) =~ /^tick \d+ at ([\d.]+)\r?$/mg;
+	my @all = ticks_of($libvirt->serial($name));
 	my @later = @all[$skipped .. $#all];
 	return @later;
 }
@@ -66,15 +67,6 @@ sub is_alive_frozen {
 	cmp_ok($times[-1] - $times[0], '>=', FROZEN, "$what: the guest goes on") or describe($name);
 	cmp_ok(longest_gap(@times), '<', LONGEST_GAP, sprintf "$what: it stands still for %.2f s at most", longest_gap(@times));
 	is_untroubled($libvirt->serial($name) =~ s/\r//gr, "$what: no watchdog of the guest fires", WARNINGS);
-}
-
-sub longest_gap {
-	my @times = @_;
-	my $longest = 0;
-	for my $i (1 .. $#times) {
-		$longest = $times[$i] - $times[$i - 1] if $times[$i] - $times[$i - 1] > $longest;
-	}
-	return $longest;
 }
 
 sub test_frozen {
@@ -139,7 +131,7 @@ sub test_traps {
 AttachTest::start();
 my $why = mount_disk();
 plan skip_all => $why if $why;
-build_initrd("$work/initrd", "$FindBin::RealBin/frozen-inside=/etc/rc");
+build_initrd("$work/initrd", "$FindBin::RealBin/../guest/frozen-inside=/etc/rc");
 start_ticking('frozen');
 like($libvirt->serial('frozen'), qr/^watchdogs: 1 after @{[LOCKUP]}, @{[STALL]}\r?$/m, "the guest's watchdogs are on");
 test_frozen('frozen');

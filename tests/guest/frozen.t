@@ -1,0 +1,69 @@
+#!/usr/bin/perl
+# SPDX-License-Identifier: GPL-2.0-or-later
+#
+# The file system of a trace hangs while `sonde run` records more than its memory holds: the guest goes on, none of its
+# watchdogs fires, what is lost is counted, and the trace is valid when the file system works again. GUEST='6.12' for
+# other kernels than 6.1.
+use strict;
+use warnings;
+use FindBin;
+use JSON::PP;
+use List::Util qw(max);
+use Test::More;
+
+use lib $FindBin::RealBin, "$FindBin::RealBin/../lib";
+use Files;
+use GuestConfigs;
+use GuestLog;
+use Testbed;
+use Tree;
+
+# Seconds of the guest's time; frozen-inside sets its watchdogs to 6 s. When the disk hangs, a vCPU waits for
+# room for 5 s, and not again; before, it may wait for a slow disk. Ticks are later: each lost record is an exit, for which
+# the emulated host takes long.
+use constant { FROZEN => 15, LONGEST_WAIT => 8 };
+
+my @specs = ('kmem', 'function:vfs_*,*alloc*,*free*,*page*,*lock*,parent,pid');
+
+sub judge_guest {
+	my ($log, $result) = @_;
+	my $waited = max(0, map { $_->{ring_wait_ns} / 1e9 } @{$result->{seen}{vcpus} // []});
+	like($log, qr/^watchdogs: 1 after 3, 6$/m, "the guest's watchdogs are on");
+	cmp_ok($waited, '>', 0, 'vCPUs wait for room');
+	cmp_ok($waited, '<', LONGEST_WAIT, sprintf 'none of them longer than %.2f s in all', $waited);
+	is_untroubled($log, 'no watchdog of the guest fires, and it has no warnings', WARNINGS);
+}
+
+sub judge_trace {
+	my ($out, $err) = @_;
+	like($err, qr/, lost: [\d,]+ records: not written/, 'sonde run says what was lost, and why');
+	like($err, qr/^sonde run: cpu\d: cannot write: /m, 'and that the disk did not take it');
+	my $text = `\Q$build\E/sonde report --json \Q$out\E/trace 2>/dev/null`;
+	my $report = eval { decode_json($text) } // {overruns => 0};
+	cmp_ok($report->{overruns}, '>', 0, "the trace has the number: $report->{overruns}");
+	my $said = `\Q$build\E/sonde check \Q$out\E/trace 2>&1`;
+	is($?, 0, 'the trace is valid') or diag($said);
+}
+
+sub test_guest {
+	my ($version) = @_;
+	my $out = "$build/guest/frozen-$version";
+	my $modules = fetch_kernel('6.1-host') . '/modules';
+	-e "$modules/kernel/drivers/block/loop.ko" or die "$modules was fetched by an older tree: remove its kernel\n";
+	empty_folder($out);
+	build_initrd("$out/initrd", "$FindBin::RealBin/frozen-inside=/etc/rc");
+	is(on_kvm_host({timeout => 400}, "$FindBin::RealBin/frozen-guest", $out, kernel_image($version), "$out/initrd", $modules,
+		FROZEN, @specs), 0, 'frozen-guest ran on the KVM host');
+	my $result = eval { decode_json(slurp("$out/result.json")) } // {failure => 'frozen-guest left no result'};
+	my $err = slurp("$out/err");
+	is($result->{failure}, undef, 'the guest worked all the time') or diag($err);
+	is($result->{status}, 1, 'sonde run ends with status 1, as events are missing') or diag($err);
+	judge_guest(read_log("$out/log"), $result);
+	judge_trace($out, $err);
+	note($err);
+}
+
+for my $version (GuestConfigs::kernels('6.1')) {
+	subtest $version => sub { test_guest($version) };
+}
+done_testing();
