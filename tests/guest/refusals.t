@@ -10,6 +10,7 @@ use Test::More;
 
 use lib $FindBin::RealBin, "$FindBin::RealBin/../lib";
 use Campaign;
+use DamagedImage;
 use Files;
 use GuestConfigs;
 use GuestLog;
@@ -34,29 +35,6 @@ sub read_boots {
 	return @boots;
 }
 
-# The ELF image in a bzImage. The last four bytes of the payload are its size, and not part of the stream.
-sub unpack_image {
-	my ($bytes) = @_;
-	my ($sectors, $offset, $length) = unpack 'x497 C x86 V V', $bytes;
-	write_file("$out/payload", substr $bytes, ($sectors + 1) * 512 + $offset, $length - 4);
-	my $image = `zstd -dcq <\Q$out\E/payload`;
-	unlink "$out/payload";
-	return $image;
-}
-
-# Magic number, version, flags and the header's length, as they are in all kernels.
-use constant BTF_HEADER => pack 'v C C V', 0xeb9f, 1, 0, 24;
-
-# The kernel in $path, in whose BTF a name is another one of the same length, or the header's length is wrong.
-sub image_without {
-	my ($path, $name) = @_;
-	my $image = unpack_image(must_slurp($path));
-	my ($from, $to) = $name eq 'BTF' ? (BTF_HEADER, substr(BTF_HEADER, 0, 4) . pack 'V', 1) : ("\0$name\0", "\0" . $name =~ s/.$/X/r . "\0");
-	$image =~ s/\Q$from\E/$to/g or die "$path: no $name\n";
-	write_file("$out/vmlinux", $image);
-	return "$out/vmlinux";
-}
-
 # Of what sonde run says: all but how the guest ended, if nothing is traced, or else what is traced.
 sub errors_in {
 	my ($boot, @said) = @_;
@@ -69,7 +47,7 @@ sub check_boot {
 	my $name = $boot->{name};
 	my $kernel = fetch_kernel($boot->{kernel}) . "/$boot->{image}";
 	empty_folder($out);
-	$kernel = image_without($kernel, $boot->{without}) if $boot->{without} ne '-';
+	$kernel = image_without($kernel, $boot->{without}, "$out/vmlinux") if $boot->{without} ne '-';
 	on_kvm_host({mem => 1024, timeout => 400}, 'sh', '-c', "sonde run -k $kernel -i $build/guest/initrd -m 512 -c 2 " .
 		"--trace '$boot->{trace}' -o $out/trace -p 'console=ttyS0 cryptomgr.notests panic=-1 sonde.run=\"workload -n 3\"' " .
 		">$out/console.txt 2>$out/err; echo \$? >$out/status");

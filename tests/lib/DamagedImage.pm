@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+#
+# Kernels whose BTF lacks something.
+package DamagedImage;
+
+use strict;
+use warnings;
+use Exporter qw(import);
+use Files;
+
+our @EXPORT = qw(image_without);
+
+# Magic number, version, flags and the header's length, as they are in all kernels.
+use constant BTF_HEADER => pack 'v C C V', 0xeb9f, 1, 0, 24;
+
+# The ELF image in a bzImage; $scratch is a file for a moment. The last four bytes of the payload are its size, and not
+# part of the stream.
+sub unpack_image {
+	my ($bytes, $scratch) = @_;
+	my ($sectors, $offset, $length) = unpack 'x497 C x86 V V', $bytes;
+	write_file($scratch, substr $bytes, ($sectors + 1) * 512 + $offset, $length - 4);
+	my $image = `zstd -dcq <\Q$scratch\E`;
+	unlink $scratch;
+	return $image;
+}
+
+# The kernel in $path, in whose BTF a name is another one of the same length, or for 'BTF' the header's length is wrong, as
+# vmlinux in $to. Returns $to.
+sub image_without {
+	my ($path, $name, $to) = @_;
+	my $image = unpack_image(must_slurp($path), "$to.payload");
+	my ($old, $new) = $name eq 'BTF' ? (BTF_HEADER, substr(BTF_HEADER, 0, 4) . pack 'V', 1) : ("\0$name\0", "\0" . $name =~ s/.$/X/r . "\0");
+	$image =~ s/\Q$old\E/$new/g or die "$path: no $name\n";
+	write_file($to, $image);
+	return $to;
+}
+
+1;
