@@ -92,7 +92,8 @@ int call_counts_add(struct call_counts *c, uint32_t ip, uint32_t *offset, struct
 	c->ips[i] = ip;
 	c->n++;
 	for (uint32_t cpu = 0; cpu < c->nr_cpus; cpu++)
-		__atomic_store_n(&count_at(c, cpu, *offset)->ip, ip, __ATOMIC_RELEASE);
+		__atomic_store_n(&count_at(c, cpu, *offset)->hash, call_counts_hash(ip),
+				 __ATOMIC_RELEASE);
 	return 0;
 }
 

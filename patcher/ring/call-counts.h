@@ -13,12 +13,12 @@
  *
  *	opens (of CPU 0: those of all CPUs) | counts (of this CPU)
  *
- * Counts are a hash table by `ip`, probed upwards without a wrap; the host alone adds functions,
+ * Counts are a hash table by `hash`, probed upwards without a wrap; the host alone adds functions,
  * the same at the same place for all CPUs, and there is always a free place at its end. CPUs write
  * their own counts only: a call that changes its CPU has its hit at one and its time at another.
  *
  * An open call is in one of CALL_OPEN_WAYS places, from the one that its frame (the gva of its
- * return address) hashes to. Any CPU may write any place, without a lock: `check` holds only with
+ * return address), less CALL_OPEN_BIAS, hashes to. Any CPU may write any place, without a lock: `check` holds only with
  * the `tsc` that was written with it, and says which call it is of:
  *
  *	check = tsc + frame + return address + offset of its function's counts << CALL_OPEN_SHIFT
@@ -28,15 +28,14 @@
  * The guest can forge everything in here.
  */
 struct call_count {
-	uint64_t ip;      /* the low 32 bits of where the function's site ends; 0: free */
+	uint64_t hash;    /* call_counts_hash() of where the function's site ends; 0: free */
 	uint64_t hits;    /* entries */
 	uint64_t timed;   /* returns whose entry was found */
 	uint64_t ticks;   /* of these, in all */
 	uint64_t longest; /* of these */
-	uint64_t unused[3];
 };
 
-_Static_assert(sizeof(struct call_count) == 64, "fixed by trampolines");
+_Static_assert(sizeof(struct call_count) == 40, "fixed by trampolines");
 
 /* With a histogram the timed calls follow, by the logarithm of their ticks, rounded down. */
 enum { CALL_COUNT_BUCKETS = 64 };
@@ -50,8 +49,9 @@ _Static_assert(sizeof(struct call_open) == 16, "fixed by trampolines");
 
 enum {
 	CALL_OPEN_WAYS = 2,
-	CALL_OPEN_SHIFT = 42, /* offsets are multiples of 64 below 4 MiB: the 16 bits on top */
-	CALL_COUNTS_MAX = 1 << 22,
+	CALL_OPEN_BIAS = 16,  /* to RSP in shared code */
+	CALL_OPEN_SHIFT = 42, /* offsets are multiples of 8 below 4 MiB: the 19 bits on top */
+	CALL_COUNTS_MAX = 1 << (64 - CALL_OPEN_SHIFT),
 };
 
 #define CALL_COUNTS_MIX UINT32_C(0x9e3779b1)
@@ -60,7 +60,7 @@ enum {
 struct call_counts_layout {
 	uint32_t opens_bits; /* of the hash of a frame */
 	uint32_t counts_at;  /* from the beginning of a CPU's data */
-	uint32_t size;       /* of one function's counts, a multiple of 64 */
+	uint32_t size;       /* of one function's counts, a multiple of 8 */
 	uint32_t slots;      /* that a function hashes to; its place may lie behind them */
 	uint32_t capacity;   /* places */
 };
@@ -68,10 +68,17 @@ struct call_counts_layout {
 /* How many bytes of a ring's data are used; a power of two, RING_MIN_DATA or more. */
 struct call_counts_layout call_counts_layout(uint32_t data_bytes, bool histogram);
 
+/* Of the low 32 bits of where a function's site ends: another one for each, as the factor is odd.
+ */
+static inline uint32_t call_counts_hash(uint32_t ip)
+{
+	return ip * CALL_COUNTS_MIX;
+}
+
 /* From the table's beginning to where the search for a function begins. */
 static inline uint32_t call_counts_offset(const struct call_counts_layout *l, uint32_t ip)
 {
-	return (uint32_t)((uint64_t)(uint32_t)(ip * CALL_COUNTS_MIX) * l->slots >> 32) * l->size;
+	return (uint32_t)((uint64_t)call_counts_hash(ip) * l->slots >> 32) * l->size;
 }
 
 /* The host's side. */

@@ -54,7 +54,7 @@ static void emit_given_up(struct ask_emitter *e)
 static void emit_ask(struct ask_emitter *e)
 {
 	asm_increment(&e->a, BOX(e, asked));
-	asm_store_constant(&e->a, BOX(e, waiting), 1);
+	asm_store_constant(&e->a, ASM_32, BOX(e, waiting), 1);
 }
 
 /* RCX changes. */
@@ -148,11 +148,11 @@ static void emit_give_up(struct ask_emitter *e)
 {
 	static const uint8_t ret_int3[] = {0xc3, 0xcc};
 
-	asm_store_constant(&e->a, BOX(e, given_up), 1);
+	asm_store_constant(&e->a, ASM_32, BOX(e, given_up), 1);
 	asm_bind(&e->a, &e->refuse);
 	if (!e->spec->refuses)
 		return;
-	asm_store_constant(&e->a, BOX(e, waiting), 0);
+	asm_store_constant(&e->a, ASM_32, BOX(e, waiting), 0);
 	asm_constant32(&e->a, ASM_RAX, (uint32_t)-EBUSY);
 	asm_bytes(&e->a, ret_int3, sizeof(ret_int3));
 }
@@ -162,7 +162,7 @@ static void emit_go(struct ask_emitter *e)
 	const struct displaced *place = &e->spec->place;
 
 	asm_bind(&e->a, &e->go);
-	asm_store_constant(&e->a, BOX(e, waiting), 0);
+	asm_store_constant(&e->a, ASM_32, BOX(e, waiting), 0);
 	asm_bytes(&e->a, place->bytes, place->size);
 	asm_jump_to(&e->a, place->gva + place->size);
 }

@@ -177,15 +177,15 @@ void asm_multiply(struct assembler *a, enum asm_reg reg, struct asm_mem mem, int
 	word(a, (uint32_t)factor);
 }
 
-void asm_multiply_reg(struct assembler *a, enum asm_reg reg, uint32_t factor)
+void asm_multiply_reg(struct assembler *a, enum asm_reg to, enum asm_reg from, uint32_t factor)
 {
-	op_reg(a, ASM_32, 0x69, reg, reg);
+	op_reg(a, ASM_32, 0x69, to, from);
 	word(a, factor);
 }
 
-void asm_multiply_long(struct assembler *a, enum asm_reg reg, int32_t factor)
+void asm_multiply_long(struct assembler *a, enum asm_reg to, enum asm_reg from, int32_t factor)
 {
-	op_reg(a, ASM_64, 0x69, reg, reg);
+	op_reg(a, ASM_64, 0x69, to, from);
 	word(a, (uint32_t)factor);
 }
 
@@ -219,9 +219,10 @@ void asm_test_mem_bits(struct assembler *a, struct asm_mem mem, uint32_t bits)
 	word(a, bits);
 }
 
-void asm_store_constant(struct assembler *a, struct asm_mem mem, uint32_t value)
+void asm_store_constant(struct assembler *a, enum asm_width width, struct asm_mem mem,
+			uint32_t value)
 {
-	op_mem(a, ASM_32, 0xc7, 0, mem);
+	op_mem(a, width, 0xc7, 0, mem);
 	word(a, value);
 }
 
@@ -286,6 +287,12 @@ void asm_shift_left(struct assembler *a, enum asm_reg reg, uint8_t bits)
 void asm_shift_right(struct assembler *a, enum asm_reg reg, uint8_t bits)
 {
 	op_reg(a, ASM_64, 0xc1, 5, reg);
+	byte(a, bits);
+}
+
+void asm_rotate_left(struct assembler *a, enum asm_reg reg, uint8_t bits)
+{
+	op_reg(a, ASM_64, 0xc1, 0, reg);
 	byte(a, bits);
 }
 

@@ -77,7 +77,7 @@ enum asm_condition {
 	ASM_G = 15,
 };
 
-enum asm_alu { ASM_ADD = 0, ASM_AND = 4, ASM_SUB = 5, ASM_CMP = 7 };
+enum asm_alu { ASM_ADD = 0, ASM_OR = 1, ASM_AND = 4, ASM_SUB = 5, ASM_CMP = 7 };
 
 /* The code goes to bytes[0..capacity), which stays the caller's. */
 void assembler_init(struct assembler *a, uint8_t *bytes, size_t capacity, uint64_t gva);
@@ -102,17 +102,19 @@ void asm_xadd(struct assembler *a, struct asm_mem mem, enum asm_reg reg); /* 64 
 void asm_increment(struct assembler *a, struct asm_mem mem);              /* 64 bits, no LOCK */
 /* reg = the 32 bits at mem * factor */
 void asm_multiply(struct assembler *a, enum asm_reg reg, struct asm_mem mem, int32_t factor);
-/* reg *= factor, 32 bits */
-void asm_multiply_reg(struct assembler *a, enum asm_reg reg, uint32_t factor);
-void asm_multiply_long(struct assembler *a, enum asm_reg reg, int32_t factor); /* 64 bits */
+/* to = from * factor, 32 bits; 64 bits */
+void asm_multiply_reg(struct assembler *a, enum asm_reg to, enum asm_reg from, uint32_t factor);
+void asm_multiply_long(struct assembler *a, enum asm_reg to, enum asm_reg from, int32_t factor);
 /* LOCK: 64 bits at mem = reg if they were RAX, and E; else RAX = them */
 void asm_compare_exchange(struct assembler *a, struct asm_mem mem, enum asm_reg reg);
 void asm_compare_load(struct assembler *a, enum asm_reg reg, struct asm_mem mem); /* 64 bits */
 void asm_compare_mem(struct assembler *a, struct asm_mem mem, int8_t value);      /* 32 bits */
 void asm_compare_mem_constant(struct assembler *a, enum asm_width width, struct asm_mem mem,
 			      int32_t value);
-void asm_test_mem_bits(struct assembler *a, struct asm_mem mem, uint32_t bits);   /* 32 bits */
-void asm_store_constant(struct assembler *a, struct asm_mem mem, uint32_t value); /* 32 bits */
+void asm_test_mem_bits(struct assembler *a, struct asm_mem mem, uint32_t bits); /* 32 bits */
+/* ASM_64: sign-extended */
+void asm_store_constant(struct assembler *a, enum asm_width width, struct asm_mem mem,
+			uint32_t value);
 void asm_constant32(struct assembler *a, enum asm_reg reg, uint32_t value); /* zero-extended */
 void asm_constant64(struct assembler *a, enum asm_reg reg, uint64_t value);
 void asm_alu(struct assembler *a, enum asm_width width, enum asm_alu op, enum asm_reg reg,
@@ -126,6 +128,7 @@ void asm_add_to_mem(struct assembler *a, struct asm_mem mem,
 		    enum asm_reg from); /* 64 bits, no LOCK */
 void asm_shift_left(struct assembler *a, enum asm_reg reg, uint8_t bits);
 void asm_shift_right(struct assembler *a, enum asm_reg reg, uint8_t bits);
+void asm_rotate_left(struct assembler *a, enum asm_reg reg, uint8_t bits); /* 64 bits */
 void asm_negate(struct assembler *a, enum asm_reg reg);                   /* 32 bits */
 void asm_test_bits(struct assembler *a, enum asm_reg reg, uint32_t bits); /* 32 bits */
 

@@ -95,7 +95,7 @@ struct count_code {
 	uint32_t caller_at; /* where the call's return address is, from RSP */
 	struct asm_label again, other, done;                          /* the search */
 	struct asm_label take, taken;                                 /* of a start */
-	struct asm_label unknown, backwards, forwards, longer, known; /* of a stop */
+	struct asm_label unknown, compare, longer, known;             /* of a stop */
 };
 
 /* -EINVAL: there is no such action at this point. */

@@ -8,11 +8,12 @@ enum {
 	PUSHED = 8,         /* RDX */
 	WAY = sizeof(struct call_open),
 	BUCKET_SHIFT = 5, /* log2 of a hash bucket's bytes */
-	CHECK_SHIFT = 16, /* leaves what must be zero of a check */
+	CHECK_SHIFT = 19, /* leaves what must be zero of a check */
+	OFFSET_BITS = 64 - CALL_OPEN_SHIFT,
 };
 
 _Static_assert(1 << BUCKET_SHIFT == CALL_OPEN_WAYS * WAY, "a bucket");
-_Static_assert(64 - CHECK_SHIFT == CALL_OPEN_SHIFT + 6, "an offset is above what is checked");
+_Static_assert(64 - CHECK_SHIFT == CALL_OPEN_SHIFT + 3, "an offset is above what is checked");
 
 int count_check(const struct count_spec *count, enum probe_point point, struct error *err)
 {
@@ -38,17 +39,15 @@ static struct asm_mem open_at(const struct count_code *c, size_t field)
 #define COUNT_AT(c, field) count_at(c, offsetof(struct call_count, field))
 #define OPEN_AT(c, field) open_at(c, offsetof(struct call_open, field))
 
-/* R11 = where the search begins; RAX = the site's end. */
+/* R11 = where the search begins; RAX = what the function is found by. */
 static void emit_hash(const struct count_code *c)
 {
 	const struct call_counts_layout *l = &c->spec->layout;
 
-	asm_load(c->a, ASM_32, ASM_RAX, asm_at(ASM_RSP, RETURN_ADDRESS));
-	asm_move(c->a, ASM_R11, ASM_RAX);
-	asm_multiply_reg(c->a, ASM_R11, CALL_COUNTS_MIX);
-	asm_multiply_long(c->a, ASM_R11, (int32_t)l->slots);
+	asm_multiply(c->a, ASM_RAX, asm_at(ASM_RSP, RETURN_ADDRESS), (int32_t)CALL_COUNTS_MIX);
+	asm_multiply_long(c->a, ASM_R11, ASM_RAX, (int32_t)l->slots);
 	asm_shift_right(c->a, ASM_R11, 32);
-	asm_multiply_reg(c->a, ASM_R11, l->size);
+	asm_multiply_reg(c->a, ASM_R11, ASM_R11, l->size);
 }
 
 static void emit_find(struct count_code *c)
@@ -59,7 +58,7 @@ static void emit_find(struct count_code *c)
 	}
 	emit_hash(c);
 	asm_bind(c->a, &c->again);
-	asm_compare_load(c->a, ASM_RAX, COUNT_AT(c, ip));
+	asm_compare_load(c->a, ASM_RAX, COUNT_AT(c, hash));
 	asm_jump_if(c->a, ASM_NE, &c->other);
 }
 
@@ -69,50 +68,63 @@ static void emit_find_slow(struct count_code *c)
 	if (c->ip)
 		return;
 	asm_bind(c->a, &c->other);
-	asm_compare_mem(c->a, COUNT_AT(c, ip), 0);
+	asm_compare_mem(c->a, COUNT_AT(c, hash), 0);
 	asm_jump_if(c->a, ASM_E, &c->done);
 	asm_alu(c->a, ASM_64, ASM_ADD, ASM_R11, (int32_t)c->spec->layout.size);
 	asm_jump(c->a, &c->again);
 }
 
-/* RAX = the counter of time; RDX is free then. */
-static void emit_clock(const struct count_code *c)
+/* Where the call's return address is, from RSP, while RDX is pushed. */
+static uint32_t frame_at(const struct count_code *c)
+{
+	return c->caller_at + PUSHED;
+}
+
+/* R10 = the offset of the call's first place, before its bits are chosen. At either side of the
+ * push there is mostly one where RSP is what is hashed. */
+static void emit_mix(const struct count_code *c, uint32_t frame)
+{
+	if (frame != CALL_OPEN_BIAS)
+		asm_lea(c->a, ASM_R10, asm_at(ASM_RSP, frame - CALL_OPEN_BIAS));
+	asm_multiply_reg(c->a, ASM_R10, frame == CALL_OPEN_BIAS ? ASM_RSP : ASM_R10,
+			 CALL_OPENS_MIX);
+}
+
+/* RAX = the counter of time, R10 = the offset of the call's first place; RDX is free then. */
+static void emit_clock_and_place(const struct count_code *c)
 {
 	static const uint8_t rdtsc[] = {0x0f, 0x31};
+	const bool first = c->caller_at == CALL_OPEN_BIAS;
 
+	if (first)
+		emit_mix(c, c->caller_at);
 	asm_push(c->a, ASM_RDX);
 	asm_bytes(c->a, rdtsc, sizeof(rdtsc));
 	asm_shift_left(c->a, ASM_RDX, 32);
 	asm_add(c->a, ASM_RAX, ASM_RDX);
-}
-
-static void emit_frame(const struct count_code *c)
-{
-	asm_lea(c->a, ASM_RDX, asm_at(ASM_RSP, c->caller_at + PUSHED));
-}
-
-/* R10 = the offset of the first place; RDX = what the call adds to its check. */
-static void emit_key(const struct count_code *c)
-{
-	emit_frame(c);
-	asm_move(c->a, ASM_R10, ASM_RDX);
-	asm_multiply_reg(c->a, ASM_R10, CALL_OPENS_MIX);
+	if (!first)
+		emit_mix(c, frame_at(c));
 	asm_shift_right(c->a, ASM_R10, (uint8_t)(32 - c->spec->layout.opens_bits));
 	asm_shift_left(c->a, ASM_R10, BUCKET_SHIFT);
-	asm_add_load(c->a, ASM_RDX, asm_at(ASM_RDX, 0));
+}
+
+/* RDX = frame + `more` + return address. */
+static void emit_key(const struct count_code *c, enum asm_reg more)
+{
+	asm_lea(c->a, ASM_RDX, (struct asm_mem){ASM_RSP, more, (int32_t)frame_at(c), false});
+	asm_add_load(c->a, ASM_RDX, asm_at(ASM_RSP, frame_at(c)));
 }
 
 static void emit_start(struct count_code *c)
 {
-	emit_clock(c);
-	emit_key(c);
+	emit_clock_and_place(c);
 	asm_compare_mem_constant(c->a, ASM_64, OPEN_AT(c, check), 0);
 	asm_jump_if(c->a, ASM_NE, &c->taken);
 	asm_bind(c->a, &c->take);
 	asm_store(c->a, ASM_64, OPEN_AT(c, tsc), ASM_RAX);
 	asm_shift_left(c->a, ASM_R11, CALL_OPEN_SHIFT);
+	emit_key(c, ASM_R11);
 	asm_add(c->a, ASM_RDX, ASM_RAX);
-	asm_add(c->a, ASM_RDX, ASM_R11);
 	asm_store(c->a, ASM_64, OPEN_AT(c, check), ASM_RDX);
 	asm_pop(c->a, ASM_RDX);
 }
@@ -122,12 +134,12 @@ static void emit_start_slow(struct count_code *c)
 {
 	asm_bind(c->a, &c->taken);
 	asm_push(c->a, ASM_R11);
-	asm_push(c->a, ASM_RAX);
-	asm_load(c->a, ASM_64, ASM_RAX, OPEN_AT(c, tsc));
 	asm_load(c->a, ASM_64, ASM_R11, OPEN_AT(c, check));
-	asm_sub(c->a, ASM_R11, ASM_RAX);
+	asm_load(c->a, ASM_64, ASM_RDX, OPEN_AT(c, tsc));
 	asm_sub(c->a, ASM_R11, ASM_RDX);
-	asm_pop(c->a, ASM_RAX);
+	asm_lea(c->a, ASM_RDX, asm_at(ASM_RSP, frame_at(c) + PUSHED));
+	asm_add_load(c->a, ASM_RDX, asm_at(ASM_RDX, 0));
+	asm_sub(c->a, ASM_R11, ASM_RDX);
 	asm_shift_left(c->a, ASM_R11, CHECK_SHIFT);
 	asm_pop(c->a, ASM_R11);
 	asm_jump_if(c->a, ASM_E, &c->take);
@@ -135,20 +147,19 @@ static void emit_start_slow(struct count_code *c)
 	asm_jump(c->a, &c->take);
 }
 
-/* RCX = when the call began, RDX = 0, R11 = the offset of its function's counts. */
+/* RCX = when the call began, R11 = the offset of its function's counts: what is left of the check.
+ */
 static void emit_find_open(struct count_code *c)
 {
-	emit_key(c);
 	asm_bind(c->a, &c->again);
 	asm_load(c->a, ASM_64, ASM_RCX, OPEN_AT(c, tsc));
+	emit_key(c, ASM_RCX);
 	asm_load(c->a, ASM_64, ASM_R11, OPEN_AT(c, check));
-	asm_sub(c->a, ASM_R11, ASM_RCX);
 	asm_sub(c->a, ASM_R11, ASM_RDX);
-	asm_move(c->a, ASM_RDX, ASM_R11);
-	asm_shift_left(c->a, ASM_RDX, CHECK_SHIFT);
-	asm_jump_if(c->a, ASM_NE, &c->other);
-	asm_shift_right(c->a, ASM_R11, CALL_OPEN_SHIFT);
-	asm_store(c->a, ASM_64, OPEN_AT(c, check), ASM_RDX);
+	asm_rotate_left(c->a, ASM_R11, OFFSET_BITS);
+	asm_alu(c->a, ASM_64, ASM_CMP, ASM_R11, CALL_COUNTS_MAX);
+	asm_jump_if(c->a, ASM_AE, &c->other);
+	asm_store_constant(c->a, ASM_64, OPEN_AT(c, check), 0);
 }
 
 static void emit_find_open_slow(struct count_code *c)
@@ -157,46 +168,53 @@ static void emit_find_open_slow(struct count_code *c)
 	asm_test_bits(c->a, ASM_R10, WAY);
 	asm_jump_if(c->a, ASM_NE, &c->unknown);
 	asm_alu(c->a, ASM_64, ASM_ADD, ASM_R10, WAY);
-	emit_frame(c);
-	asm_add_load(c->a, ASM_RDX, asm_at(ASM_RDX, 0));
 	asm_jump(c->a, &c->again);
 }
 
-/* No call takes less than a tick, whatever two CPUs' counters say. */
-static void emit_stop(struct count_code *c)
+/* RAX = the call's ticks. */
+static void emit_bucket(struct count_code *c)
 {
 	static const uint8_t bsr_rax_rcx[] = {0x48, 0x0f, 0xbd, 0xc8};
 
+	asm_alu(c->a, ASM_64, ASM_OR, ASM_RAX, 1);
+	asm_bytes(c->a, bsr_rax_rcx, sizeof(bsr_rax_rcx));
+	asm_shift_left(c->a, ASM_RCX, 3);
+	asm_add(c->a, ASM_R11, ASM_RCX);
+	asm_increment(c->a, count_at(c, sizeof(struct call_count)));
+}
+
+static void emit_stop(struct count_code *c)
+{
 	asm_move(c->a, ASM_RSI, ASM_RAX);
-	emit_clock(c);
+	emit_clock_and_place(c);
 	emit_find_open(c);
 	asm_sub(c->a, ASM_RAX, ASM_RCX);
-	asm_jump_if(c->a, ASM_BE, &c->backwards);
-	asm_bind(c->a, &c->forwards);
 	asm_multiply(c->a, ASM_R10, c->cpu, (int32_t)c->stride);
 	asm_increment(c->a, COUNT_AT(c, timed));
-	asm_add_to_mem(c->a, COUNT_AT(c, ticks), ASM_RAX);
+	asm_bind(c->a, &c->compare);
 	asm_compare_load(c->a, ASM_RAX, COUNT_AT(c, longest));
 	asm_jump_if(c->a, ASM_A, &c->longer);
 	asm_bind(c->a, &c->known);
-	if (c->spec->layout.size > sizeof(struct call_count)) {
-		asm_bytes(c->a, bsr_rax_rcx, sizeof(bsr_rax_rcx));
-		asm_shift_left(c->a, ASM_RCX, 3);
-		asm_add(c->a, ASM_R11, ASM_RCX);
-		asm_increment(c->a, count_at(c, sizeof(struct call_count)));
-	}
+	asm_add_to_mem(c->a, COUNT_AT(c, ticks), ASM_RAX);
+	if (c->spec->layout.size > sizeof(struct call_count))
+		emit_bucket(c);
 	asm_bind(c->a, &c->unknown);
 	asm_pop(c->a, ASM_RDX);
 	asm_move(c->a, ASM_RAX, ASM_RSI);
 }
 
+/* Two CPUs' counters may say that a call ended before it began: it took a tick. */
 static void emit_stop_slow(struct count_code *c)
 {
+	struct asm_label forwards = {0};
+
 	emit_find_open_slow(c);
-	asm_bind(c->a, &c->backwards);
-	asm_constant32(c->a, ASM_RAX, 1);
-	asm_jump(c->a, &c->forwards);
 	asm_bind(c->a, &c->longer);
+	asm_alu(c->a, ASM_64, ASM_CMP, ASM_RAX, 0);
+	asm_jump_if(c->a, ASM_G, &forwards);
+	asm_constant32(c->a, ASM_RAX, 1);
+	asm_jump(c->a, &c->compare);
+	asm_bind(c->a, &forwards);
 	asm_store(c->a, ASM_64, COUNT_AT(c, longest), ASM_RAX);
 	asm_jump(c->a, &c->known);
 }

@@ -105,7 +105,7 @@ static void emit_ip(const struct direct_code *d, const struct ring_code *ring)
 	if (d->point == POINT_RETURN)
 		return;
 	if (d->ip)
-		asm_store_constant(d->a, ring_record_at(ring, to), (uint32_t)d->ip);
+		asm_store_constant(d->a, ASM_32, ring_record_at(ring, to), (uint32_t)d->ip);
 	else
 		emit_stack_word(d, ring, RETURN_ADDRESS, to);
 }
@@ -258,9 +258,14 @@ static void emit_event(struct direct_code *d, size_t i)
 {
 	const struct gate_code gate = {d->a, d->kernel, scratch(d), d->caller_at};
 	const struct direct_spec *spec = &d->records[i];
+	const bool stops = spec->count && spec->count->action == COUNT_STOP;
 	struct asm_label refused = {0};
 
-	emit_distance(d, &d->rings[i]);
+	/* a count that stops does not use it, and none is left behind it */
+	if (stops)
+		d->stride = 0;
+	else
+		emit_distance(d, &d->rings[i]);
 	if (spec->gate)
 		gate_emit(&gate, spec->gate, &refused);
 	if (spec->count)

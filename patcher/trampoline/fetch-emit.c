@@ -257,7 +257,7 @@ static void emit_long_string(const struct reader *r, const struct fetch_op *op, 
 static void emit_zero(const struct reader *r, uint32_t from, uint32_t size)
 {
 	for (uint32_t i = 0; i < size; i += sizeof(uint32_t))
-		asm_store_constant(r->a, frame_at(r, from + i), 0);
+		asm_store_constant(r->a, ASM_32, frame_at(r, from + i), 0);
 }
 
 static void emit_bits(struct assembler *a, const struct fetch_arg *arg, enum asm_reg reg)
@@ -341,13 +341,13 @@ void fetch_emit_read(struct direct_code *d, const struct ring_code *ring,
 		return;
 	asm_alu(d->a, ASM_64, ASM_SUB, ASM_RSP, (int32_t)frame_bytes(program));
 	emit_zero(&r, 0, program->bytes);
-	asm_store_constant(d->a, frame_at(&r, 0), all_faults(program));
+	asm_store_constant(d->a, ASM_32, frame_at(&r, 0), all_faults(program));
 	asm_compare_mem(d->a, busy, 0);
 	asm_jump_if(d->a, ASM_NE, &nested);
-	asm_store_constant(d->a, busy, 1);
-	asm_store_constant(d->a, frame_at(&r, 0), 0);
+	asm_store_constant(d->a, ASM_32, busy, 1);
+	asm_store_constant(d->a, ASM_32, frame_at(&r, 0), 0);
 	emit_arguments(&r);
-	asm_store_constant(d->a, busy, 0);
+	asm_store_constant(d->a, ASM_32, busy, 0);
 	asm_bind(d->a, &nested);
 	d->pushed = frame_bytes(program);
 }

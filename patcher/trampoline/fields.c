@@ -193,7 +193,7 @@ static void emit_page(struct trampoline_code *c, struct asm_label *none)
 	asm_shift_right(&c->a, ASM_RCX, PAGE_SHIFT);
 	asm_alu(&c->a, ASM_64, ASM_CMP, ASM_RCX, (int32_t)k->pages);
 	asm_jump_if(&c->a, ASM_AE, none);
-	asm_multiply_long(&c->a, ASM_RCX, (int32_t)k->page_size);
+	asm_multiply_long(&c->a, ASM_RCX, ASM_RCX, (int32_t)k->page_size);
 	asm_constant64(&c->a, ASM_RSI, k->vmemmap);
 	asm_add(&c->a, ASM_RCX, ASM_RSI);
 }

@@ -176,7 +176,7 @@ static void emit_buckets(struct assembler *a, enum asm_reg reg, uint32_t bucket)
 	asm_constant32(a, ASM_RCX, bucket);
 	asm_constant32(a, ASM_RDX, 0);
 	asm_bytes(a, div_rcx, sizeof(div_rcx));
-	asm_multiply_long(a, ASM_RAX, (int32_t)bucket);
+	asm_multiply_long(a, ASM_RAX, ASM_RAX, (int32_t)bucket);
 	asm_store(a, ASM_64, asm_at(ASM_RSP, at), ASM_RAX);
 	for (int i = 3; i-- > 0;)
 		asm_pop(a, saved[i]);
@@ -230,7 +230,7 @@ static void emit_key_word(const struct hist_code *c, unsigned int i)
 		asm_add(a, ASM_R11, scratch(c));
 	else
 		asm_move(a, ASM_R11, scratch(c));
-	asm_multiply_long(a, ASM_R11, HIST_MIX);
+	asm_multiply_long(a, ASM_R11, ASM_R11, HIST_MIX);
 }
 
 static void emit_key(const struct hist_code *c)
@@ -252,9 +252,9 @@ static void emit_key(const struct hist_code *c)
 	}
 	if (!n)
 		asm_constant32(a, ASM_R11, 0);
-	asm_multiply_long(a, ASM_R11, HIST_MIX);
+	asm_multiply_long(a, ASM_R11, ASM_R11, HIST_MIX);
 	asm_shift_right(a, ASM_R11, (uint8_t)(64 - l->bits));
-	asm_multiply_long(a, ASM_R11, (int32_t)l->size);
+	asm_multiply_long(a, ASM_R11, ASM_R11, (int32_t)l->size);
 }
 
 static void emit_compare_key(struct hist_code *c)
@@ -332,7 +332,7 @@ static void emit_insert(struct hist_code *c)
 		asm_load(a, ASM_64, scratch(c), asm_at(ASM_RSP, i * WORD));
 		asm_store(a, ASM_64, place_at(c, word_at(l->nr_values + i)), scratch(c));
 	}
-	asm_store_constant(a, place_at(c, offsetof(struct hist_place, state)), HIST_READY);
+	asm_store_constant(a, ASM_32, place_at(c, offsetof(struct hist_place, state)), HIST_READY);
 	asm_jump(a, &c->found);
 }
 

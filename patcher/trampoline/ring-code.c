@@ -132,7 +132,7 @@ void ring_emit_commit(const struct ring_code *r, uint32_t id)
 {
 	struct asm_mem to = ring_record_at(r, offsetof(struct ring_record, commit));
 
-	asm_store_constant(r->a, to, ring_commit(id));
+	asm_store_constant(r->a, ASM_32, to, ring_commit(id));
 }
 
 void ring_emit_skip(struct ring_code *r)

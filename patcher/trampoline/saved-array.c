@@ -23,7 +23,7 @@ static void emit_first_slot(struct trampoline_code *c)
 	asm_lea(&c->a, key, asm_at(ASM_RSP, c->pushed));
 	asm_move(&c->a, slot, key);
 	asm_shift_right(&c->a, slot, KEY_SHIFT);
-	asm_multiply_reg(&c->a, slot, HASH_FACTOR);
+	asm_multiply_reg(&c->a, slot, slot, HASH_FACTOR);
 	asm_shift_right(&c->a, slot, 32 - RING_SAVED_HASH_BITS);
 	asm_shift_left(&c->a, slot, SLOT_SHIFT);
 	asm_constant32(&c->a, tries, RING_SAVED_TRIES);

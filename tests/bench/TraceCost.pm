@@ -21,7 +21,7 @@ use constant { FUNCTION_RUN => 20, FUNCTION_STEADY_RUN => 100 };
 
 # All vCPUs take turns on the host's only CPU.
 use constant VCPUS => 4;
-# Rings of 4 MiB: those of 2 MiB have room for the counts of 24,568 functions.
+# Rings of 4 MiB: those of 2 MiB have room for the counts of 39,321 functions.
 use constant COUNT_RINGS => ('--subbufs', 16);
 
 my %spec = (slab => 'kmem:kmalloc,cache', all => 'kmem', function => 'function', graph => 'graph', syscall => 'syscalls',
