@@ -153,6 +153,8 @@ sub test_daemon_hangs {
 	ok(lives('t'), 'libvirtd stopped while traced: the guest makes progress');
 	kill CONT => $daemon;
 	ok(wait_undone(), 'libvirtd continued: nothing is left to undo');
+	# it has yet to read what QEMU said meanwhile
+	wait_until(20, sub { $libvirt->state_of('t') eq 'running' });
 	is_as_before('t', 'libvirtd stopped while traced');
 }
 
