@@ -95,6 +95,12 @@ sub read_records {
 	return \%items;
 }
 
+sub sites_of {
+	my ($items) = @_;
+	my %sites = map { $_->[2] => 1 } map { @$_ } values %$items;
+	return sort { $a <=> $b } keys %sites;
+}
+
 # The items from the first begin marker to the first end marker after it, both included; and [some items
 # before, some after these].
 sub window {
@@ -113,12 +119,14 @@ sub window {
 		[[@{$items}[$before .. $first - 1]], [@{$items}[$last + 1 .. $behind]]]);
 }
 
-# The items that one list has more often than the other: missing in the second, extra in the second.
+# The items that one list has more often than the other: missing in the second, extra in the second. The guest's events of
+# pages have no call site: of several that are equal without it, those are extra of whose call sites the guest has no
+# event, $unseen.
 sub difference {
-	my ($guest, $sonde) = @_;
+	my ($guest, $sonde, $unseen) = @_;
 	my (%count, @extra);
 	$count{$_->[0]}++ for @$guest;
-	for my $item (@$sonde) {
+	for my $item ((grep { !$unseen->{$_->[2]} } @$sonde), grep { $unseen->{$_->[2]} } @$sonde) {
 		push @extra, $item unless ($count{$item->[0]} // 0) > 0 && $count{$item->[0]}--;
 	}
 	my @missing = grep { ($count{$_->[0]} // 0) > 0 && $count{$_->[0]}-- } reverse @$guest;
@@ -134,7 +142,7 @@ sub take_edges {
 	my ($alone, $window, $beside, $beside_other) = @_;
 	my @edges;
 	for my $end (0, 1) {
-		my ($only_other) = difference($beside_other->[$end], $beside->[$end]);
+		my ($only_other) = difference($beside_other->[$end], $beside->[$end], {});
 		my @candidates = $end ? reverse @$window : @$window;
 		for my $other (@$only_other) {
 			my ($i) = grep { $alone->[$_][0] eq $other->[0] } 0 .. $#$alone;
@@ -289,10 +297,12 @@ sub compare_tasks {
 }
 
 # Returns {cpus, events, tasks, missing, extra, moved, edges, doubled, adjusted, split, disordered, others, faults}; the lists
-# are of [cpu, item], the last three of texts. $pids: as of read_records().
+# are of [cpu, item], the last three of texts. $pids: as of read_records(). $find_unseen->(@sites): those of Sonde's call
+# sites of whose calls the guest has no event.
 sub compare {
-	my ($oracle_path, $trace_dir, $with_pages, $pids) = @_;
+	my ($oracle_path, $trace_dir, $with_pages, $pids, $find_unseen) = @_;
 	my ($guest, $sonde) = (read_guest($oracle_path), read_records($trace_dir, $pids // {}));
+	my %unseen = map { $_ => 1 } $find_unseen ? $find_unseen->(sites_of($sonde)) : ();
 	my %result = (cpus => 0, events => 0, tasks => 0, others => [], missing => [], extra => [], moved => [], edges => [], doubled => [], adjusted => [], split => [], disordered => [], faults => []);
 	for my $cpu (sort { $a <=> $b } keys %$guest) {
 		my ($g, $g_beside) = window($guest->{$cpu});
@@ -302,7 +312,7 @@ sub compare {
 		next unless $g && $o;
 		@$o = grep { $_->[1] !~ /^page/ } @$o unless $with_pages;
 		push @{$result{doubled}}, map { [$cpu, $_] } @{take_doubled($g)};
-		my ($missing, $extra) = difference($g, $o);
+		my ($missing, $extra) = difference($g, $o, \%unseen);
 		push @{$result{adjusted}}, map { [$cpu, $_] } @{take_adjusted($missing, $extra)};
 		push @{$result{split}}, map { [$cpu, $_] } @{take_split($missing, $extra)};
 		compare_tasks(\%result, $cpu, $g, $o);

@@ -19,7 +19,7 @@ use constant { SITE => 0xffffffff81000000, GFP => 0xcc0, DIRECT_MAP => 0xffff888
 my $dir = tempdir(CLEANUP => 1);
 
 # One event: [kind, pointer or page frame, bytes, pid if there is one, flags if they are others, CPU if it is not 0, the
-# guest's call site if it is another].
+# guest's call site if it is another, Sonde's likewise].
 sub marker { return ['kmalloc', DIRECT_MAP + 0x100000, $_[0]] }
 
 sub work {
@@ -60,11 +60,11 @@ sub write_sonde_cpu {
 	my ($cpu, @events) = @_;
 	open my $out, '>:raw', "$dir/cpu$cpu" or die $!;
 	for (@events) {
-		my ($kind, $what, $bytes) = @$_;
+		my ($kind, $what, $bytes, $site) = @{$_}[0 .. 2, 7];
 		my $type = $kind =~ /^mm_/ ? OracleCompare::PAGES : $kind =~ /^k(malloc|free)$/ ? OracleCompare::KMALLOC : OracleCompare::CACHE;
 		my $pointer = $type == OracleCompare::PAGES ? DIRECT_MAP + $what * 4096 : $what;
 		print $out pack 'CCS<l<Q<Q<Q<Q<Q<q<', $kind =~ /alloc/ ? OracleCompare::ALLOC : OracleCompare::FREE, $type,
-			OracleCompare::RECORD_SIZE, 0, SITE, $pointer, $bytes, $bytes, GFP, 0;
+			OracleCompare::RECORD_SIZE, 0, $site // SITE, $pointer, $bytes, $bytes, GFP, 0;
 	}
 	close $out;
 }
@@ -198,6 +198,17 @@ sub test_tasks {
 	is_deeply($compare->(\%pids), [242, 1], 'another pid is found');
 }
 
+# A page that is allocated in bulk, of which the guest has no event, and then once more.
+sub test_unseen {
+	my ($alloc, $free) = (['mm_page_alloc', 0x900, 4096], ['mm_page_free', 0x900, 4096]);
+	my @guest = (marker(4812), work(), $free, $alloc, $free, marker(5212));
+	write_guest(@guest);
+	write_sonde(@guest[0 .. $#guest - 4], [@$alloc, (undef) x 4, SITE + 16], @guest[$#guest - 3 .. $#guest]);
+	my $result = OracleCompare::compare("$dir/guest", $dir, 1, {}, sub { grep { $_ == SITE + 16 } @_ });
+	is_deeply([map { $_->[1][2] } @{$result->{extra}}], [SITE + 16], 'of two equal allocations the one that has no event is extra');
+	is_deeply([map { @{$result->{$_}} } qw(missing disordered)], [], 'and the other one is the one that the guest has');
+}
+
 sub test_no_window {
 	my @trace = grep { $_->[2] != 5212 } @all;
 	is_deeply(found(\@all, \@trace), {faults => 1}, 'a trace without an end marker is found');
@@ -211,5 +222,6 @@ test_flags();
 test_split();
 test_moved();
 test_tasks();
+test_unseen();
 test_no_window();
 done_testing();
