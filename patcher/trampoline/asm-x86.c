@@ -206,6 +206,12 @@ void asm_compare_mem(struct assembler *a, struct asm_mem mem, int8_t value)
 	byte(a, (uint8_t)value);
 }
 
+void asm_compare_byte(struct assembler *a, struct asm_mem mem, uint8_t value)
+{
+	op_mem(a, ASM_32, 0x80, ASM_CMP, mem);
+	byte(a, value);
+}
+
 void asm_compare_mem_constant(struct assembler *a, enum asm_width width, struct asm_mem mem,
 			      int32_t value)
 {

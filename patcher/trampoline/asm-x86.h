@@ -109,6 +109,7 @@ void asm_multiply_long(struct assembler *a, enum asm_reg to, enum asm_reg from, 
 void asm_compare_exchange(struct assembler *a, struct asm_mem mem, enum asm_reg reg);
 void asm_compare_load(struct assembler *a, enum asm_reg reg, struct asm_mem mem); /* 64 bits */
 void asm_compare_mem(struct assembler *a, struct asm_mem mem, int8_t value);      /* 32 bits */
+void asm_compare_byte(struct assembler *a, struct asm_mem mem, uint8_t value); /* 8 bits */
 void asm_compare_mem_constant(struct assembler *a, enum asm_width width, struct asm_mem mem,
 			      int32_t value);
 void asm_test_mem_bits(struct assembler *a, struct asm_mem mem, uint32_t bits); /* 32 bits */

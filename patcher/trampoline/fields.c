@@ -180,8 +180,14 @@ static void emit_comm(struct trampoline_code *c)
 	}
 }
 
+/* Of the struct page that emit_page() and emit_head_page() find. */
+static struct asm_mem page_at(uint32_t offset)
+{
+	return (struct asm_mem){ASM_RSI, ASM_RCX, (int32_t)offset, false};
+}
+
 /*
- * RCX = the struct page of the object in RAX. What no slab allocates (NULL, an error, vmalloc
+ * RSI + RCX = the struct page of the object in RAX. What no slab allocates (NULL, an error, vmalloc
  * space) is not in the direct map: the code jumps to `none` before it reads anything.
  */
 static void emit_page(struct trampoline_code *c, struct asm_label *none)
@@ -195,40 +201,62 @@ static void emit_page(struct trampoline_code *c, struct asm_label *none)
 	asm_jump_if(&c->a, ASM_AE, none);
 	asm_multiply_long(&c->a, ASM_RCX, ASM_RCX, (int32_t)k->page_size);
 	asm_constant64(&c->a, ASM_RSI, k->vmemmap);
-	asm_add(&c->a, ASM_RCX, ASM_RSI);
 }
 
-/* A tail page's compound_head is its head's address plus one, or a mask that leads to the head. */
+/* A tail page's compound_head is its head's address plus one, or a mask that leads to the head.
+ * Changes RDI, which no caller of a function that returns relies on. */
 static void emit_head_page(struct trampoline_code *c)
 {
-	struct asm_label head = {0}, address = {0};
+	struct asm_label head = {0}, address = {0}, found = {0};
 
-	asm_load(&c->a, ASM_64, ASM_RSI, asm_at(ASM_RCX, c->spec->kernel->page_compound_head));
-	asm_test_bits(&c->a, ASM_RSI, 1);
+	asm_load(&c->a, ASM_64, ASM_RDI, page_at(c->spec->kernel->page_compound_head));
+	asm_test_bits(&c->a, ASM_RDI, 1);
 	asm_jump_if(&c->a, ASM_E, &head);
 	if (c->spec->kernel->page_lowest_mask) {
-		asm_alu(&c->a, ASM_64, ASM_CMP, ASM_RSI, c->spec->kernel->page_lowest_mask);
+		asm_alu(&c->a, ASM_64, ASM_CMP, ASM_RDI, c->spec->kernel->page_lowest_mask);
 		asm_jump_if(&c->a, ASM_B, &address);
-		asm_and(&c->a, ASM_RCX, ASM_RSI);
-		asm_jump(&c->a, &head);
+		asm_add(&c->a, ASM_RSI, ASM_RCX);
+		asm_and(&c->a, ASM_RSI, ASM_RDI);
+		asm_jump(&c->a, &found);
 	}
 	asm_bind(&c->a, &address);
-	asm_lea(&c->a, ASM_RCX, asm_at(ASM_RSI, (uint32_t)-1));
+	asm_lea(&c->a, ASM_RSI, asm_at(ASM_RDI, (uint32_t)-1));
+	asm_bind(&c->a, &found);
+	asm_constant32(&c->a, ASM_RCX, 0);
 	asm_bind(&c->a, &head);
+}
+
+/* Go to `none` if the page is no slab: by a bit, a byte, or any other bits. */
+static void emit_slab_test(struct trampoline_code *c, struct asm_label *none)
+{
+	const struct slab_test *slab = &c->spec->kernel->slab;
+	unsigned int shift;
+
+	if (!(slab->mask & (slab->mask - 1))) {
+		asm_test_mem_bits(&c->a, page_at(slab->offset), slab->mask);
+		asm_jump_if(&c->a, slab->value ? ASM_E : ASM_NE, none);
+		return;
+	}
+	shift = (unsigned int)__builtin_ctz(slab->mask);
+	if (slab->mask >> shift == UINT8_MAX && shift % 8 == 0) {
+		asm_compare_byte(&c->a, page_at(slab->offset + shift / 8),
+				 (uint8_t)(slab->value >> shift));
+	} else {
+		asm_load(&c->a, ASM_32, ASM_RDI, page_at(slab->offset));
+		asm_alu(&c->a, ASM_32, ASM_AND, ASM_RDI, (int32_t)slab->mask);
+		asm_alu(&c->a, ASM_32, ASM_CMP, ASM_RDI, (int32_t)slab->value);
+	}
+	asm_jump_if(&c->a, ASM_NE, none);
 }
 
 static void emit_slab_cache(struct trampoline_code *c)
 {
-	const struct trampoline_kernel *k = c->spec->kernel;
 	struct asm_label none = {0};
 
 	emit_page(c, &none);
 	emit_head_page(c);
-	asm_load(&c->a, ASM_32, ASM_RSI, asm_at(ASM_RCX, k->slab.offset));
-	asm_alu(&c->a, ASM_32, ASM_AND, ASM_RSI, (int32_t)k->slab.mask);
-	asm_alu(&c->a, ASM_32, ASM_CMP, ASM_RSI, (int32_t)k->slab.value);
-	asm_jump_if(&c->a, ASM_NE, &none);
-	asm_load(&c->a, ASM_64, ASM_RCX, asm_at(ASM_RCX, k->page_slab_cache));
+	emit_slab_test(c, &none);
+	asm_load(&c->a, ASM_64, ASM_RCX, page_at(c->spec->kernel->page_slab_cache));
 	asm_store(&c->a, ASM_64, field_at(c, FIELD_SLAB_CACHE), ASM_RCX);
 	asm_bind(&c->a, &none);
 }

@@ -83,7 +83,9 @@ static bool per_cpu(const ZydisDecodedOperand *o)
 static bool kernel_structure(const ZydisDecodedOperand *o)
 {
 	return !(o->actions & ZYDIS_OPERAND_ACTION_MASK_WRITE) &&
-	       (o->mem.base == ZYDIS_REGISTER_RAX || o->mem.base == ZYDIS_REGISTER_RCX) &&
+	       (o->mem.base == ZYDIS_REGISTER_RAX || o->mem.base == ZYDIS_REGISTER_RCX ||
+		(o->mem.base == ZYDIS_REGISTER_RSI && o->mem.index == ZYDIS_REGISTER_RCX &&
+		 o->mem.scale == 1)) &&
 	       o->mem.disp.value >= 0 && o->mem.disp.value < 4096;
 }
 

@@ -21,6 +21,13 @@ enum { HEAD_2 = 6, TAIL_2 = 7 };
 static uint64_t stack_below;
 
 static const uint64_t page_offset = UINT64_C(0xffff923f40000000), cache = 0xffff923f41234500;
+/* How a slab's page is marked: a byte, a bit that is set, one that is clear, and others. */
+static const struct slab_test slab_marks[] = {{4, 0xff000000, 0xf5000000},
+					      {4, 0x01000000, 0x01000000},
+					      {4, 0x02000000, 0},
+					      {4, 0x0b000000, 0x01000000}};
+static struct slab_test slab_mark = {4, 0xff000000, 0xf5000000};
+
 /* struct page: flags, compound_head, slab_cache; larger than in most kernels */
 static _Alignas(256) uint64_t fake_pages[PAGES][16];
 
@@ -63,13 +70,13 @@ static struct trampoline_kernel kernel_figures(void)
 	k.page_compound_head = 8;
 	k.page_lowest_mask = INT32_MIN;
 	k.page_slab_cache = 24;
-	k.slab = (struct slab_test){4, 0xff000000, 0xf5000000};
+	k.slab = slab_mark;
 	fake_pages[HEAD][0] = UINT64_C(0xf512345600000000);
 	fake_pages[HEAD][3] = cache;
 	fake_pages[TAIL][1] = (uint64_t)(uintptr_t)fake_pages[HEAD] + 1;
 	memcpy(fake_pages[HEAD_2], fake_pages[HEAD], sizeof(fake_pages[HEAD]));
 	fake_pages[TAIL_2][1] = UINT64_C(0xffffffffffffff01);
-	fake_pages[NOT_SLAB][0] = UINT64_C(0xf412345600000000);
+	fake_pages[NOT_SLAB][0] = UINT64_C(0xf612345600000000);
 	fake_pages[NOT_SLAB][3] = cache;
 	return k;
 }
@@ -340,6 +347,16 @@ static void test_no_cgroup(enum probe_point point, const char *name)
 	}
 }
 
+static void test_slab_marks(void)
+{
+	for (size_t i = 0; i < sizeof(slab_marks) / sizeof(slab_marks[0]); i++) {
+		slab_mark = slab_marks[i];
+		ok(capture_works(fake_capture(POINT_RETURN, CAPTURE(FIELD_SLAB_CACHE), 0)),
+		   "a slab is known by %#x among the bits %#x", slab_mark.value, slab_mark.mask);
+	}
+	slab_mark = slab_marks[0];
+}
+
 /* A function with few parameters has registers to spare. */
 static void test_parameters(void)
 {
@@ -505,6 +522,7 @@ int main(void)
 	test_other_stack(POINT_ENTRY, "entry");
 	test_other_stack(POINT_RETURN, "return");
 	test_captures(POINT_RETURN, "return");
+	test_slab_marks();
 	test_parameters();
 	test_full(POINT_ENTRY, TRAMPOLINE_BLOCK, "entry, block");
 	test_full(POINT_ENTRY, TRAMPOLINE_DROP, "entry, drop");
