@@ -5,6 +5,8 @@
 # change here.
 
 O ?= build
+# One name for one folder: what was built as build/x.o depends on its headers as /tree/build/x.o, too.
+override O := $(patsubst $(CURDIR)/%,%,$(O))
 V ?= 0
 ASAN ?= 0
 TSAN ?= 0
