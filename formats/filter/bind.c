@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* A parsed filter for the events of one class. */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "formats/base/glob.h"
-#include "formats/base/text.h"
 #include "formats/filter/internal.h"
 
-enum { TEXT_MAX = 512, NAMES_MAX = 64 };
+enum { TEXT_MAX = 512 };
 
 static bool is_vcpu(const char *name)
 {
@@ -24,19 +24,10 @@ static int fail(const struct filter_term *term, unsigned int at, const char *wha
 static int no_field(const struct filter_term *term, const struct event_class *class,
 		    struct error *err)
 {
-	const char *names[NAMES_MAX + 2];
-	const char *nearest;
-	size_t n = 0;
+	char whose[128];
 
-	for (; n < class->nr_fields && n < NAMES_MAX; n++)
-		names[n] = class->fields[n].name;
-	names[n++] = "vcpu";
-	names[n] = NULL;
-	nearest = text_nearest(term->field, names);
-	return error_set_column(err, ENOENT, term->field_at,
-				"filter, character %u: %s has no field '%s'%s%s%s", term->field_at,
-				class->name, term->field, nearest ? "; did you mean '" : "",
-				nearest ? nearest : "", nearest ? "'?" : "");
+	snprintf(whose, sizeof(whose), "%s has no", class->name);
+	return filter_no_field(term, &class, 1, whose, err);
 }
 
 static bool has_text(const struct event_field *field)
@@ -107,22 +98,28 @@ static const struct event_field *find_field(const struct event_class *class, con
 	return field;
 }
 
-static int bind_field(const struct filter_term *term, const struct event_class *class,
-		      struct bound_term *out, struct error *err)
+bool filter_find_field(const struct filter_term *term, const struct event_class *class,
+		       struct bound_term *out)
 {
 	static const char suffix[] = ".function";
 	char name[FILTER_WORD_MAX];
 	char *dot;
 
 	if (is_vcpu(term->field))
-		return 0;
+		return true;
 	strcpy(name, term->field);
 	dot = strstr(name, suffix);
 	out->function_only = dot && !dot[strlen(suffix)];
 	if (out->function_only)
 		*dot = '\0';
 	out->field = find_field(class, name);
-	if (!out->field)
+	return out->field;
+}
+
+static int bind_field(const struct filter_term *term, const struct event_class *class,
+		      struct bound_term *out, struct error *err)
+{
+	if (!filter_find_field(term, class, out))
 		return no_field(term, class, err);
 	if (out->function_only && !event_field_is_code(out->field))
 		return fail(term, term->field_at, "is not the address of a function", err);

@@ -57,6 +57,15 @@ struct event_predicate;
 int event_filter_bind(const struct event_filter *filter, const struct event_class *class,
 		      const struct event_names *names, struct event_predicate **out,
 		      struct error *err);
+/*
+ * Bind it to those of several classes that have all its fields: predicates[i] is NULL for another
+ * one. At least one class has to suit, unless there is none at all. Errors as event_filter_bind():
+ * -ENOENT only if each class lacks a field; then *err names the nearest field of all of them.
+ */
+int event_filter_bind_each(const struct event_filter *filter,
+			   const struct event_class *const *classes, size_t n,
+			   const struct event_names *names, struct event_predicate **predicates,
+			   struct error *err);
 /* NULL-safe. */
 void event_predicate_destroy(struct event_predicate *predicate);
 

@@ -37,6 +37,15 @@ struct bound_term {
 	uint64_t value;
 };
 
+/* Whether a class has the field of a term. Sets the field, which is NULL of the vCPU, and
+ * function_only; *out is zeroed before. */
+bool filter_find_field(const struct filter_term *term, const struct event_class *class,
+		       struct bound_term *out);
+
+/* -ENOENT: "WHOSE field 'x'; did you mean 'y'?", of the fields of all these classes. */
+int filter_no_field(const struct filter_term *term, const struct event_class *const *classes,
+		    size_t n, const char *whose, struct error *err);
+
 struct event_predicate {
 	const struct event_filter *filter;
 	const struct event_names *names;

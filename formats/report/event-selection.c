@@ -46,15 +46,56 @@ static bool is_return(const struct event_class *class)
 	return graph_class_of(class, &which) && which == GRAPH_EXIT;
 }
 
+/* The classes that the filter is on, and what they are selected by. */
+struct filtered_classes {
+	size_t n;
+	const struct event_class **classes;
+	struct selected_class **selected;
+	struct event_predicate **predicates;
+};
+
+static void filtered_deinit(struct filtered_classes *f)
+{
+	free(f->classes);
+	free(f->selected);
+	free(f->predicates);
+}
+
+static int filtered_init(struct filtered_classes *f, size_t max)
+{
+	*f = (struct filtered_classes){.classes = calloc(max + 1, sizeof(*f->classes)),
+				       .selected = calloc(max + 1, sizeof(*f->selected)),
+				       .predicates = calloc(max + 1, sizeof(*f->predicates))};
+	if (f->classes && f->selected && f->predicates)
+		return 0;
+	filtered_deinit(f);
+	return -ENOMEM;
+}
+
+static int bind_filter(const struct event_wish *wish, struct event_texts *texts,
+		       const struct filtered_classes *f, struct error *err)
+{
+	int ret = event_filter_bind_each(wish->filter, f->classes, f->n, event_texts_names(texts),
+					 f->predicates, err);
+
+	for (size_t i = 0; !ret && i < f->n; i++) {
+		f->selected[i]->predicate = f->predicates[i];
+		f->selected[i]->wanted = f->predicates[i];
+	}
+	return ret;
+}
+
 static int select_classes(struct event_selection *selection, const struct event_wish *wish,
 			  struct event_texts *texts, struct error *err)
 {
-	bool named = false, bound = false;
-	struct error first = {0};
+	struct filtered_classes filtered;
+	bool named = false;
+	int ret = 0;
 
+	if (filtered_init(&filtered, selection->nr_classes))
+		return error_set(err, ENOMEM, "out of memory");
 	for (size_t i = 0; i < selection->nr_classes; i++) {
 		struct selected_class *s = &selection->classes[i];
-		struct error why;
 
 		if (!is_named(wish, s))
 			continue;
@@ -62,18 +103,15 @@ static int select_classes(struct event_selection *selection, const struct event_
 		s->wanted = !wish->filter || (wish->graph && is_return(s->class));
 		if (s->wanted)
 			continue;
-		s->wanted = !event_filter_bind(wish->filter, s->class, event_texts_names(texts),
-					       &s->predicate, &why);
-		bound |= s->wanted;
-		if (!s->wanted && !first.code)
-			first = why;
+		filtered.classes[filtered.n] = s->class;
+		filtered.selected[filtered.n++] = s;
 	}
 	if (!named && wish->event)
-		return error_set(err, ENOENT, "--event: no event has the name '%s'", wish->event);
-	if (bound || !first.code)
-		return 0;
-	*err = first;
-	return -first.code;
+		ret = error_set(err, ENOENT, "--event: no event has the name '%s'", wish->event);
+	else if (filtered.n)
+		ret = bind_filter(wish, texts, &filtered, err);
+	filtered_deinit(&filtered);
+	return ret;
 }
 
 static int list_classes(struct event_selection *selection, const struct trace_instance *instances,

@@ -55,7 +55,7 @@ for (@specs) {
 	refuses("trace spec with $name", 2, qr/trace spec, character $column: .*$text.*\n  [^\n]+\n {@{[$column + 1]}}\^\n/, @run, '--trace',
 		$spec, '-o', "$work/t");
 }
-refuses('a filter on a field that is none', 2, qr/kmalloc has no field 'byte_req'; did you mean 'bytes_req'\?\n  kmem if byte_req > 1\n {10}\^\n/, @run,
+refuses('a filter on a field that is none', 2, qr/no event has a field 'byte_req'; did you mean 'bytes_req'\?\n  kmem if byte_req > 1\n {10}\^\n/, @run,
 	'--trace', 'kmem if byte_req > 1', '-o', "$work/t");
 refuses('a function that is none in a trace spec', 1, qr/instance 'f': trace spec, character 18: .*'vfs_raed': did you mean 'vfs_read'\?/, @run,
 	'--trace', 'f=function:vfs_*,vfs_raed', '-o', "$work/t");

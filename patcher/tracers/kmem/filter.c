@@ -96,25 +96,12 @@ static int flag(void *arg, const struct event_field *field, const char *name, ui
  * class that has every field is for records that this tracer does not make. */
 static int bind(struct kmem_filter *f, struct error *err)
 {
-	struct error first = {0}, why;
-	bool bound = false;
+	const struct event_class *classes[KMEM_CLASS_OTHER];
 
-	for (size_t i = 0; i < KMEM_CLASS_OTHER; i++) {
-		int ret = event_filter_bind(f->filter, &f->classes[i], &f->names, &f->predicates[i],
-					    &why);
-
-		if (ret && ret != -ENOENT) {
-			*err = why;
-			return ret;
-		}
-		bound |= !ret;
-		if (ret && !first.code)
-			first = why;
-	}
-	if (bound)
-		return 0;
-	*err = first;
-	return -first.code;
+	for (size_t i = 0; i < KMEM_CLASS_OTHER; i++)
+		classes[i] = &f->classes[i];
+	return event_filter_bind_each(f->filter, classes, KMEM_CLASS_OTHER, &f->names,
+				      f->predicates, err);
 }
 
 /* Takes `f`, whose classes and names are filled in. */

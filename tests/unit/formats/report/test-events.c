@@ -129,7 +129,7 @@ static void test_cut(const char *dir)
 static void test_refusals(const char *dir)
 {
 	refuses(dir, "--filter", "byts_req > 1",
-		"sonde events: filter, character 1: kmalloc has no field 'byts_req'; did you mean "
+		"sonde events: filter, character 1: no event has a field 'byts_req'; did you mean "
 		"'bytes_req'?\n");
 	refuses(dir, "--filter",
 		"ptr ==", "sonde events: filter, character 7: a number or a string is missing\n");

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Which events of a trace with two tracers `sonde events` prints, and what it says of wrong wishes.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "formats/cmd.h"
+#include "formats/event/function.h"
+#include "formats/trace/writer.h"
+#include "tests/lib/tap.h"
+#include "tests/lib/trace-make.h"
+
+#define ALLOC                                                                            \
+	"[000]     0.000000001 kmem:kmem_cache_alloc: call_site=f1+0x10/0x90 ptr=0x100 " \
+	"bytes_req=190 bytes_alloc=192 cache=dentry gfp_flags=GFP_KERNEL|__GFP_ZERO node=-1\n"
+#define CALL "[000]     0.000000002 calls function:function: ip=f2 parent_ip=f3+0x20/0x90\n"
+#define PAGES                                                                          \
+	"[000]     0.000000003 kmem:mm_page_alloc: call_site=f4+0x10/0x90 ptr=0x3000 " \
+	"bytes_req=4096 gfp_flags=none node=-1\n"
+
+enum { MAX_WORDS = 16 };
+
+static const struct trace_info info = {
+	.tool_version = "1",
+	.gfp_names = {{0xcc0, "GFP_KERNEL"}, {0x100, "__GFP_ZERO"}},
+	.nr_gfp_names = 2,
+};
+
+static void put(struct trace_writer *writer, unsigned int instance, unsigned int class_index,
+		int64_t ns, const void *bytes)
+{
+	struct event_batch batch = {0};
+
+	if (event_batch_put(&batch, trace_writer_sink(writer, instance, 0), class_index, ns, bytes))
+		abort();
+	event_batch_end(&batch);
+}
+
+static void put_record(struct trace_writer *writer, struct kmem_record record, uint32_t flags)
+{
+	record.gfp_flags = flags;
+	record.cache = record.type_id == KMEM_TYPE_CACHE
+			       ? (uint16_t)trace_writer_cache_id(writer, "dentry", 190, 192)
+			       : 0;
+	put(writer, 0, kmem_class_of(&record), record.timestamp, &record);
+}
+
+static void put_trace(const char *dir)
+{
+	const struct trace_instance calls = {.name = "calls",
+					     .spec = "function",
+					     .classes = function_class(FUNCTION_PARENT),
+					     .nr_classes = 1};
+	const struct function_event call = {.ip = 0x2000, .parent_ip = 0x3020};
+	struct trace_writer *writer;
+
+	if (trace_writer_create(dir, 1, 0, &info, &writer, NULL) ||
+	    trace_writer_add_instance(writer, &kmem_instance, NULL) < 0 ||
+	    trace_writer_add_instance(writer, &calls, NULL) < 0)
+		abort();
+	put_record(writer, make_alloc(KMEM_TYPE_CACHE, 0x100, 0x1010, 190, 192, 1), 0xdc0);
+	put(writer, 1, 0, 2, &call);
+	put_record(writer, make_alloc(KMEM_TYPE_PAGES, 0x3000, 0x4010, 4096, 4096, 3), 0);
+	if (trace_writer_finish(writer, &info, name_numbered, NULL, NULL))
+		abort();
+	trace_writer_destroy(writer);
+}
+
+static struct verb_result run(const char *dir, const char *const *words)
+{
+	const char *argv[MAX_WORDS] = {"events", dir};
+
+	for (size_t i = 0; words[i]; i++)
+		argv[2 + i] = words[i];
+	return verb_run(cmd_events, argv);
+}
+
+#define WORDS(...) ((const char *const[]){__VA_ARGS__, NULL})
+
+/* `note`: on standard error. */
+static void prints(const char *dir, const char *const *words, const char *out, const char *note)
+{
+	struct verb_result result = run(dir, words);
+
+	is_str(result.out, out, words[1]);
+	is_str(result.err, note, "standard error has what is to be said");
+	is_u64((uint64_t)result.status, 0, "it succeeds");
+	verb_result_deinit(&result);
+}
+
+static void refuses(const char *dir, const char *const *words, const char *line)
+{
+	struct verb_result result = run(dir, words);
+	char expected[500];
+
+	snprintf(expected, sizeof(expected), "sonde events: %s\n", line);
+	is_str(result.err, expected, words[1]);
+	is_u64((uint64_t)result.status, 2, "a wrong option is a usage error");
+	is_str(result.out, "", "nothing is printed");
+	verb_result_deinit(&result);
+}
+
+/* Of several classes, what is wrong with the value is said, not that another one lacks the field.
+ */
+static void test_reasons(const char *dir)
+{
+	prints(dir, WORDS("-f", "ip == f2"), CALL, "");
+	refuses(dir, WORDS("-f", "ip > foo"), "filter, character 6: 'foo' is not a number");
+	refuses(dir, WORDS("-f", "vcpu == 0 && bytes_rq > 1"),
+		"filter, character 14: no event has a field 'bytes_rq'; did you mean 'bytes_req'?");
+	refuses(dir, WORDS("-f", "parent_i == f3"),
+		"filter, character 1: no event has a field 'parent_i'; did you mean 'parent_ip'?");
+	refuses(dir, WORDS("-f", "parent_ip.functio == f3"),
+		"filter, character 1: no event has a field 'parent_ip.functio'; did you mean "
+		"'parent_ip'?");
+	refuses(dir, WORDS("-f", "ptr != 0 && ip == f2"),
+		"filter, character 13: no event has all fields of the filter: kmalloc has no field "
+		"'ip'");
+	refuses(dir, WORDS("-f", "parent_i == f3", "-e", "function"),
+		"filter, character 1: function has no field 'parent_i'; did you mean 'parent_ip'?");
+}
+
+int main(void)
+{
+	struct scratch scratch = scratch_make();
+
+	put_trace(scratch.path);
+	prints(scratch.path, WORDS("-e", "*"), ALLOC CALL PAGES, "");
+	test_reasons(scratch.path);
+	scratch_remove(&scratch);
+	return tap_done();
+}
