@@ -41,33 +41,26 @@ static bool is_string(const struct event_field *field)
 	return field && event_field_is_string(field);
 }
 
-/* Bits of flags by name, joined by |. */
-static int bind_flags(const struct filter_term *term, const struct event_names *names,
-		      struct bound_term *out, struct error *err)
+static bool is_flags(const struct event_field *field)
 {
-	bool known = out->field && out->field->type == EVENT_FLAGS && names->flag;
-	char text[FILTER_WORD_MAX];
-	char *rest = text, *name;
+	return field && field->type == EVENT_FLAGS;
+}
 
-	strcpy(text, term->text);
-	while (known && (name = strsep(&rest, "|"))) {
-		uint64_t bits;
-
-		known = !names->flag(names->arg, out->field, name, &bits);
-		out->value |= known ? bits : 0;
-	}
-	return known ? 0
-		     : fail(term, term->value_at, "is neither a number nor a flag of the field",
-			    err);
+/* Whether it tells more from less. */
+static bool is_order(enum filter_op op)
+{
+	return op == FILTER_LT || op == FILTER_LE || op == FILTER_GT || op == FILTER_GE;
 }
 
 /* A value that is a word: the text of a field that has one, or bits by name. */
 static int bind_word(const struct filter_term *term, const struct event_names *names,
 		     struct bound_term *out, struct error *err)
 {
+	if (is_flags(out->field) && term->op != FILTER_GLOB && !is_order(term->op))
+		return filter_bind_flags(term, names, out, err);
 	if (term->op == FILTER_AND)
-		return bind_flags(term, names, out, err);
-	if (term->op != FILTER_EQ && term->op != FILTER_NE && term->op != FILTER_GLOB)
+		return fail(term, term->value_at, "is not a number: only flags have names", err);
+	if (is_order(term->op))
 		return fail(term, term->value_at, "is not a number", err);
 	if (!has_text(out->field) || (!is_string(out->field) && !names->text))
 		return fail(term, term->value_at, "is not a number, which the field is", err);

@@ -165,7 +165,8 @@ static int parse_value(struct parser *p, struct filter_term *term)
 
 	skip_blanks(p);
 	term->value_at = position(p);
-	if (*p->at == '"' || *p->at == '\'')
+	term->is_quoted = *p->at == '"' || *p->at == '\'';
+	if (term->is_quoted)
 		return parse_quoted(p, term->text);
 	if (!strncmp(p->at, "CPUS{", 5))
 		return parse_cpus(p, term);

@@ -15,7 +15,8 @@
  * which needs quotes if it has blanks or one of ()&|!<>=~ in it. ~ compares the field's text with
  * a glob (formats/base/glob.h), and !~ is its opposite; == and != compare it with the text where
  * VALUE is a string. A code address has the text "symbol" and "symbol+0x1f", a function its name,
- * flags have "GFP_KERNEL|__GFP_ZERO". With a string, & takes its bits by name, several joined by |.
+ * flags have "GFP_KERNEL|__GFP_ZERO". Of flags, == != and & take bits by name, several joined by |
+ * in any order: == is true of exactly these bits.
  * FIELD.function of a code address is the symbol alone. VALUE may be CPUS{0-3,7}: & and == are
  * then true of its members, == only if it has one.
  *
@@ -44,6 +45,9 @@ struct event_names {
 		     size_t size);
 	/* Bits of a flag by name: 0, or -ENOENT. */
 	int (*flag)(void *arg, const struct event_field *field, const char *name, uint64_t *value);
+	/* The names of the field's flags by number, from 0; NULL behind the last one. The pointer
+	 * to the function is NULL where they cannot be listed. */
+	const char *(*flag_name)(void *arg, const struct event_field *field, size_t number);
 };
 
 /* A filter made ready for the events of one class. */

@@ -10,6 +10,7 @@ enum { FILTER_WORD_MAX = EVENT_LONG_STRING_MAX + 16 };
 struct filter_term {
 	char field[FILTER_WORD_MAX], text[FILTER_WORD_MAX];
 	unsigned int field_at, value_at; /* characters from the start, from 1 */
+	bool is_quoted;                  /* `text` begins behind value_at */
 	enum filter_op op;
 	bool is_number, is_negative;
 	bool is_cpus;    /* CPUS{...}: `number` has a bit for each */
@@ -45,6 +46,11 @@ bool filter_find_field(const struct filter_term *term, const struct event_class 
 /* -ENOENT: "WHOSE field 'x'; did you mean 'y'?", of the fields of all these classes. */
 int filter_no_field(const struct filter_term *term, const struct event_class *const *classes,
 		    size_t n, const char *whose, struct error *err);
+
+/* A value that is a word, of a field of flags: bits by name, joined by |. -EINVAL for what is no
+ * flag. */
+int filter_bind_flags(const struct filter_term *term, const struct event_names *names,
+		      struct bound_term *out, struct error *err);
 
 struct event_predicate {
 	const struct event_filter *filter;

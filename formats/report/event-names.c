@@ -18,7 +18,8 @@ int event_texts_create(const struct sidecar *sidecar, struct event_texts **out, 
 		return error_set(err, ENOMEM, "out of memory");
 	texts->sidecar = sidecar;
 	texts->has_source = sidecar && sidecar->lines;
-	texts->names = (struct event_names){texts, event_texts_filter_text, event_texts_flag};
+	texts->names = (struct event_names){texts, event_texts_filter_text, event_texts_flag,
+					    event_texts_flag_name};
 	for (size_t i = 0; i < EVENT_TEXT_SORTS; i++)
 		u64_map_init(&texts->known[i], sizeof(struct piece_text *));
 	texts->last = calloc(1, sizeof(*texts->last) + sizeof(struct text) + PIECE_BYTES);
@@ -172,4 +173,13 @@ int event_texts_flag(void *arg, const struct event_field *field, const char *nam
 
 	(void)field;
 	return info ? gfp_name_mask(info->gfp_names, info->nr_gfp_names, name, value) : -ENOENT;
+}
+
+const char *event_texts_flag_name(void *arg, const struct event_field *field, size_t number)
+{
+	const struct event_texts *texts = arg;
+	const struct trace_info *info = texts->sidecar ? &texts->sidecar->info : NULL;
+
+	(void)field;
+	return info && number < info->nr_gfp_names ? info->gfp_names[number].name : NULL;
 }

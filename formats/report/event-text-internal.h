@@ -84,6 +84,7 @@ static inline const struct piece_text *event_text_of(struct event_texts *texts,
 void event_texts_filter_text(void *arg, const struct event_field *field, uint64_t value, char *out,
 			     size_t size);
 int event_texts_flag(void *arg, const struct event_field *field, const char *name, uint64_t *value);
+const char *event_texts_flag_name(void *arg, const struct event_field *field, size_t number);
 
 /* --- lines ----------------------------------------------------------------------------------- */
 

@@ -27,6 +27,25 @@ static void text_of(void *arg, const struct event_field *field, uint64_t value, 
 		memcpy(out, "f+1", 4);
 }
 
+static const char *flag_name(void *arg, const struct event_field *field, size_t number)
+{
+	static const char *const flags[] = {"F", "GG"};
+
+	(void)arg;
+	(void)field;
+	return number < 2 ? flags[number] : NULL;
+}
+
+static int flag_of(void *arg, const struct event_field *field, const char *name, uint64_t *value)
+{
+	for (size_t i = 0; flag_name(arg, field, i); i++) {
+		*value = 2 << i;
+		if (!strcmp(name, flag_name(arg, field, i)))
+			return 0;
+	}
+	return -1;
+}
+
 /* Gate and host together say what the filter says; b is known at the point, and c is not. */
 static bool split_agrees(const struct event_predicate *predicate, const struct event *event,
 			 bool expected)
@@ -48,7 +67,7 @@ static bool split_agrees(const struct event_predicate *predicate, const struct e
 
 static void match(const struct event_filter *filter)
 {
-	static const struct event_names names = {NULL, text_of, NULL};
+	static const struct event_names names = {NULL, text_of, flag_of, flag_name};
 	const struct sample sample = {1, 2, -3, "kworker"};
 	const struct event event = {.class = &class, .bytes = &sample};
 	struct event_predicate *predicate;

@@ -90,6 +90,14 @@ static int flag(void *arg, const struct event_field *field, const char *name, ui
 	return gfp_name_mask(f->info.gfp_names, f->info.nr_gfp_names, name, value);
 }
 
+static const char *flag_name(void *arg, const struct event_field *field, size_t number)
+{
+	const struct kmem_filter *f = arg;
+
+	(void)field;
+	return number < f->info.nr_gfp_names ? f->info.gfp_names[number].name : NULL;
+}
+
 /* --- filters --------------------------------------------------------------------------------- */
 
 /* Of classes that lack a field of the filter no record is wanted; one class has to have all. The
@@ -129,7 +137,8 @@ int kmem_filter_create(const struct tracer_context *context, const char *filter,
 	f->kernel = context->kernel;
 	f->writer = context->writer;
 	f->classes = kmem_classes_of(task_fields);
-	f->names = (struct event_names){.arg = f, .text = text, .flag = flag};
+	f->names =
+		(struct event_names){.arg = f, .text = text, .flag = flag, .flag_name = flag_name};
 	gfp_names_read(context->kernel->image, &f->info);
 	return finish(f, filter, out, err);
 }

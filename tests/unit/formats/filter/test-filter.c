@@ -32,7 +32,7 @@ static const struct event_class class = {.system = "test",
 static const struct sample sample = {.call_site = 0x1010,
 				     .bytes = 192,
 				     .node = -1,
-				     .flags = 0xcc0,
+				     .flags = 0xdc0,
 				     .cache = 3,
 				     .comm = "kworker/0:1"};
 
@@ -43,18 +43,33 @@ static void text_of(void *arg, const struct event_field *field, uint64_t value, 
 	if (field->type == EVENT_CODE)
 		snprintf(out, size, "ext4_write+0x%" PRIx64, value - 0x1000);
 	else
-		snprintf(out, size, field->type == EVENT_FLAGS ? "GFP_KERNEL" : "kmalloc-192");
+		snprintf(out, size,
+			 field->type == EVENT_FLAGS ? "GFP_KERNEL|__GFP_ZERO" : "kmalloc-192");
+}
+
+static const struct {
+	const char *name;
+	uint64_t bits;
+} flags[] = {{"GFP_KERNEL", 0xcc0}, {"__GFP_ZERO", 0x100}, {"__GFP_IO", 0x40}};
+
+static const char *flag_name(void *arg, const struct event_field *field, size_t number)
+{
+	(void)arg;
+	(void)field;
+	return number < sizeof(flags) / sizeof(flags[0]) ? flags[number].name : NULL;
 }
 
 static int flag_of(void *arg, const struct event_field *field, const char *name, uint64_t *value)
 {
-	(void)arg;
-	(void)field;
-	*value = 0x400;
-	return strcmp(name, "__GFP_IO") ? -ENOENT : 0;
+	for (size_t i = 0; flag_name(arg, field, i); i++) {
+		*value = flags[i].bits;
+		if (!strcmp(name, flags[i].name))
+			return 0;
+	}
+	return -ENOENT;
 }
 
-static const struct event_names names = {NULL, text_of, flag_of};
+static const struct event_names names = {NULL, text_of, flag_of, flag_name};
 
 /* 1, 0, or a negative errno. */
 static int match(const char *text, struct error *err)
@@ -111,7 +126,17 @@ static void test_matches(void)
 		{"cache ~ \"kmalloc-*\" && bytes >= 100", 1},
 		{"cache == 3", 1},
 		{"flags & __GFP_IO", 1},
-		{"flags == GFP_KERNEL", 1},
+		{"flags & __GFP_ZERO", 1},
+		{"flags == GFP_KERNEL", 0},
+		{"flags != GFP_KERNEL", 1},
+		{"flags == \"GFP_KERNEL|__GFP_ZERO\"", 1},
+		{"flags == \"__GFP_ZERO|GFP_KERNEL\"", 1},
+		{"flags == \"__GFP_ZERO|0xcc0\"", 1},
+		{"flags != \"__GFP_ZERO|GFP_KERNEL\"", 0},
+		{"flags == none", 0},
+		{"flags != none", 1},
+		{"flags ~ *__GFP_ZERO", 1},
+		{"flags ~ GFP_KERNAL*", 0},
 		{"comm == kworker/0:1", 1},
 		{"comm != kworker/0:1", 0},
 		{"comm ~ \"kworker/*\"", 1},
@@ -175,7 +200,20 @@ static void test_errors(void)
 		{"call_site.function == 0x1000", EINVAL,
 		 "filter, character 23: '0x1000' is not the name of a function"},
 		{"flags & \"__GFP_IO|x\"", EINVAL,
-		 "filter, character 9: '__GFP_IO|x' is neither a number nor a flag of the field"},
+		 "filter, character 19: 'x' is neither a number nor a flag of the field"},
+		{"flags & '__GFP_ZERO|__GFP_OI'", EINVAL,
+		 "filter, character 21: '__GFP_OI' is neither a number nor a flag of the field; "
+		 "did "
+		 "you mean '__GFP_IO'?"},
+		{"flags == GFP_KERNAL", EINVAL,
+		 "filter, character 10: 'GFP_KERNAL' is neither a number nor a flag of the field; "
+		 "did you mean 'GFP_KERNEL'?"},
+		{"flags != \"GFP_KERNEL|\"", EINVAL,
+		 "filter, character 22: '' is neither a number nor a flag of the field"},
+		{"flags & none", EINVAL,
+		 "filter, character 9: 'none' is neither a number nor a flag of the field"},
+		{"bytes & many", EINVAL,
+		 "filter, character 9: 'many' is not a number: only flags have names"},
 		{"bytes ==", EINVAL, "filter, character 9: a number or a string is missing"},
 		{"bytes == 1 node == 2", EINVAL, "filter, character 12: && or || is missing"},
 		{"(bytes == 1", EINVAL, "filter, character 12: ')' is missing"},
@@ -193,7 +231,9 @@ static void test_errors(void)
 		 "filter, character 13: 'ext4_write' is not a number"},
 		{"comm > kworker", EINVAL, "filter, character 8: 'kworker' is not a number"},
 		{"flags & __GFP_NONE", EINVAL,
-		 "filter, character 9: '__GFP_NONE' is neither a number nor a flag of the field"},
+		 "filter, character 9: '__GFP_NONE' is neither a number nor a flag of the field; "
+		 "did "
+		 "you mean '__GFP_IO'?"},
 	};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {

@@ -121,6 +121,22 @@ static void test_reasons(const char *dir)
 		"filter, character 1: function has no field 'parent_i'; did you mean 'parent_ip'?");
 }
 
+/* Bits by name, in any order. */
+static void test_flags(const char *dir)
+{
+	prints(dir, WORDS("-f", "gfp_flags == '__GFP_ZERO|GFP_KERNEL'"), ALLOC, "");
+	prints(dir, WORDS("-f", "gfp_flags != none"), ALLOC, "");
+	prints(dir, WORDS("-f", "gfp_flags == none"), PAGES, "");
+	refuses(dir, WORDS("-f", "gfp_flags == GFP_KERNAL"),
+		"filter, character 14: 'GFP_KERNAL' is neither a number nor a flag of the field; "
+		"did "
+		"you mean 'GFP_KERNEL'?");
+	refuses(dir, WORDS("-f", "gfp_flags & 'GFP_KERNEL|__GFP_ZER0'"),
+		"filter, character 25: '__GFP_ZER0' is neither a number nor a flag of the field; "
+		"did "
+		"you mean '__GFP_ZERO'?");
+}
+
 int main(void)
 {
 	struct scratch scratch = scratch_make();
@@ -128,6 +144,7 @@ int main(void)
 	put_trace(scratch.path);
 	prints(scratch.path, WORDS("-e", "*"), ALLOC CALL PAGES, "");
 	test_reasons(scratch.path);
+	test_flags(scratch.path);
 	scratch_remove(&scratch);
 	return tap_done();
 }

@@ -51,7 +51,7 @@ static void text_of(void *arg, const struct event_field *field, uint64_t value, 
 	snprintf(out, size, "f%" PRIu64, value % 3);
 }
 
-static const struct event_names names = {NULL, text_of, NULL};
+static const struct event_names names = {.text = text_of};
 
 struct filter {
 	struct event_filter *filter;
@@ -107,7 +107,7 @@ static void test_splits(void)
 	test_split("!(bytes_req > 4096 || ptr == 0)", "!(bytes_req > 4096)", "!(ptr == 0)");
 	test_split("!(bytes_req > 4096 && pid == 0)", "!(bytes_req > 4096 && pid == 0)", "");
 	test_split("!!(node < 0) && gfp_flags & 0x400", "node < 0 && gfp_flags & 0x400", "");
-	test_split("gfp_flags == 'GFP_\"KERNEL'", "", "gfp_flags == 'GFP_\"KERNEL'");
+	test_split("call_site == 'ext4_\"write'", "", "call_site == 'ext4_\"write'");
 }
 
 /* A filter that is too long for a gate. */

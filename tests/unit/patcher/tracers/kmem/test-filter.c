@@ -149,7 +149,8 @@ int main(void)
 	test_spec("kmem if cache ~ \"other*\"", 0);
 	test_names();
 	test_refused("kmem if bytes > 3", ENOENT, "bytes_req");
-	test_refused("kmem if gfp_flags & NO_FLAG", EINVAL, "character 13: 'NO_FLAG' is neither");
+	test_refused("kmem if gfp_flags & NO_FLAG", EINVAL,
+		     "character 13: 'NO_FLAG' is not a number, and");
 	test_places();
 	return tap_done();
 }
