@@ -13,6 +13,7 @@ static int fill(struct error *err, int code, const char *fmt, va_list ap)
 	err->has_address = false;
 	err->address = 0;
 	err->column = 0;
+	err->parsed = NULL;
 	vsnprintf(err->text, sizeof(err->text), fmt, ap);
 	return -code;
 }

@@ -17,6 +17,9 @@ struct error {
 	bool has_address; /* whether `address` says where (guest address or file offset) */
 	uint64_t address;
 	unsigned int column; /* from 1, in the text that was parsed; 0: it is no error of a text */
+	/* That text, which outlives the error; NULL: whoever has it shows it. error_set() and its
+	 * like set NULL. */
+	const char *parsed;
 	char text[400];
 };
 

@@ -11,6 +11,31 @@
 
 enum { LINE_SIZE = 1024, SHOWN = 72 /* characters of a text with a caret */ };
 
+static bool begins_character(char c)
+{
+	return ((unsigned char)c & 0xc0) != 0x80; /* UTF-8 */
+}
+
+/* A part of `text`, and a caret below the character at `column`, from 1; 0: there is no place. */
+static void show_place(const char *text, unsigned int column)
+{
+	size_t at = column ? column - 1 : 0, from = at > SHOWN / 2 ? at - SHOWN / 2 : 0;
+	char shown[4 * SHOWN];
+	int width = 2;
+
+	if (!column || at > strlen(text))
+		return;
+	if (strlen(text) <= SHOWN)
+		from = 0;
+	while (from && !begins_character(text[from]))
+		from--;
+	for (size_t i = from; i < at; i++)
+		width += begins_character(text[i]);
+	snprintf(shown, sizeof(shown), "%.*s", SHOWN, text + from);
+	clean_line(shown);
+	fprintf(stderr, "  %s\n%*s^\n", shown, width, "");
+}
+
 int cli_error(const char *verb, const struct error *err)
 {
 	struct error shown = *err;
@@ -20,6 +45,8 @@ int cli_error(const char *verb, const struct error *err)
 	if (err->has_address)
 		fprintf(stderr, " (at 0x%" PRIx64 ")", err->address);
 	fputc('\n', stderr);
+	if (err->parsed)
+		show_place(err->parsed, err->column);
 	return CLI_FAILED;
 }
 
@@ -36,29 +63,10 @@ int cli_usage(const char *verb, const char *fmt, ...)
 	return CLI_USAGE;
 }
 
-static bool begins_character(char c)
-{
-	return ((unsigned char)c & 0xc0) != 0x80; /* UTF-8 */
-}
-
 int cli_usage_of(const char *verb, const char *text, const struct error *err)
 {
-	size_t at = err->column ? err->column - 1 : 0, from = at > SHOWN / 2 ? at - SHOWN / 2 : 0;
-	char shown[4 * SHOWN];
-	int width = 2;
-
 	cli_usage(verb, "%s", err->text);
-	if (!err->column || at > strlen(text))
-		return CLI_USAGE;
-	if (strlen(text) <= SHOWN)
-		from = 0;
-	while (from && !begins_character(text[from]))
-		from--;
-	for (size_t i = from; i < at; i++)
-		width += begins_character(text[i]);
-	snprintf(shown, sizeof(shown), "%.*s", SHOWN, text + from);
-	clean_line(shown);
-	fprintf(stderr, "  %s\n%*s^\n", shown, width, "");
+	show_place(text, err->column);
 	return CLI_USAGE;
 }
 

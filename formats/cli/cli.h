@@ -20,7 +20,8 @@ enum cli_status {
 
 #define SONDE_VERSION "0.1.0"
 
-/* Print "sonde <verb>: <text>[ (at 0x...)]" as one line on stderr. Returns CLI_FAILED. */
+/* Print "sonde <verb>: <text>[ (at 0x...)]" as one line on stderr, and below it the place in a text
+ * that the error has, as cli_usage_of() does. Returns CLI_FAILED. */
 int cli_error(const char *verb, const struct error *err);
 
 /* Print "sonde <verb>: <formatted>" as one line on stderr. Returns CLI_USAGE. */

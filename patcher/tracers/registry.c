@@ -105,6 +105,8 @@ int tracer_check_image(const char *text, const struct kernel_image *image, struc
 		ret = tracer_ops_of(&spec)->check_image(&spec, image, err);
 	if (ret)
 		error_prefix(err, "instance '%s': ", spec.name);
+	if (ret && err)
+		err->parsed = text;
 	trace_spec_deinit(&spec);
 	return ret;
 }

@@ -89,7 +89,7 @@ struct tracer_ops {
 	/* May be NULL. What else of a spec is known to be wrong without a guest. */
 	int (*check)(const struct trace_spec *spec, struct error *err);
 	/* May be NULL. What else of it the image shows to be wrong, whatever modules the guest
-	 * loads later: -ENOENT, as of `select`. */
+	 * loads later: -ENOENT, as of `select`; -EINVAL with the column in the spec. */
 	int (*check_image)(const struct trace_spec *spec, const struct kernel_image *image,
 			   struct error *err);
 
@@ -229,8 +229,8 @@ int tracer_parse_spec(const char *text, struct trace_spec *out, struct error *er
  * trace_specs_check_names(). No guest is needed. */
 int tracer_check_specs(const char *const *specs, size_t nr_specs, struct error *err);
 
-/* Whether the image shows a spec to be wrong: `check_image` of its tracer. Other errors as
- * tracer_parse_spec(). */
+/* Whether the image shows a spec to be wrong: `check_image` of its tracer; an error with a column
+ * points to `spec`. Other errors as tracer_parse_spec(). */
 int tracer_check_image(const char *spec, const struct kernel_image *image, struct error *err);
 
 /* The tracer that a spec asks for; the one whose events these are, also if they are summed up. */

@@ -59,6 +59,10 @@ refuses('a filter on a field that is none', 2, qr/no event has a field 'byte_req
 	'--trace', 'kmem if byte_req > 1', '-o', "$work/t");
 refuses('a function that is none in a trace spec', 1, qr/instance 'f': trace spec, character 18: .*'vfs_raed': did you mean 'vfs_read'\?/, @run,
 	'--trace', 'f=function:vfs_*,vfs_raed', '-o', "$work/t");
+refuses('a flag that is none', 1, qr/instance 'kmem': filter, character 13: 'GFP_ATOMICK' is neither .* did you mean 'GFP_ATOMIC'\?\n  kmem:kmalloc if gfp_flags & GFP_ATOMICK\n {30}\^\n/, @run,
+	'--trace', 'kmem:kmalloc if gfp_flags & GFP_ATOMICK', '-o', "$work/t");
+refuses('a flag that is none in a second instance', 1, qr/instance 'b': .*'__GFP_ZER0' .* did you mean '__GFP_ZERO'\?\n  b=kmem:filter="gfp_flags == \\"GFP_KERNEL\|__GFP_ZER0\\""\n {43}\^\n/,
+	@run, '--trace', 'kmem if gfp_flags & GFP_ATOMIC', '--trace', 'b=kmem:filter="gfp_flags == \"GFP_KERNEL|__GFP_ZER0\""', '-o', "$work/t");
 refuses('a word that is none in a trace spec', 1, qr/'pdi': did you mean 'pid'\?/, @run, '--trace', 'function:vfs_*,pdi', '-o', "$work/t");
 refuses('two instances with one name', 2, qr/two instances are named 'kmem': .* NAME=kmem:cache/, @run, '--trace', 'kmem', '--trace',
 	'kmem:cache', '-o', "$work/t");

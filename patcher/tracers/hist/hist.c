@@ -58,7 +58,9 @@ static int check_image(const struct trace_spec *spec, const struct kernel_image 
 {
 	const struct tracer_ops *source = tracer_source_of(spec);
 
-	return source->check_image ? source->check_image(spec, image, err) : 0;
+	if (source->lane == LANE_ORDERED || !source->check_image)
+		return 0;
+	return source->check_image(spec, image, err);
 }
 
 /* --- create ---------------------------------------------------------------------------------- */

@@ -153,7 +153,8 @@ static int any_flag(void *arg, const struct event_field *field, const char *name
 	return 0;
 }
 
-int kmem_filter_check(const struct trace_spec *spec, struct error *err)
+/* Without an image, all names are flags. */
+static int check(const struct trace_spec *spec, const struct kernel_image *image, struct error *err)
 {
 	struct kmem_filter *f = spec->filter ? calloc(1, sizeof(*f)) : NULL, *made = NULL;
 	int ret;
@@ -164,11 +165,27 @@ int kmem_filter_check(const struct trace_spec *spec, struct error *err)
 		return error_set(err, ENOMEM, "out of memory");
 	f->classes = kmem_classes_of(kmem_task_fields(spec));
 	f->names = (struct event_names){.arg = f, .text = text, .flag = any_flag};
+	if (image) {
+		gfp_names_read(image, &f->info);
+		f->names.flag = flag;
+		f->names.flag_name = flag_name;
+	}
 	ret = finish(f, spec->filter_text, &made, err);
 	kmem_filter_destroy(made);
 	if (ret && err && err->column)
 		err->column = trace_spec_filter_column(spec, err->column);
 	return ret;
+}
+
+int kmem_filter_check(const struct trace_spec *spec, struct error *err)
+{
+	return check(spec, NULL, err);
+}
+
+int kmem_filter_check_image(const struct trace_spec *spec, const struct kernel_image *image,
+			    struct error *err)
+{
+	return check(spec, image, err);
 }
 
 void kmem_filter_destroy(struct kmem_filter *f)

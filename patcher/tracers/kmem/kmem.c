@@ -460,6 +460,7 @@ const struct tracer_ops tracer_kmem = {
 	.words = words,
 	.takes = TRACE_TAKES_PIDS | TRACE_TAKES_VCPUS | TRACE_TAKES_FILTER | TRACE_TAKES_HIST,
 	.check = kmem_filter_check,
+	.check_image = kmem_filter_check_image,
 	.create = kmem_create,
 	.destroy = kmem_destroy,
 	.probes = kmem_probes,

@@ -79,6 +79,9 @@ int kmem_filter_create(const struct tracer_context *context, const char *filter,
 /* Whether the spec's filter, if it has one, suits records of its tasks' fields: errors likewise,
  * with the column in the spec. Names of flags are not looked at. */
 int kmem_filter_check(const struct trace_spec *spec, struct error *err);
+/* The same, with the names of flags that the image has. */
+int kmem_filter_check_image(const struct trace_spec *spec, const struct kernel_image *image,
+			    struct error *err);
 /* NULL-safe. */
 void kmem_filter_destroy(struct kmem_filter *filter);
 

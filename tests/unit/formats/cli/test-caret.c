@@ -18,6 +18,18 @@ static const char *shown(const char *text, unsigned int column)
 	return ret == CLI_USAGE ? capture.err : "another exit status";
 }
 
+static const char *shown_of_error(const char *text, unsigned int column)
+{
+	static struct capture capture;
+	struct error err = {.column = column, .parsed = text, .text = "wrong"};
+	int ret;
+
+	capture_begin(&capture, "");
+	ret = cli_error("verb", &err);
+	capture_end(&capture);
+	return ret == CLI_FAILED ? capture.err : "another exit status";
+}
+
 /* The place of `c` in a line, from 0. */
 static size_t place(char c, int line, const char *text)
 {
@@ -39,6 +51,9 @@ int main(void)
 	       "control characters are not printed");
 	is_str(shown("\xc3\xa4\xc3\xa4x", 5), "sonde verb: wrong\n  \xc3\xa4\xc3\xa4x\n    ^\n",
 	       "a letter of two bytes takes one column");
+	is_str(shown_of_error("abc", 2), "sonde verb: wrong\n  abc\n   ^\n",
+	       "an error that has its text shows the place, too");
+	is_str(shown_of_error(NULL, 2), "sonde verb: wrong\n", "without a text there is one line");
 	memset(text, 'a', sizeof(text) - 1);
 	text[sizeof(text) - 1] = '\0';
 	text[99] = 'x';
