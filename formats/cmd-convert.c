@@ -30,9 +30,10 @@ struct conversion {
 	struct trace_writer *writer;
 	const struct trace_instance *instances; /* of the source */
 	size_t nr_instances;
-	/* In the copy: the number of each, and its classes. */
+	const char *only; /* the one instance that is copied; NULL: all are */
+	/* As they are in the copy; those that are not there have no number. */
+	struct trace_instance copies[TRACE_INSTANCES_MAX];
 	unsigned int numbers[TRACE_INSTANCES_MAX];
-	const struct event_class *classes[TRACE_INSTANCES_MAX];
 	uint8_t adopted[(UINT16_MAX + 1) / 8]; /* bit set of cache ids */
 };
 
@@ -80,10 +81,15 @@ static int adopt_caches(struct conversion *c, const struct event *event)
 	return ret;
 }
 
+static bool is_copied(const struct conversion *c, size_t instance)
+{
+	return !c->only || !strcmp(c->instances[instance].name, c->only);
+}
+
 static int copy_event(struct conversion *c, const struct event *event)
 {
 	size_t number = (size_t)(event->instance - c->instances);
-	bool is_kmem = c->classes[number] == kmem_classes && event->class->known;
+	bool is_kmem = c->copies[number].classes == kmem_classes && event->class->known;
 	unsigned int class_index =
 		(unsigned int)(is_kmem ? event->class->known - kmem_classes
 				       : event->class - event->instance->classes);
@@ -102,6 +108,8 @@ static int copy_events(struct conversion *c, struct convert_result *result, stru
 	int ret;
 
 	while ((ret = trace_reader_next(c->reader, &event, err)) > 0) {
+		if (!is_copied(c, (size_t)(event.instance - c->instances)))
+			continue;
 		if (adopt_caches(c, &event))
 			return error_set(err, ENOMEM, "out of memory");
 		ret = copy_event(c, &event);
@@ -130,9 +138,9 @@ static uint64_t overruns_of(const struct sidecar *sidecar, size_t instance, unsi
 
 /*
  * By stream, as far as the source knows. The rest, of which it has only the sum, goes to vCPU 0 of
- * the first instance.
+ * the first instance, if all are copied. Returns how many are those of the copy.
  */
-static void copy_overruns(struct conversion *c, uint64_t total)
+static uint64_t copy_overruns(struct conversion *c, uint64_t total)
 {
 	const struct sidecar *sidecar = trace_reader_sidecar(c->reader);
 	uint64_t sum = 0;
@@ -144,6 +152,8 @@ static void copy_overruns(struct conversion *c, uint64_t total)
 
 		trace_reader_stream_info(c->reader, i, &info);
 		instance = (size_t)(info.instance - c->instances);
+		if (!is_copied(c, instance))
+			continue;
 		n = overruns_of(sidecar, instance, info.vcpu);
 		n = info.lost > n ? info.lost : n;
 		if (n > total - sum)
@@ -151,8 +161,10 @@ static void copy_overruns(struct conversion *c, uint64_t total)
 		trace_writer_add_overruns(c->writer, c->numbers[instance], info.vcpu, n);
 		sum += n;
 	}
-	if (c->nr_instances)
-		trace_writer_add_overruns(c->writer, c->numbers[0], 0, total - sum);
+	if (c->only || !c->nr_instances)
+		return sum;
+	trace_writer_add_overruns(c->writer, c->numbers[0], 0, total - sum);
+	return total;
 }
 
 static int symbolize(void *arg, uint64_t address, struct site_function *out)
@@ -168,11 +180,16 @@ static int symbolize(void *arg, uint64_t address, struct site_function *out)
 	return 0;
 }
 
-static struct trace_info info_of(const struct trace_reader *reader)
+/* What is said of the copy. */
+static struct trace_info info_of(const struct conversion *c)
 {
-	const struct sidecar *sidecar = trace_reader_sidecar(reader);
+	const struct sidecar *sidecar = trace_reader_sidecar(c->reader);
+	struct trace_info info = sidecar ? sidecar->info : (struct trace_info){0};
 
-	return sidecar ? sidecar->info : (struct trace_info){0};
+	for (size_t i = 0; c->only && i < c->nr_instances; i++)
+		if (is_copied(c, i))
+			snprintf(info.tracers, sizeof(info.tracers), "%s", c->instances[i].spec);
+	return info;
 }
 
 /* Whether a trace's instance has kmem's events, as this program writes them. */
@@ -188,22 +205,61 @@ static bool is_kmem(const struct trace_instance *instance)
 	return instance->nr_classes;
 }
 
+/* As the copy has it: kmem's events as this program writes them. */
+static struct trace_instance copy_of(const struct conversion *c,
+				     const struct trace_instance *instance)
+{
+	struct trace_instance copy = *instance;
+
+	if (is_kmem(instance)) {
+		copy.classes = kmem_classes;
+		copy.nr_classes = KMEM_NR_CLASSES;
+	}
+	copy.prototypes = sidecar_prototypes(trace_reader_sidecar(c->reader), instance->name);
+	return copy;
+}
+
+/* What the user may do about instances that the format has no room for. */
+static int suggest_instance(const struct conversion *c, int ret, struct error *err)
+{
+	const struct trace_instance *kmem = NULL;
+	struct error why;
+
+	for (size_t i = 0; !kmem && i < c->nr_instances; i++)
+		if (is_kmem(&c->instances[i]))
+			kmem = &c->instances[i];
+	if (c->only || !kmem || !err)
+		return ret;
+	why = *err;
+	return error_set(err, -ret, "%s, or choose an instance, as with --instance=%s", why.text,
+			 kmem->name);
+}
+
+/* Find what is to be copied, before anything is made. */
+static int find_instances(struct conversion *c, unsigned int encoding, struct error *err)
+{
+	struct trace_instance copied[TRACE_INSTANCES_MAX];
+	size_t n = 0;
+	int ret;
+
+	c->instances = trace_reader_instances(c->reader, &c->nr_instances);
+	for (size_t i = 0; i < c->nr_instances; i++) {
+		c->copies[i] = copy_of(c, &c->instances[i]);
+		if (is_copied(c, i))
+			copied[n++] = c->copies[i];
+	}
+	ret = trace_writer_check(encoding, copied, n, err);
+	return ret ? suggest_instance(c, ret, err) : 0;
+}
+
 static int add_instances(struct conversion *c, struct error *err)
 {
 	int ret = 0;
 
-	c->instances = trace_reader_instances(c->reader, &c->nr_instances);
 	for (size_t i = 0; ret >= 0 && i < c->nr_instances; i++) {
-		struct trace_instance instance = c->instances[i];
-
-		if (is_kmem(&instance)) {
-			instance.classes = kmem_classes;
-			instance.nr_classes = KMEM_NR_CLASSES;
-		}
-		instance.prototypes =
-			sidecar_prototypes(trace_reader_sidecar(c->reader), instance.name);
-		c->classes[i] = instance.classes;
-		ret = trace_writer_add_instance(c->writer, &instance, err);
+		if (!is_copied(c, i))
+			continue;
+		ret = trace_writer_add_instance(c->writer, &c->copies[i], err);
 		c->numbers[i] = (unsigned int)ret;
 	}
 	return ret < 0 ? ret : 0;
@@ -211,7 +267,7 @@ static int add_instances(struct conversion *c, struct error *err)
 
 static int copy(struct conversion *c, struct convert_result *result, struct error *err)
 {
-	struct trace_info info = info_of(c->reader);
+	struct trace_info info = info_of(c);
 	int ret = add_instances(c, err);
 
 	if (ret)
@@ -224,7 +280,8 @@ static int copy(struct conversion *c, struct convert_result *result, struct erro
 	trace_reader_losses(c->reader, &result->losses);
 	result->cut = trace_reader_cut(c->reader);
 	result->damaged = trace_reader_damage(c->reader, 0);
-	copy_overruns(c, result->losses.counters.v[COUNTER_OVERRUNS]);
+	result->losses.counters.v[COUNTER_OVERRUNS] =
+		copy_overruns(c, result->losses.counters.v[COUNTER_OVERRUNS]);
 	info.cut = result->cut || result->losses.unfinished;
 	return trace_writer_finish(c->writer, &info, symbolize,
 				   (void *)(uintptr_t)trace_reader_sidecar(c->reader), err);
@@ -233,15 +290,18 @@ static int copy(struct conversion *c, struct convert_result *result, struct erro
 /*
  * Write all that a fresh reader reads as a trace in `dir`, as trace_writer_create() takes it.
  * Records, order, ids of caches, counts and symbols are those of the source. If the source lacks
- * its last records, the copy says so. Returns 0 or -errno.
+ * its last records, the copy says so. `only`: of this instance; NULL: of all. Returns 0 or -errno.
  */
 static int convert_trace(struct trace_reader *reader, const char *dir, unsigned int encoding,
-			 struct convert_result *result, struct error *err)
+			 const char *only, struct convert_result *result, struct error *err)
 {
-	struct conversion c = {.reader = reader};
-	struct trace_info info = info_of(reader);
-	int ret;
+	struct conversion c = {.reader = reader, .only = only};
+	struct trace_info info;
+	int ret = find_instances(&c, encoding, err);
 
+	if (ret)
+		return ret;
+	info = info_of(&c);
 	/* Until the copy is complete: then it says what its source says. */
 	snprintf(info.writer, sizeof(info.writer), "%s", "convert");
 	*result = (struct convert_result){0};
@@ -262,7 +322,7 @@ enum { MAX_FORMATS = 32, NOT_GIVEN = -1, MAX_HOST = 255 /* bytes */ };
 static const char *formats[MAX_FORMATS + 1];
 
 struct options {
-	const char *output, *kernel, *debug_file, *host;
+	const char *output, *instance, *kernel, *debug_file, *host;
 	unsigned int format; /* index of `formats`, or NOT_GIVEN */
 	unsigned int value;  /* enum export_value, or NOT_GIVEN */
 	bool force, lines;
@@ -295,6 +355,12 @@ static const struct cli_option option_table[] = {
 	 .help = "directory, new or empty; or file, new",
 	 .store = cli_store_text,
 	 .offset = offsetof(struct options, output)},
+	{.name = "instance",
+	 .letter = 'i',
+	 .value = "NAME",
+	 .help = "of a trace: only the events of the traced instance with this name",
+	 .store = cli_store_text,
+	 .offset = offsetof(struct options, instance)},
 	{.name = "value",
 	 .letter = 'v',
 	 .value = "VALUE",
@@ -386,6 +452,11 @@ static int check_options(const struct options *options, int nr_operands)
 	if (options->force && !exporter_find(formats[options->format]))
 		return cli_usage(verb.name,
 				 "--force: a directory is never replaced; name a new one");
+	if (options->instance && exporter_find(formats[options->format]))
+		return cli_usage(verb.name,
+				 "--instance: %s has all instances; choose one with --to ctf, and "
+				 "convert that trace",
+				 formats[options->format]);
 	if (check_host(options) || check_lines(options))
 		return CLI_USAGE;
 	return check_value(options);
@@ -434,6 +505,17 @@ static int write_export(const struct exporter_ops *ops, struct trace_reader *rea
 	return 0;
 }
 
+static int check_instance(const struct trace_reader *reader, const char *name, struct error *err)
+{
+	size_t n;
+	const struct trace_instance *instances = trace_reader_instances(reader, &n);
+
+	for (size_t i = 0; i < n; i++)
+		if (!strcmp(instances[i].name, name))
+			return 0;
+	return trace_instance_unknown(name, instances, n, err);
+}
+
 static int convert(const char *source, const struct options *options)
 {
 	const struct exporter_ops *ops = exporter_find(formats[options->format]);
@@ -444,6 +526,10 @@ static int convert(const char *source, const struct options *options)
 
 	if (ret)
 		return cli_error(verb.name, &err);
+	if (options->instance && check_instance(reader, options->instance, &err)) {
+		trace_reader_close(reader);
+		return cli_usage(verb.name, "%s", err.text);
+	}
 	trace_reader_read_ahead(reader, TRACE_READER_ALL_CPUS);
 	if (options->kernel)
 		ret = trace_reader_name_functions(reader, options->kernel, &err);
@@ -452,7 +538,8 @@ static int convert(const char *source, const struct options *options)
 	if (!ret && ops)
 		ret = write_export(ops, reader, options, &result, &err);
 	else if (!ret)
-		ret = convert_trace(reader, options->output, options->format, &result, &err);
+		ret = convert_trace(reader, options->output, options->format, options->instance,
+				    &result, &err);
 	trace_reader_close(reader);
 	if (ret)
 		return cli_error(verb.name, &err);

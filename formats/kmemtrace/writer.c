@@ -174,22 +174,30 @@ static bool has_records(const struct trace_instance *instance)
 }
 
 /* The ABI has one stream per vCPU, of these events only. */
+static int check(const struct trace_instance *instances, size_t n, struct error *err)
+{
+	for (size_t i = 0; i < n; i++)
+		if (!has_records(&instances[i]))
+			return error_set(err, EINVAL,
+					 "%s: the format kmemtrace has no events but those of "
+					 "kmem; use ctf",
+					 instances[i].name);
+	if (n > 1)
+		return error_set(err, EINVAL,
+				 "%s: the format kmemtrace holds one instance; use ctf",
+				 instances[1].name);
+	return 0;
+}
+
 static int add_instance(struct trace_encoder *base, const struct trace_instance *instance,
 			struct error *err)
 {
 	struct kmemtrace_encoder *encoder = (struct kmemtrace_encoder *)base;
+	const struct trace_instance both[] = {*instance, *instance};
+	int ret = check(both, encoder->has_instance ? 2 : 1, err);
 
-	if (!has_records(instance))
-		return error_set(err, EINVAL,
-				 "%s: the format kmemtrace has no events but those of kmem; "
-				 "use --format ctf",
-				 instance->name);
-	if (encoder->has_instance)
-		return error_set(err, EINVAL,
-				 "%s: the format kmemtrace holds one instance; use --format ctf",
-				 instance->name);
-	encoder->has_instance = true;
-	return 0;
+	encoder->has_instance |= !ret;
+	return ret;
 }
 
 static int add_stream(struct trace_encoder *base, unsigned int instance, unsigned int vcpu,
@@ -275,6 +283,7 @@ static int create(const struct encoder_input *input, struct trace_encoder **out)
 }
 
 const struct encoder_ops kmemtrace_encoder = {.sidecar_name = SIDECAR_NAME,
+					      .check = check,
 					      .create = create,
 					      .add_instance = add_instance,
 					      .add_stream = add_stream,

@@ -78,6 +78,8 @@ struct encoder_input {
 struct encoder_ops {
 	const char *sidecar_name; /* a name that the encoding's readers pass over */
 
+	/* Whether a trace can have these instances: -EINVAL, and the reason. NULL: any. */
+	int (*check)(const struct trace_instance *instances, size_t n, struct error *err);
 	/* Returns 0 or -errno. */
 	int (*create)(const struct encoder_input *input, struct trace_encoder **out);
 	/*

@@ -318,6 +318,14 @@ int trace_writer_set_info(struct trace_writer *writer, const struct trace_info *
 	return ret;
 }
 
+int trace_writer_check(unsigned int encoding, const struct trace_instance *instances, size_t n,
+		       struct error *err)
+{
+	const struct encoder_ops *ops = trace_encoders[encoding];
+
+	return ops->check ? ops->check(instances, n, err) : 0;
+}
+
 int trace_writer_prepare(const char *dir, struct error *err)
 {
 	int fd = output_dir_open(dir, err);

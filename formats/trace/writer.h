@@ -21,6 +21,11 @@
  */
 struct trace_writer;
 
+/* Whether a trace in `encoding` can have these instances, before there is one: -EINVAL, and the
+ * reason. */
+int trace_writer_check(unsigned int encoding, const struct trace_instance *instances, size_t n,
+		       struct error *err);
+
 /* Check early whether trace_writer_create() will take `dir`, and make it if it is not there. */
 int trace_writer_prepare(const char *dir, struct error *err);
 

@@ -64,6 +64,12 @@ refuses('a flag that is none', 1, qr/instance 'kmem': filter, character 13: 'GFP
 refuses('a flag that is none in a second instance', 1, qr/instance 'b': .*'__GFP_ZER0' .* did you mean '__GFP_ZERO'\?\n  b=kmem:filter="gfp_flags == \\"GFP_KERNEL\|__GFP_ZER0\\""\n {43}\^\n/,
 	@run, '--trace', 'kmem if gfp_flags & GFP_ATOMIC', '--trace', 'b=kmem:filter="gfp_flags == \"GFP_KERNEL|__GFP_ZER0\""', '-o', "$work/t");
 refuses('a word that is none in a trace spec', 1, qr/'pdi': did you mean 'pid'\?/, @run, '--trace', 'function:vfs_*,pdi', '-o', "$work/t");
+refuses("kmemtrace of @$_[2 .. $#$_]", 2, qr/--format: $_->[0]: the format kmemtrace $_->[1]; use ctf/, @run, '--format', 'kmemtrace', '-o', "$work/t",
+	map { ('--trace', $_) } @$_[2 .. $#$_])
+	for ['function', 'has no events but those of kmem', 'function:vfs_read'], ['b', 'has no events .*', 'kmem', 'b=function:vfs_read'],
+	['b', 'holds one instance', 'kmem', 'b=kmem:cache'], ['kmem', 'has no events .*', 'kmem:kmalloc,hist:keys=call_site'];
+refuses('kmemtrace of a domain\'s functions', 2, qr/--format: function: the format kmemtrace has no/, 'attach', 'x', '-o', "$work/t", '--format',
+	'kmemtrace', '--trace', 'function:vfs_read');
 refuses('two instances with one name', 2, qr/two instances are named 'kmem': .* NAME=kmem:cache/, @run, '--trace', 'kmem', '--trace',
 	'kmem:cache', '-o', "$work/t");
 ok(!-e "$work/t", 'no trace directory was made for any of these');

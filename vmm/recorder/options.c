@@ -83,7 +83,7 @@ const struct cli_option recorder_option_table[] = {
 	 FIELD(output)},
 	{.name = "format",
 	 .value = "FORMAT",
-	 .help = "of the trace: ctf (default) or kmemtrace",
+	 .help = "of the trace: ctf (default); or kmemtrace, for one\ninstance of kmem",
 	 .store = cli_store_choice,
 	 FIELD(encoding),
 	 .words = trace_encoding_names},
@@ -187,6 +187,39 @@ void recorder_options_init(struct recorder_options *options)
 					     .subbuf_bytes = DEFAULT_SUBBUF_BYTES};
 }
 
+/* What the trace will have of the specs; `out` names each as `parsed` does. */
+static int list_instances(const struct recorder_options *options, struct trace_spec *parsed,
+			  struct trace_instance *out, struct error *err)
+{
+	for (size_t i = 0; i < options->nr_specs; i++) {
+		const struct tracer_ops *ops;
+		int ret = tracer_parse_spec(options->specs[i], &parsed[i], err);
+
+		if (ret)
+			return ret;
+		ops = tracer_ops_of(&parsed[i]);
+		out[i] = (struct trace_instance){.name = parsed[i].name, .spec = parsed[i].text};
+		if (ops->spec_classes)
+			out[i].classes = ops->spec_classes(&parsed[i], &out[i].nr_classes);
+	}
+	return 0;
+}
+
+/* Other tracers' events have no place in some formats. */
+static int check_format(const struct recorder_options *options, const char *verb)
+{
+	struct trace_spec parsed[RECORDER_MAX_SPECS] = {0};
+	struct trace_instance instances[RECORDER_MAX_SPECS];
+	struct error err;
+	int ret = list_instances(options, parsed, instances, &err);
+
+	if (!ret)
+		ret = trace_writer_check(options->encoding, instances, options->nr_specs, &err);
+	for (size_t i = 0; i < options->nr_specs; i++)
+		trace_spec_deinit(&parsed[i]);
+	return ret ? cli_usage(verb, "--format: %s", err.text) : 0;
+}
+
 int recorder_options_check(const struct recorder_options *options, const char *verb)
 {
 	if (options->live_bytes && !options->metrics && !options->monitor)
@@ -199,5 +232,5 @@ int recorder_options_check(const struct recorder_options *options, const char *v
 				 MAX_RING_BYTES / MIB);
 	if (options->output && !*options->output)
 		return cli_usage(verb, "no directory for the trace: add -o DIR");
-	return 0;
+	return check_format(options, verb);
 }

@@ -6,6 +6,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 #include "formats/cmd.h"
+#include "formats/event/function.h"
 #include "formats/trace/writer.h"
 #include "tests/lib/ctf-make.h"
 #include "tests/lib/tap.h"
@@ -127,6 +128,84 @@ static void test_there_and_back(void)
 		same_file(source, back, files[i]);
 	same_output(cmd_report, "report", source, ctf);
 	same_output(cmd_check, "check", source, ctf);
+	scratch_remove(&dir);
+}
+
+static void write_mixed(const char *path)
+{
+	const struct trace_instance calls = {
+		.name = "calls", .spec = "function", .classes = function_class(0), .nr_classes = 1};
+	const struct kmem_record record = make_alloc(KMEM_TYPE_KMALLOC, 1, 2, 3, 4, 5);
+	const struct function_event call = {.ip = 6};
+	struct event_batch batch = {0};
+	struct trace_writer *writer;
+
+	if (trace_writer_create(path, 1, 0, &info, &writer, NULL) ||
+	    trace_writer_add_instance(writer, &calls, NULL) < 0 ||
+	    trace_writer_add_instance(writer, &kmem_instance, NULL) < 0 ||
+	    event_batch_put(&batch, trace_writer_sink(writer, 0, 0), 0, 4, &call) ||
+	    event_batch_put(&batch, trace_writer_sink(writer, 1, 0), kmem_class_of(&record), 5,
+			    &record))
+		abort();
+	event_batch_end(&batch);
+	trace_writer_add_overruns(writer, 0, 0, 3);
+	trace_writer_add_overruns(writer, 1, 0, 2);
+	if (trace_writer_finish(writer, &info, symbolize, NULL, NULL))
+		abort();
+	trace_writer_destroy(writer);
+}
+
+/* `instance` may be NULL. */
+static void convert_mixed(const char *source, const char *format, const char *out,
+			  const char *instance, int status, const char *said)
+{
+	const char *const argv[] = {
+		"convert", source, "--to", format, "-o", out, instance ? "--instance" : NULL,
+		instance,  NULL};
+	struct verb_result result = verb_run(cmd_convert, argv);
+	char expected[400];
+
+	snprintf(expected, sizeof(expected), "sonde convert: %s", said);
+	is_u64((uint64_t)result.status, (uint64_t)status, "the exit status");
+	if (!ok(strstr(result.err, expected) == result.err, "it says: %s", said))
+		tap_diag("%s", result.err);
+	verb_result_deinit(&result);
+}
+
+static void prints_events(const char *dir, const char *text)
+{
+	struct verb_result result =
+		verb_run(cmd_events, (const char *const[]){"events", dir, NULL});
+
+	is_str(result.out, text, "the copy has the events of the instance alone");
+	verb_result_deinit(&result);
+}
+
+/* Of a trace that the format has no room for nothing is made; of one instance it is. */
+static void test_one_instance(void)
+{
+	struct scratch dir = scratch_make();
+	char source[128], out[128], calls[128];
+
+	snprintf(source, sizeof(source), "%s/source", dir.path);
+	snprintf(out, sizeof(out), "%s/out", dir.path);
+	snprintf(calls, sizeof(calls), "%s/calls", dir.path);
+	write_mixed(source);
+	convert_mixed(source, "kmemtrace", out, NULL, 1,
+		      "calls: the format kmemtrace has no events but those of kmem; use ctf, or "
+		      "choose an instance, as with --instance=kmem\n");
+	ok(access(out, F_OK), "no directory was made");
+	convert_mixed(source, "kmemtrace", out, "calls", 1,
+		      "calls: the format kmemtrace has no events but those of kmem; use ctf\n");
+	convert_mixed(source, "kmemtrace", out, "kmen", 2,
+		      "--instance takes calls or kmem, not 'kmen'\n");
+	convert_mixed(source, "csv", out, "kmem", 2, "--instance: csv has all instances;");
+	ok(access(out, F_OK), "no directory was made for any of these");
+	convert_mixed(source, "kmemtrace", out, "kmem", 0, "1 record in ");
+	prints_events(out, "[000]     0.000000005 kmem:kmalloc: call_site=0x2 ptr=0x1 bytes_req=3 "
+			   "bytes_alloc=4 cache=- gfp_flags=GFP_KERNEL node=-1\n");
+	convert_mixed(source, "ctf", calls, "calls", 0, "1 record in ");
+	prints_events(calls, "[000]     0.000000004 calls function:function: ip=0x6\n");
 	scratch_remove(&dir);
 }
 
@@ -263,6 +342,7 @@ static void test_killed(void)
 int main(void)
 {
 	test_there_and_back();
+	test_one_instance();
 	test_cut();
 	test_without_sidecar();
 	test_refusals();

@@ -431,8 +431,7 @@ static void test_refusals(void)
 	instance.name = "calls";
 	ok(trace_writer_add_instance(writer, &instance, &err) == -EINVAL,
 	   "the format kmemtrace takes no events but kmem's");
-	is_str(err.text,
-	       "calls: the format kmemtrace has no events but those of kmem; use --format ctf",
+	is_str(err.text, "calls: the format kmemtrace has no events but those of kmem; use ctf",
 	       "the error says so");
 	finish(writer);
 	scratch_remove(&dir);

@@ -66,17 +66,22 @@ static void test_recorder(void)
 
 	is_u64((uint64_t)parse(
 		       "-k b --trace kmem --trace c=kmem:cache -o out --mode trap --monitor s "
-		       "--format kmemtrace --on-full drop --subbufs 2 --subbuf-size 4 "
+		       "--format ctf --on-full drop --subbufs 2 --subbuf-size 4 "
 		       "--max-rate 50 --duration 0.5 --until-events 1000 -v"),
 	       0, "all options of tracing are accepted");
 	ok(r->nr_specs == 2 && !strcmp(r->specs[1], "c=kmem:cache") && !r->specs[2],
 	   "the specs arrive in order");
 	ok(r->mode == RECORDER_TRAP && r->on_full == RECORDER_DROP &&
-		   !strcmp(trace_encoding_names[r->encoding], "kmemtrace") && r->verbose,
+		   !strcmp(trace_encoding_names[r->encoding], "ctf") && r->verbose,
 	   "the choices arrive");
 	ok(r->subbufs == 2 && r->subbuf_bytes == 4096 && r->max_rate == 50 &&
 		   r->duration_ms == 500 && r->until_events == 1000,
 	   "the numbers arrive");
+	is_u64((uint64_t)parse("-k b --trace k=kmem:cache,pid -o out --format kmemtrace"), 0,
+	       "the format of kmem's events is accepted for one instance of it");
+	ok(!strcmp(trace_encoding_names[r->encoding], "kmemtrace"), "it arrives");
+	is_u64((uint64_t)parse("-k b -o out --monitor s --format kmemtrace"), 0,
+	       "and without one, which may come later");
 	parse("-k b --subbuf-size 256K --duration 1m");
 	ok(r->subbuf_bytes == 256 << 10 && r->duration_ms == 60000, "units are understood");
 }
