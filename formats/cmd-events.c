@@ -22,7 +22,8 @@
 enum { LABEL = 6, FOLLOW_MS = 250, LOOK_MS = 1000 };
 
 struct options {
-	const char *event, *instance, *filter, *kernel, *debug_file, *only;
+	struct cli_list events, instances, filters;
+	const char *kernel, *debug_file, *only;
 	bool lines, json, follow, graph, syscalls;
 	uint64_t depth;
 	struct cli_vcpus vcpus;
@@ -33,22 +34,23 @@ static const struct cli_option option_table[] = {
 	{.name = "event",
 	 .letter = 'e',
 	 .value = "GLOB",
-	 .help = "only events whose name matches: kmem:kmalloc, 'mm_page_*'",
-	 .store = cli_store_text,
-	 .offset = offsetof(struct options, event)},
+	 .help = "only events whose name matches: kmem:kmalloc, 'mm_page_*';\n"
+		 "several -e, -i and -f take what any of them takes",
+	 .store = cli_store_list,
+	 .offset = offsetof(struct options, events)},
 	{.name = "instance",
 	 .letter = 'i',
 	 .value = "NAME",
 	 .help = "only events of the traced instance with this name",
-	 .store = cli_store_text,
-	 .offset = offsetof(struct options, instance)},
+	 .store = cli_store_list,
+	 .offset = offsetof(struct options, instances)},
 	{.name = "filter",
 	 .letter = 'f',
 	 .value = "EXPR",
 	 .help = "only events whose fields match, in ftrace's grammar:\n"
 		 "'bytes_req > 4096 && call_site ~ \"ext4_*\"'",
-	 .store = cli_store_text,
-	 .offset = offsetof(struct options, filter)},
+	 .store = cli_store_list,
+	 .offset = offsetof(struct options, filters)},
 	CLI_VCPU_OPTION(struct options, "only events of these vCPUs: 0,2-3"),
 	{.name = "time",
 	 .letter = 't',
@@ -112,7 +114,7 @@ struct listing {
 	struct event_printer *printer;
 	struct graph_text *graph;      /* instead, with --graph */
 	struct syscall_text *syscalls; /* instead, with --syscalls */
-	struct event_filter *filter;
+	const struct event_filters *filters;
 	struct event_selection *selection;
 	/* With --follow: of the directory, at the last look; when to look again. */
 	struct timespec changed;
@@ -137,7 +139,16 @@ static const struct call_view *call_view_of(const struct options *o)
 	return o->graph ? &graph : NULL;
 }
 
-/* The instance that is asked for. */
+static bool is_asked_for(const struct options *o, const char *name)
+{
+	bool found = !o->instances.n;
+
+	for (size_t i = 0; !found && i < o->instances.n; i++)
+		found = !strcmp(o->instances.words[i], name);
+	return found;
+}
+
+/* The instance whose calls are asked for. */
 static int find_instance(const struct options *o, const struct trace_instance *instances, size_t n,
 			 const struct trace_instance **out, struct error *err)
 {
@@ -145,10 +156,9 @@ static int find_instance(const struct options *o, const struct trace_instance *i
 
 	*out = NULL;
 	for (size_t i = 0; i < n; i++) {
-		if ((o->instance && strcmp(instances[i].name, o->instance) != 0) ||
-		    (view && !view->has(&instances[i])))
+		if (!is_asked_for(o, instances[i].name) || !view->has(&instances[i]))
 			continue;
-		if (*out && view)
+		if (*out)
 			return error_set(err, EINVAL,
 					 "%s: several instances have calls: choose one, as "
 					 "with --instance=%s",
@@ -157,11 +167,9 @@ static int find_instance(const struct options *o, const struct trace_instance *i
 	}
 	if (*out)
 		return 0;
-	if (view)
-		return error_set(err, ENOENT, "%s: no instance of the %s tracer%s%s", view->option,
-				 view->tracer, o->instance ? " has the name " : " is in the trace",
-				 o->instance ? o->instance : "");
-	return trace_instance_unknown(o->instance, instances, n, err);
+	return error_set(err, ENOENT, "%s: no instance of the %s tracer%s%s", view->option,
+			 view->tracer, o->instances.n ? " has the name " : " is in the trace",
+			 o->instances.n ? o->instances.words[0] : "");
 }
 
 static int select_syscalls(struct listing *l, const struct trace_instance *instance,
@@ -169,7 +177,7 @@ static int select_syscalls(struct listing *l, const struct trace_instance *insta
 {
 	const struct syscall_text_options options = {
 		.json = l->options->json,
-		.filter = l->filter,
+		.filters = l->filters,
 		.vcpus = &l->options->vcpus,
 		.prototypes = sidecar_prototypes(trace_reader_sidecar(l->reader), instance->name)};
 
@@ -179,13 +187,16 @@ static int select_syscalls(struct listing *l, const struct trace_instance *insta
 static int select_events(struct listing *l, struct error *err)
 {
 	const struct options *o = l->options;
-	struct event_wish wish = {
-		.event = o->event, .filter = l->filter, .vcpus = &o->vcpus, .graph = o->graph};
+	struct event_wish wish = {.events = &o->events,
+				  .instances = &o->instances,
+				  .filters = l->filters,
+				  .vcpus = &o->vcpus,
+				  .graph = o->graph};
 	size_t nr_instances;
 	const struct trace_instance *instances = trace_reader_instances(l->reader, &nr_instances);
 	int ret = cli_vcpus_check(&o->vcpus, trace_reader_vcpu_end(l->reader), err);
 
-	if (!ret && (o->instance || call_view_of(o)))
+	if (!ret && call_view_of(o))
 		ret = find_instance(o, instances, nr_instances, &wish.instance, err);
 	if (!ret && o->syscalls) {
 		ret = select_syscalls(l, wish.instance, err);
@@ -275,7 +286,6 @@ static int open_listing(struct listing *l, const char *dir, struct error *err)
 static void close_listing(struct listing *l)
 {
 	event_selection_destroy(l->selection);
-	event_filter_destroy(l->filter);
 	event_printer_destroy(l->printer);
 	graph_text_destroy(l->graph);
 	syscall_text_destroy(l->syscalls);
@@ -308,7 +318,6 @@ static int hand_over(struct listing *l, struct listing *next, struct error *err)
 		ret = trace_reader_skip(next->reader, l->reader, err);
 	if (ret)
 		return ret;
-	l->filter = NULL;
 	close_listing(l);
 	*l = *next;
 	return 0;
@@ -320,7 +329,7 @@ static int hand_over(struct listing *l, struct listing *next, struct error *err)
  */
 static int take_new_streams(struct listing *l, const char *dir, bool at_once, struct error *err)
 {
-	struct listing next = {.options = l->options, .filter = l->filter};
+	struct listing next = {.options = l->options, .filters = l->filters};
 	int ret = 0;
 
 	if (call_view_of(l->options) || !has_changed(l, dir, at_once))
@@ -333,7 +342,6 @@ static int take_new_streams(struct listing *l, const char *dir, bool at_once, st
 		if (!ret)
 			return 0;
 	}
-	next.filter = NULL;
 	close_listing(&next);
 	return ret;
 }
@@ -366,7 +374,7 @@ static int print_trace(struct listing *l, const char *dir)
 	int ret = open_listing(l, dir, &err), flushed, ended = 0;
 
 	if (!ret && select_events(l, &err))
-		return cli_usage(verb.name, "%s", err.text);
+		return cli_usage_error(verb.name, &err);
 	if (!ret && !l->options->follow)
 		trace_reader_read_ahead(l->reader, TRACE_READER_ALL_CPUS);
 	if (!ret)
@@ -387,7 +395,8 @@ static int print_trace(struct listing *l, const char *dir)
 int cmd_events(int argc, char **argv)
 {
 	struct options options = {.time = CLI_ALL_TIME};
-	struct listing listing = {.options = &options};
+	struct event_filters filters = {0};
+	struct listing listing = {.options = &options, .filters = &filters};
 	struct error err;
 	int ret = cli_parse(&verb, argc, argv, &options);
 
@@ -395,7 +404,7 @@ int cmd_events(int argc, char **argv)
 		return ret - 1;
 	if (optind != argc - 1)
 		return cli_usage(verb.name, "name one trace directory; see 'sonde events --help'");
-	if (options.syscalls && (options.graph || options.event))
+	if (options.syscalls && (options.graph || options.events.n))
 		return cli_usage(verb.name,
 				 "--syscalls prints calls: leave out --graph and --event");
 	if (options.graph && options.json)
@@ -404,9 +413,10 @@ int cmd_events(int argc, char **argv)
 		return cli_usage(verb.name, "--depth belongs to --graph");
 	if (options.only && !options.graph)
 		return cli_usage(verb.name, "--only belongs to --graph");
-	if (options.filter && event_filter_parse(options.filter, &listing.filter, &err))
-		return cli_usage(verb.name, "%s", err.text);
+	if (event_filters_parse(options.filters.words, options.filters.n, &filters, &err))
+		return cli_usage_error(verb.name, &err);
 	ret = print_trace(&listing, argv[optind]);
 	close_listing(&listing);
+	event_filters_deinit(&filters);
 	return ret;
 }

@@ -226,7 +226,7 @@ static int open_all(struct show *show, const struct wish *wish)
 	if (ret)
 		return 1 + cli_error(show->verb, &err);
 	if (replay_select(&show->replay, &err))
-		return 1 + cli_usage(show->verb, "%s", err.text);
+		return 1 + cli_usage_error(show->verb, &err);
 	return create_all(show, wish, &err) ? 1 + cli_error(show->verb, &err) : 0;
 }
 

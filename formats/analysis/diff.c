@@ -59,7 +59,7 @@ static int read_side(const char *verb, struct side *side, const char *dir,
 	if (replay_open(&side->replay, dir, view, &err))
 		return 1 + cli_error(verb, &err);
 	if (replay_select(&side->replay, &err))
-		return 1 + cli_usage(verb, "%s", err.text);
+		return 1 + cli_usage_error(verb, &err);
 	if (!analysis_check(&side_ops, &side->replay, &err) &&
 	    !replay_run(&side->replay, analyses, 1, &err))
 		return 0;

@@ -19,7 +19,7 @@ struct replay_parts {
 	bool owns_reader;
 	const char *dir; /* or NULL */
 	struct event_texts *texts;
-	struct event_filter *filter;
+	struct event_filters filters;
 	struct event_selection *selection; /* NULL: all allocations */
 	struct analysis **of_events;       /* those that are told of events */
 	struct analysis **of_changes;      /* and those of changes of the heap */
@@ -72,7 +72,7 @@ void replay_close(struct replay *replay)
 		return;
 	heap_destroy(replay->heap);
 	event_selection_destroy(parts->selection);
-	event_filter_destroy(parts->filter);
+	event_filters_deinit(&parts->filters);
 	event_texts_destroy(parts->texts);
 	if (parts->owns_reader)
 		trace_reader_close(replay->reader);
@@ -118,10 +118,10 @@ static int bind_filter(struct replay *replay, struct error *err)
 	int ret = 0;
 
 	if (view->filter)
-		ret = event_filter_parse(view->filter, &parts->filter, err);
+		ret = event_filters_parse(&view->filter, 1, &parts->filters, err);
 	if (!ret)
 		ret = event_texts_create(trace_reader_sidecar(replay->reader), &parts->texts, err);
-	wish.filter = parts->filter;
+	wish.filters = &parts->filters;
 	if (ret || !replay->instance)
 		return ret;
 	return event_selection_create(&wish, replay->instance, 1, parts->texts, &parts->selection,

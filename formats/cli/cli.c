@@ -70,6 +70,13 @@ int cli_usage_of(const char *verb, const char *text, const struct error *err)
 	return CLI_USAGE;
 }
 
+int cli_usage_error(const char *verb, const struct error *err)
+{
+	if (err->parsed)
+		return cli_usage_of(verb, err->parsed, err);
+	return cli_usage(verb, "%s", err->text);
+}
+
 int cli_parse_u64(const char *text, uint64_t min, uint64_t max, uint64_t *out)
 {
 	uint64_t value;

@@ -31,6 +31,10 @@ int cli_usage(const char *verb, const char *fmt, ...) __attribute__((format(prin
  * of the text is printed below, and a caret below the character. */
 int cli_usage_of(const char *verb, const char *text, const struct error *err);
 
+/* The same for an error of the command line, with the place in the text that the error has, if any.
+ */
+int cli_usage_error(const char *verb, const struct error *err);
+
 /* Parse a decimal number within [min, max]. Returns 0, or -EINVAL / -ERANGE. */
 int cli_parse_u64(const char *text, uint64_t min, uint64_t max, uint64_t *out);
 

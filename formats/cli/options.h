@@ -83,6 +83,14 @@ static inline bool cli_vcpus_have(const struct cli_vcpus *vcpus, unsigned int vc
  * there is. If that is 0, nothing is known of them, and all are taken. */
 int cli_vcpus_check(const struct cli_vcpus *vcpus, unsigned int end, struct error *err);
 
+enum { CLI_LIST_MAX = 64 };
+
+/* The values of an option that may be repeated, argv's, in their order. */
+struct cli_list {
+	const char *words[CLI_LIST_MAX];
+	size_t n;
+};
+
 /* From from_ns to before to_ns of the trace clock. */
 struct cli_time_range {
 	int64_t from_ns, to_ns;
@@ -122,6 +130,7 @@ int cli_find_word(const char *verb, const struct cli_option *option, const char 
 		  const char *end, const char *const *words);
 
 cli_store_fn cli_store_text;       /* const char *: argv's */
+cli_store_fn cli_store_list;       /* struct cli_list: one more */
 cli_store_fn cli_store_flag;       /* bool: true */
 cli_store_fn cli_store_number;     /* uint64_t */
 cli_store_fn cli_store_choice;     /* unsigned int: the index among `words` */

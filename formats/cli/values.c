@@ -118,6 +118,16 @@ int cli_store_text(const char *verb, const struct cli_option *option, const char
 	return 0;
 }
 
+int cli_store_list(const char *verb, const struct cli_option *option, const char *text, void *field)
+{
+	struct cli_list *list = field;
+
+	if (list->n == CLI_LIST_MAX)
+		return cli_usage(verb, "more than %d %s", CLI_LIST_MAX, cli_label(option).text);
+	list->words[list->n++] = text;
+	return 0;
+}
+
 int cli_store_flag(const char *verb, const struct cli_option *option, const char *text, void *field)
 {
 	(void)verb;

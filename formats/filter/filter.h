@@ -75,6 +75,36 @@ void event_predicate_destroy(struct event_predicate *predicate);
 
 bool event_predicate_matches(const struct event_predicate *predicate, const struct event *event);
 
+/* --- several filters, of which an event has to pass any (filters.c) --------------------------- */
+
+struct event_filters {
+	size_t n;
+	const char *const *texts; /* borrowed */
+	struct event_filter **v;
+};
+
+/* `texts` must outlive *out. Errors as event_filter_parse(), with the text in *err. */
+int event_filters_parse(const char *const *texts, size_t n, struct event_filters *out,
+			struct error *err);
+/* Also of a zeroed one. */
+void event_filters_deinit(struct event_filters *filters);
+
+/*
+ * Bind each to several classes, as event_filter_bind_each(): of class number i, *out has
+ * filters->n predicates from i * filters->n on, NULL where the class lacks a field. Errors
+ * likewise, with the text in *err.
+ */
+int event_filters_bind(const struct event_filters *filters,
+		       const struct event_class *const *classes, size_t n,
+		       const struct event_names *names, struct event_predicate ***out,
+		       struct error *err);
+/* All `n` of an array, and the array. NULL-safe. */
+void event_predicates_destroy(struct event_predicate **predicates, size_t n);
+
+/* Those that are NULL match nothing. */
+bool event_predicates_match_any(struct event_predicate *const *predicates, size_t n,
+				const struct event *event);
+
 /* --- what a bound filter consists of (tree.c) ------------------------------------------------ */
 
 /* For a compiler that has parts of it decided before there is an event. Nodes have numbers. */

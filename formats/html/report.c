@@ -405,7 +405,7 @@ int html_report(const char *verb, const char *dir, const struct replay_view *vie
 	if (ret) {
 		ret = cli_error(verb, &err);
 	} else if (replay_select(&page.replay, &err)) {
-		ret = cli_usage(verb, "%s", err.text);
+		ret = cli_usage_error(verb, &err);
 	} else {
 		if (run(&page, target, &err))
 			ret = cli_error(verb, &err);

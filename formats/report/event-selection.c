@@ -5,6 +5,7 @@
 #include <fnmatch.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include "formats/event/graph.h"
 
 /* What is wanted of one class of an instance. */
@@ -12,13 +13,16 @@ struct selected_class {
 	const struct event_class *class;
 	const struct trace_instance *instance;
 	bool wanted;
-	struct event_predicate *predicate; /* NULL: all */
+	struct event_predicate **predicates; /* of the filters; NULL: all events */
 };
 
 struct event_selection {
 	const struct cli_vcpus *vcpus;
+	size_t nr_filters;
 	struct selected_class *classes; /* of all instances, in their order */
 	size_t nr_classes;
+	struct event_predicate **predicates;
+	size_t nr_predicates;
 	const struct selected_class *last; /* that was looked up */
 };
 
@@ -27,16 +31,36 @@ static bool name_matches(const struct event_class *class, const char *glob)
 	char name[128];
 
 	snprintf(name, sizeof(name), "%s:%s", class->system, class->name);
-	return !glob || !fnmatch(glob, name, 0) || !fnmatch(glob, class->name, 0);
+	return !fnmatch(glob, name, 0) || !fnmatch(glob, class->name, 0);
 }
 
-static bool is_named(const struct event_wish *wish, const struct selected_class *s)
+static bool any_name_matches(const struct event_class *class, const struct cli_list *globs)
+{
+	bool matches = !globs || !globs->n;
+
+	for (size_t i = 0; !matches && i < globs->n; i++)
+		matches = name_matches(class, globs->words[i]);
+	return matches;
+}
+
+static bool is_instance(const struct trace_instance *instance, const struct event_wish *wish)
+{
+	const struct cli_list *names = wish->instances;
+	bool found = !names || !names->n;
+
+	if (wish->instance)
+		return wish->instance == instance;
+	for (size_t i = 0; !found && i < names->n; i++)
+		found = !strcmp(names->words[i], instance->name);
+	return found;
+}
+
+/* But for its name. */
+static bool is_eligible(const struct event_wish *wish, const struct selected_class *s)
 {
 	enum graph_class which;
 
-	return (!wish->instance || wish->instance == s->instance) &&
-	       (!wish->graph || graph_class_of(s->class, &which)) &&
-	       name_matches(s->class, wish->event);
+	return is_instance(s->instance, wish) && (!wish->graph || graph_class_of(s->class, &which));
 }
 
 static bool is_return(const struct event_class *class)
@@ -46,71 +70,93 @@ static bool is_return(const struct event_class *class)
 	return graph_class_of(class, &which) && which == GRAPH_EXIT;
 }
 
-/* The classes that the filter is on, and what they are selected by. */
-struct filtered_classes {
-	size_t n;
-	const struct event_class **classes;
-	struct selected_class **selected;
-	struct event_predicate **predicates;
-};
-
-static void filtered_deinit(struct filtered_classes *f)
+static int no_event(const char *glob, struct error *err)
 {
-	free(f->classes);
-	free(f->selected);
-	free(f->predicates);
+	return error_set(err, ENOENT, "--event: no event has the name '%s'", glob);
 }
 
-static int filtered_init(struct filtered_classes *f, size_t max)
+/* Each glob is of use. */
+static int check_names(const struct event_selection *selection, const struct event_wish *wish,
+		       struct error *err)
 {
-	*f = (struct filtered_classes){.classes = calloc(max + 1, sizeof(*f->classes)),
-				       .selected = calloc(max + 1, sizeof(*f->selected)),
-				       .predicates = calloc(max + 1, sizeof(*f->predicates))};
-	if (f->classes && f->selected && f->predicates)
-		return 0;
-	filtered_deinit(f);
-	return -ENOMEM;
-}
+	for (size_t i = 0; wish->events && i < wish->events->n; i++) {
+		bool found = false;
 
-static int bind_filter(const struct event_wish *wish, struct event_texts *texts,
-		       const struct filtered_classes *f, struct error *err)
-{
-	int ret = event_filter_bind_each(wish->filter, f->classes, f->n, event_texts_names(texts),
-					 f->predicates, err);
-
-	for (size_t i = 0; !ret && i < f->n; i++) {
-		f->selected[i]->predicate = f->predicates[i];
-		f->selected[i]->wanted = f->predicates[i];
+		for (size_t c = 0; !found && c < selection->nr_classes; c++)
+			found = is_eligible(wish, &selection->classes[c]) &&
+				name_matches(selection->classes[c].class, wish->events->words[i]);
+		if (!found)
+			return no_event(wish->events->words[i], err);
 	}
-	return ret;
+	return 0;
+}
+
+static int check_instances(const struct event_wish *wish, const struct trace_instance *instances,
+			   size_t n, struct error *err)
+{
+	for (size_t i = 0; wish->instances && i < wish->instances->n; i++) {
+		const char *name = wish->instances->words[i];
+		bool found = false;
+
+		for (size_t k = 0; !found && k < n; k++)
+			found = !strcmp(instances[k].name, name);
+		if (!found)
+			return trace_instance_unknown(name, instances, n, err);
+	}
+	return 0;
+}
+
+static bool all_are_null(struct event_predicate *const *predicates, size_t n)
+{
+	while (n && !predicates[n - 1])
+		n--;
+	return !n;
+}
+
+/* `classes` has room for as many as there are. */
+static int bind_filters(struct event_selection *selection, const struct event_filters *filters,
+			struct selected_class *const *filtered, const struct event_class **classes,
+			size_t n, struct event_texts *texts, struct error *err)
+{
+	int ret;
+
+	for (size_t i = 0; i < n; i++)
+		classes[i] = filtered[i]->class;
+	ret = event_filters_bind(filters, classes, n, event_texts_names(texts),
+				 &selection->predicates, err);
+	if (ret)
+		return ret;
+	selection->nr_filters = filters->n;
+	selection->nr_predicates = filters->n * n;
+	for (size_t i = 0; i < n; i++) {
+		filtered[i]->predicates = selection->predicates + i * filters->n;
+		filtered[i]->wanted = !all_are_null(filtered[i]->predicates, filters->n);
+	}
+	return 0;
 }
 
 static int select_classes(struct event_selection *selection, const struct event_wish *wish,
 			  struct event_texts *texts, struct error *err)
 {
-	struct filtered_classes filtered;
-	bool named = false;
-	int ret = 0;
+	const bool all = !wish->filters || !wish->filters->n;
+	struct selected_class **filtered = calloc(selection->nr_classes + 1, sizeof(*filtered));
+	const struct event_class **classes = calloc(selection->nr_classes + 1, sizeof(*classes));
+	int ret = filtered && classes ? 0 : error_set(err, ENOMEM, "out of memory");
+	size_t n = 0;
 
-	if (filtered_init(&filtered, selection->nr_classes))
-		return error_set(err, ENOMEM, "out of memory");
-	for (size_t i = 0; i < selection->nr_classes; i++) {
+	for (size_t i = 0; !ret && i < selection->nr_classes; i++) {
 		struct selected_class *s = &selection->classes[i];
 
-		if (!is_named(wish, s))
+		if (!is_eligible(wish, s) || !any_name_matches(s->class, wish->events))
 			continue;
-		named = true;
-		s->wanted = !wish->filter || (wish->graph && is_return(s->class));
-		if (s->wanted)
-			continue;
-		filtered.classes[filtered.n] = s->class;
-		filtered.selected[filtered.n++] = s;
+		s->wanted = all || (wish->graph && is_return(s->class));
+		if (!s->wanted)
+			filtered[n++] = s;
 	}
-	if (!named && wish->event)
-		ret = error_set(err, ENOENT, "--event: no event has the name '%s'", wish->event);
-	else if (filtered.n)
-		ret = bind_filter(wish, texts, &filtered, err);
-	filtered_deinit(&filtered);
+	if (!ret && n)
+		ret = bind_filters(selection, wish->filters, filtered, classes, n, texts, err);
+	free(filtered);
+	free(classes);
 	return ret;
 }
 
@@ -144,7 +190,11 @@ int event_selection_create(const struct event_wish *wish, const struct trace_ins
 	selection->vcpus = wish->vcpus;
 	ret = list_classes(selection, instances, nr_instances);
 	ret = ret ? error_set(err, -ret, "out of memory")
-		  : select_classes(selection, wish, texts, err);
+		  : check_instances(wish, instances, nr_instances, err);
+	if (!ret)
+		ret = check_names(selection, wish, err);
+	if (!ret)
+		ret = select_classes(selection, wish, texts, err);
 	if (ret) {
 		event_selection_destroy(selection);
 		return ret;
@@ -157,8 +207,7 @@ void event_selection_destroy(struct event_selection *selection)
 {
 	if (!selection)
 		return;
-	for (size_t i = 0; i < selection->nr_classes; i++)
-		event_predicate_destroy(selection->classes[i].predicate);
+	event_predicates_destroy(selection->predicates, selection->nr_predicates);
 	free(selection->classes);
 	free(selection);
 }
@@ -179,5 +228,6 @@ bool event_selection_has(struct event_selection *selection, const struct event *
 
 	if (!s->wanted || (selection->vcpus && !cli_vcpus_have(selection->vcpus, event->vcpu)))
 		return false;
-	return !s->predicate || event_predicate_matches(s->predicate, event);
+	return !s->predicates ||
+	       event_predicates_match_any(s->predicates, selection->nr_filters, event);
 }

@@ -9,11 +9,13 @@
 
 /* Which events a user wants, by name, fields and vCPU. */
 struct event_wish {
-	const char *event;                 /* a glob of the name, or of "system:name"; NULL: all */
-	const struct event_filter *filter; /* NULL: all */
-	const struct cli_vcpus *vcpus;     /* NULL: all */
-	const struct trace_instance *instance; /* one of them; NULL: all */
-	/* Only calls, of the graph tracer, and all returns: the filter is on calls. */
+	/* Any of these; NULL, or none of a sort: all. */
+	const struct cli_list *events;    /* globs of the name, or of "system:name" */
+	const struct cli_list *instances; /* names */
+	const struct event_filters *filters;
+	const struct cli_vcpus *vcpus;         /* NULL: all */
+	const struct trace_instance *instance; /* this one alone; NULL: as `instances` says */
+	/* Only calls, of the graph tracer, and all returns: the filters are on calls. */
 	bool graph;
 };
 
@@ -21,8 +23,9 @@ struct event_selection;
 
 /*
  * Make the wish ready for the classes of these instances. All that it names, `instances` and
- * `texts` must outlive the result. Of classes that lack a field of the filter no event is wanted;
- * one class has to have all. -ENOENT, -EINVAL: what the user wishes is of no use; -ENOMEM.
+ * `texts` must outlive the result. Of classes that lack a field of each filter no event is
+ * wanted; for each filter one class has to have all. -ENOENT, -EINVAL: what the user wishes is of
+ * no use, and an error of a filter has its text; -ENOMEM.
  */
 int event_selection_create(const struct event_wish *wish, const struct trace_instance *instances,
 			   size_t nr_instances, struct event_texts *texts,

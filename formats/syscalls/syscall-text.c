@@ -60,7 +60,7 @@ struct syscall_text {
 	struct syscall_calls *calls;
 	struct syscall_prototypes *prototypes;
 	struct event_names names;
-	struct event_predicate *predicate; /* NULL: all */
+	struct event_predicate **predicates; /* of the filters; NULL: all */
 };
 
 static const char *name_of(struct syscall_text *t, const struct syscall_call *call)
@@ -89,14 +89,14 @@ static bool is_wanted(const struct syscall_text *t, const struct syscall_call *c
 
 	if (t->options.vcpus && !cli_vcpus_have(t->options.vcpus, call->vcpu))
 		return false;
-	if (!t->predicate)
+	if (!t->predicates)
 		return true;
 	memcpy(bytes.event.args, call->args, sizeof(call->args));
 	memcpy(bytes.event.call.call.comm, call->comm, sizeof(call->comm));
 	bytes.event.call.result = (uint64_t)call->result;
 	if (call->end == SYSCALL_RETURNED)
 		bytes.duration = (uint64_t)(call->end_ns - call->begin_ns);
-	return event_predicate_matches(t->predicate, &event);
+	return event_predicates_match_any(t->predicates, t->options.filters->n, &event);
 }
 
 /* --- a line of text -------------------------------------------------------------------------- */
@@ -261,9 +261,10 @@ int syscall_text_create(FILE *out, struct event_texts *texts,
 	ret = syscall_calls_create(on_call, t, &t->calls, err);
 	if (!ret)
 		ret = syscall_prototypes_create(options->prototypes, &t->prototypes, err);
-	if (!ret && options->filter)
-		ret = event_filter_bind(options->filter, &call_class, &t->names, &t->predicate,
-					err);
+	if (!ret && options->filters && options->filters->n)
+		ret = event_filters_bind(options->filters,
+					 &(const struct event_class *){&call_class}, 1, &t->names,
+					 &t->predicates, err);
 	if (ret)
 		syscall_text_destroy(t);
 	else
@@ -275,7 +276,7 @@ void syscall_text_destroy(struct syscall_text *t)
 {
 	if (!t)
 		return;
-	event_predicate_destroy(t->predicate);
+	event_predicates_destroy(t->predicates, t->predicates ? t->options.filters->n : 0);
 	syscall_prototypes_destroy(t->prototypes);
 	syscall_calls_destroy(t->calls);
 	free(t);

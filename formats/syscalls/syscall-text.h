@@ -21,14 +21,14 @@ struct syscall_text_options {
 	bool json;
 	/*
 	 * On calls: name, pid, comm, arg0 to arg5, ret, and duration in ns; the last two are 0 of a
-	 * call without a return. NULL: all.
+	 * call without a return. A call has to pass any of them; NULL, or none: all do.
 	 */
-	const struct event_filter *filter;
+	const struct event_filters *filters;
 	const struct cli_vcpus *vcpus; /* where they began; NULL: all */
 	const char *prototypes;        /* of struct trace_instance, or NULL */
 };
 
-/* Nothing is owned. Errors of writing stay in `out`. -ENOMEM, or what event_filter_bind() says. */
+/* Nothing is owned. Errors of writing stay in `out`. -ENOMEM, or what event_filters_bind() says. */
 int syscall_text_create(FILE *out, struct event_texts *texts,
 			const struct syscall_text_options *options, struct syscall_text **text,
 			struct error *err);

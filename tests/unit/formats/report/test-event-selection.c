@@ -89,6 +89,7 @@ static void prints(const char *dir, const char *const *words, const char *out, c
 	verb_result_deinit(&result);
 }
 
+/* `line` ends with the place in a filter, if there is one: "\n  FILTER\n  ^". */
 static void refuses(const char *dir, const char *const *words, const char *line)
 {
 	struct verb_result result = run(dir, words);
@@ -106,19 +107,26 @@ static void refuses(const char *dir, const char *const *words, const char *line)
 static void test_reasons(const char *dir)
 {
 	prints(dir, WORDS("-f", "ip == f2"), CALL, "");
-	refuses(dir, WORDS("-f", "ip > foo"), "filter, character 6: 'foo' is not a number");
+	refuses(dir, WORDS("-f", "ip > foo"),
+		"filter, character 6: 'foo' is not a number\n"
+		"  ip > foo\n       ^");
 	refuses(dir, WORDS("-f", "vcpu == 0 && bytes_rq > 1"),
-		"filter, character 14: no event has a field 'bytes_rq'; did you mean 'bytes_req'?");
+		"filter, character 14: no event has a field 'bytes_rq'; did you mean 'bytes_req'?\n"
+		"  vcpu == 0 && bytes_rq > 1\n               ^");
 	refuses(dir, WORDS("-f", "parent_i == f3"),
-		"filter, character 1: no event has a field 'parent_i'; did you mean 'parent_ip'?");
+		"filter, character 1: no event has a field 'parent_i'; did you mean 'parent_ip'?\n"
+		"  parent_i == f3\n  ^");
 	refuses(dir, WORDS("-f", "parent_ip.functio == f3"),
 		"filter, character 1: no event has a field 'parent_ip.functio'; did you mean "
-		"'parent_ip'?");
+		"'parent_ip'?\n"
+		"  parent_ip.functio == f3\n  ^");
 	refuses(dir, WORDS("-f", "ptr != 0 && ip == f2"),
 		"filter, character 13: no event has all fields of the filter: kmalloc has no field "
-		"'ip'");
+		"'ip'\n"
+		"  ptr != 0 && ip == f2\n              ^");
 	refuses(dir, WORDS("-f", "parent_i == f3", "-e", "function"),
-		"filter, character 1: function has no field 'parent_i'; did you mean 'parent_ip'?");
+		"filter, character 1: function has no field 'parent_i'; did you mean 'parent_ip'?\n"
+		"  parent_i == f3\n  ^");
 }
 
 /* Bits by name, in any order. */
@@ -130,11 +138,34 @@ static void test_flags(const char *dir)
 	refuses(dir, WORDS("-f", "gfp_flags == GFP_KERNAL"),
 		"filter, character 14: 'GFP_KERNAL' is neither a number nor a flag of the field; "
 		"did "
-		"you mean 'GFP_KERNEL'?");
+		"you mean 'GFP_KERNEL'?\n"
+		"  gfp_flags == GFP_KERNAL\n               ^");
 	refuses(dir, WORDS("-f", "gfp_flags & 'GFP_KERNEL|__GFP_ZER0'"),
 		"filter, character 25: '__GFP_ZER0' is neither a number nor a flag of the field; "
 		"did "
-		"you mean '__GFP_ZERO'?");
+		"you mean '__GFP_ZERO'?\n"
+		"  gfp_flags & 'GFP_KERNEL|__GFP_ZER0'\n                          ^");
+}
+
+/* Options that are given again add to what is wanted. */
+static void test_several(const char *dir)
+{
+	prints(dir, WORDS("-e", "function", "-e", "mm_*"), CALL PAGES, "");
+	prints(dir, WORDS("-i", "calls", "-i", "kmem"), ALLOC CALL PAGES, "");
+	prints(dir, WORDS("-i", "calls"), CALL, "");
+	prints(dir, WORDS("-i", "kmem", "-e", "mm_*"), PAGES, "");
+	prints(dir, WORDS("-f", "ip == f2", "-f", "bytes_req > 1000"), CALL PAGES, "");
+	prints(dir, WORDS("-f", "ptr == 0x100", "-f", "bytes_req > 1000"), ALLOC PAGES, "");
+	refuses(dir, WORDS("-f", "ip == f2", "-f", "ptr == 0x100", "-e", "function"),
+		"filter, character 1: function has no field 'ptr'\n  ptr == 0x100\n  ^");
+	refuses(dir, WORDS("-e", "function", "-e", "none"),
+		"--event: no event has the name 'none'");
+	refuses(dir, WORDS("-i", "calls", "-i", "kmen"),
+		"--instance takes kmem or calls, not 'kmen'");
+	refuses(dir, WORDS("-f", "ip == f2", "-f", "ip > foo"),
+		"filter, character 6: 'foo' is not a number\n  ip > foo\n       ^");
+	refuses(dir, WORDS("-f", "ip == f2", "-f", "ip >"),
+		"filter, character 5: a number or a string is missing\n  ip >\n      ^");
 }
 
 int main(void)
@@ -145,6 +176,7 @@ int main(void)
 	prints(scratch.path, WORDS("-e", "*"), ALLOC CALL PAGES, "");
 	test_reasons(scratch.path);
 	test_flags(scratch.path);
+	test_several(scratch.path);
 	scratch_remove(&scratch);
 	return tap_done();
 }

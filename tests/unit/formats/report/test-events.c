@@ -130,9 +130,10 @@ static void test_refusals(const char *dir)
 {
 	refuses(dir, "--filter", "byts_req > 1",
 		"sonde events: filter, character 1: no event has a field 'byts_req'; did you mean "
-		"'bytes_req'?\n");
-	refuses(dir, "--filter",
-		"ptr ==", "sonde events: filter, character 7: a number or a string is missing\n");
+		"'bytes_req'?\n  byts_req > 1\n  ^\n");
+	refuses(dir, "--filter", "ptr ==",
+		"sonde events: filter, character 7: a number or a string is missing\n"
+		"  ptr ==\n        ^\n");
 	refuses(dir, "--event", "none", "sonde events: --event: no event has the name 'none'\n");
 	refuses(dir, "--vcpu", "2,9",
 		"sonde events: --vcpu: the trace has none of these: it has 2, from 0 on\n");

@@ -20,25 +20,31 @@ static const char declarations[] = "0xa(int fd, const char * name, unsigned int 
 static struct {
 	struct syscall_text *text;
 	struct event_texts *texts;
-	struct event_filter *filter;
+	struct event_filters filters;
 	FILE *out;
 	char *printed;
 	size_t size;
 	int64_t ns;
 } t;
 
-static void begin_with(const char *filter, bool json)
+static void begin_with_any(const char *const *filters, size_t n, bool json)
 {
 	struct syscall_text_options options = {.json = json, .prototypes = declarations};
 
 	memset(&t, 0, sizeof(t));
-	if (filter && event_filter_parse(filter, &t.filter, NULL))
+	if (event_filters_parse(filters, n, &t.filters, NULL))
 		abort();
-	options.filter = t.filter;
+	options.filters = &t.filters;
 	t.out = open_memstream(&t.printed, &t.size);
 	if (!t.out || event_texts_create(NULL, &t.texts, NULL) ||
 	    syscall_text_create(t.out, t.texts, &options, &t.text, NULL))
 		abort();
+}
+
+/* `filter` may be NULL. */
+static void begin_with(const char *filter, bool json)
+{
+	begin_with_any(&filter, filter ? 1 : 0, json);
 }
 
 static void begin(void)
@@ -81,7 +87,7 @@ static void end(void)
 {
 	syscall_text_destroy(t.text);
 	event_texts_destroy(t.texts);
-	event_filter_destroy(t.filter);
+	event_filters_deinit(&t.filters);
 	free(t.printed);
 }
 
@@ -155,6 +161,16 @@ static void test_filter(void)
 	enter(0xc, FRAME);
 	leave(FRAME, 0);
 	prints("", "and on its name and arguments");
+	begin_with_any((const char *const[]){"name == 0xb", "ret == -1"}, 2, false);
+	enter(0xc, FRAME);
+	leave(FRAME, 0);
+	enter(0xb, FRAME);
+	leave(FRAME, 0);
+	enter(0xc, FRAME);
+	leave(FRAME, -1);
+	prints("[000]     0.000002000 task-7 0xb(offset=0, address=0x0) = 0 <1.000 us>\n"
+	       "[000]     0.000004000 task-7 0xc() = -1 EPERM <1.000 us>\n",
+	       "of several filters a call has to pass any");
 }
 
 static void test_json(void)
