@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* A parsed filter for the events of one class. */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,10 +31,11 @@ static int no_field(const struct filter_term *term, const struct event_class *cl
 	return filter_no_field(term, &class, 1, whose, err);
 }
 
-static bool has_text(const struct event_field *field)
+/* Whether names are part of its text. */
+static bool has_names(const struct event_field *field)
 {
 	return field && (event_field_is_code(field) || field->type == EVENT_FLAGS ||
-			 field->type == EVENT_DICTIONARY || event_field_is_string(field));
+			 field->type == EVENT_DICTIONARY);
 }
 
 static bool is_string(const struct event_field *field)
@@ -62,9 +64,27 @@ static int bind_word(const struct filter_term *term, const struct event_names *n
 		return fail(term, term->value_at, "is not a number: only flags have names", err);
 	if (is_order(term->op))
 		return fail(term, term->value_at, "is not a number", err);
-	if (!has_text(out->field) || (!is_string(out->field) && !names->text))
+	if (!out->field && term->op == FILTER_GLOB)
+		return fail(term, term->value_at, "is text: compare vCPUs by == or & CPUS{...}",
+			    err);
+	if (has_names(out->field) ? !names->text
+				  : !is_string(out->field) && term->op != FILTER_GLOB)
 		return fail(term, term->value_at, "is not a number, which the field is", err);
 	out->by_text = true;
+	return 0;
+}
+
+/* Digits of an address or a register may be written as a negative number. */
+static int bind_number(const struct filter_term *term, struct bound_term *out, struct error *err)
+{
+	const struct event_field *field = out->field;
+
+	if (!term->is_negative || !term->number || (field && field->type == EVENT_INT))
+		return 0;
+	if (!field || field->type != EVENT_HEX || is_order(term->op))
+		return fail(term, term->value_at, "is negative, which the field never is", err);
+	if (field->size < sizeof(uint64_t))
+		out->value &= (UINT64_C(1) << 8 * field->size) - 1;
 	return 0;
 }
 
@@ -133,7 +153,7 @@ static int bind_term(const struct filter_term *term, const struct event_class *c
 	if (term->is_number && out->function_only)
 		return fail(term, term->value_at, "is not the name of a function", err);
 	if (term->is_number && term->op != FILTER_GLOB && !is_string(out->field))
-		return 0;
+		return bind_number(term, out, err);
 	return bind_word(term, names, out, err);
 }
 
@@ -168,6 +188,17 @@ static bool text_is(const struct bound_term *term, const char *text)
 	return term->op == FILTER_GLOB ? glob_matches(term->text, text) : !strcmp(term->text, text);
 }
 
+/* As events are printed (formats/report/event-text.h). */
+static void number_text(const struct event_field *field, uint64_t value, char *out, size_t size)
+{
+	const bool is_hex = field->type == EVENT_HEX || field->type == EVENT_POINTER;
+
+	if (field->type == EVENT_INT)
+		snprintf(out, size, "%" PRId64, (int64_t)value);
+	else
+		snprintf(out, size, is_hex ? "0x%" PRIx64 : "%" PRIu64, value);
+}
+
 /* A code address matches by its function alone, too. */
 static bool text_matches(const struct bound_term *term, const struct event_names *names,
 			 const void *bytes)
@@ -179,6 +210,8 @@ static bool text_matches(const struct bound_term *term, const struct event_names
 
 	if (is_string(field))
 		event_field_text(field, bytes, text);
+	else if (!has_names(field))
+		number_text(field, event_field_value(field, bytes), text, sizeof(text));
 	else
 		names->text(names->arg, field, event_field_value(field, bytes), text, sizeof(text));
 	offset = field->type != EVENT_FUNCTION && event_field_is_code(field) ? strchr(text, '+')

@@ -12,6 +12,8 @@ struct sample {
 	int32_t node;
 	uint32_t flags;
 	uint16_t cache;
+	uint32_t reg;
+	uint64_t ptr;
 	char comm[16];
 };
 
@@ -24,6 +26,7 @@ struct sample {
 static const struct event_field fields[] = {
 	FIELD(call_site, EVENT_CODE), FIELD(bytes, EVENT_UINT),       FIELD(node, EVENT_INT),
 	FIELD(flags, EVENT_FLAGS),    FIELD(cache, EVENT_DICTIONARY), FIELD(comm, EVENT_STRING),
+	FIELD(reg, EVENT_HEX),        FIELD(ptr, EVENT_POINTER),
 };
 static const struct event_class class = {.system = "test",
 					 .name = "sample",
@@ -34,6 +37,8 @@ static const struct sample sample = {.call_site = 0x1010,
 				     .node = -1,
 				     .flags = 0xdc0,
 				     .cache = 3,
+				     .reg = (uint32_t)-100,
+				     .ptr = 0xffff888000001000,
 				     .comm = "kworker/0:1"};
 
 static void text_of(void *arg, const struct event_field *field, uint64_t value, char *out,
@@ -160,6 +165,17 @@ static void test_matches(void)
 		{"bytes & CPUS{ 1 - 3 , 63 }", 0},
 		{"node & CPUS{0-63}", 0},
 		{"  bytes  ==  192  ", 1},
+		{"ptr ~ \"0xffff8*\"", 1},
+		{"ptr !~ \"0xffff8*\"", 0},
+		{"ptr ~ 0xffff888000001000", 1},
+		{"reg ~ 0xffffff9?", 1},
+		{"bytes ~ 19*", 1},
+		{"bytes ~ 192", 1},
+		{"bytes ~ 0xc0", 0},
+		{"node ~ -*", 1},
+		{"reg == -100", 1},
+		{"reg != -100", 0},
+		{"bytes > -0", 1},
 	};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
@@ -212,6 +228,18 @@ static void test_errors(void)
 		 "filter, character 22: '' is neither a number nor a flag of the field"},
 		{"flags & none", EINVAL,
 		 "filter, character 9: 'none' is neither a number nor a flag of the field"},
+		{"bytes > -1", EINVAL,
+		 "filter, character 9: '-1' is negative, which the field never is"},
+		{"bytes == 1 || vcpu != -1", EINVAL,
+		 "filter, character 23: '-1' is negative, which the field never is"},
+		{"call_site == -1", EINVAL,
+		 "filter, character 14: '-1' is negative, which the field never is"},
+		{"flags & -1", EINVAL,
+		 "filter, character 9: '-1' is negative, which the field never is"},
+		{"reg > -100", EINVAL,
+		 "filter, character 7: '-100' is negative, which the field never is"},
+		{"vcpu ~ 1*", EINVAL,
+		 "filter, character 8: '1*' is text: compare vCPUs by == or & CPUS{...}"},
 		{"bytes & many", EINVAL,
 		 "filter, character 9: 'many' is not a number: only flags have names"},
 		{"bytes ==", EINVAL, "filter, character 9: a number or a string is missing"},

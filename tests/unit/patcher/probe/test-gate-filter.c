@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "formats/base/text.h"
 #include "patcher/probe/gate.h"
 #include "tests/lib/fake-cpu.h"
 #include "tests/lib/tap.h"
@@ -131,6 +132,20 @@ static uint64_t pick(uint64_t n)
 	return fake_random() % n;
 }
 
+/* Few of them, so that they are met often, also from the end of the range. */
+static struct text random_number(const char *name)
+{
+	struct text out;
+
+	if (pick(4))
+		snprintf(out.s, sizeof(out.s), "%" PRIu64, pick(4));
+	else if (!strcmp(name, "node"))
+		snprintf(out.s, sizeof(out.s), "-%" PRIu64, pick(4));
+	else
+		snprintf(out.s, sizeof(out.s), "%" PRIu64, -pick(4));
+	return out;
+}
+
 static void random_term(FILE *out)
 {
 	static const char *const ops[] = {"==", "!=", "<", "<=", ">", ">=", "&"};
@@ -140,7 +155,7 @@ static void random_term(FILE *out)
 	if (!field && pick(2))
 		fprintf(out, "call_site ~ \"f%" PRIu64 "\"", pick(3));
 	else
-		fprintf(out, "%s %s %s%" PRIu64, name, ops[pick(7)], pick(4) ? "" : "-", pick(4));
+		fprintf(out, "%s %s %s", name, ops[pick(7)], random_number(name).s);
 }
 
 static void random_filter(FILE *out, unsigned int depth)
