@@ -23,6 +23,7 @@ struct qmp_connection {
 	int64_t deadline_ms; /* of the step in progress, CLOCK_MONOTONIC */
 	json_int_t last_id;
 	struct qmp_framer framer;
+	json_t *refusal; /* the last one, whose text an error may point to; or NULL */
 	char input[INPUT_SIZE];
 	size_t input_pos, input_len;
 };
@@ -125,14 +126,19 @@ static int send_all(struct qmp_connection *conn, const char *text, struct error 
 }
 
 /* The peer's own words, fit for a terminal. */
-static int refused(const json_t *error, struct error *err)
+static int refused(struct qmp_connection *conn, json_t *error, struct error *err)
 {
+	const json_int_t column = json_integer_value(json_object_get(error, "column"));
 	const char *desc = json_string_value(json_object_get(error, "desc"));
 	struct error scratch;
 	struct error *to = err ? err : &scratch;
 
 	error_set(to, EREMOTEIO, "%s", desc ? desc : "refused without a reason");
 	clean_line(to->text);
+	json_decref(conn->refusal);
+	conn->refusal = json_incref(error);
+	to->parsed = json_string_value(json_object_get(error, "text"));
+	to->column = column > 0 && column <= QMP_REPLY_MAX ? (unsigned int)column : 0;
 	return -EREMOTEIO;
 }
 
@@ -189,7 +195,7 @@ int qmp_execute(struct qmp_connection *conn, const char *verb, json_t *args, jso
 	if (value)
 		*result = json_incref(value);
 	else
-		ret = refused(json_object_get(message, "error"), err);
+		ret = refused(conn, json_object_get(message, "error"), err);
 	json_decref(message);
 	return ret;
 }
@@ -205,7 +211,7 @@ static int greet(struct qmp_connection *conn, struct error *err)
 		return ret;
 	error = json_object_get(greeting, "error");
 	if (error)
-		ret = refused(error, err);
+		ret = refused(conn, error, err);
 	else if (!json_is_object(json_object_get(greeting, "QMP")))
 		ret = error_set(err, EPROTO, "'%s' does not speak QMP: its greeting is another",
 				conn->path);
@@ -276,6 +282,14 @@ static int connect_socket(struct qmp_connection *conn, struct error *err)
 	return errno == EAGAIN ? timed_out(conn, err) : explain_connect(conn->path, errno, err);
 }
 
+/* An error that outlives the connection has no text of it. */
+static void disconnect_for(struct qmp_connection *conn, struct error *err)
+{
+	qmp_disconnect(conn);
+	if (err)
+		err->parsed = NULL;
+}
+
 int qmp_connect(const char *path, unsigned int timeout_ms, struct qmp_connection **out,
 		struct error *err)
 {
@@ -295,10 +309,10 @@ int qmp_connect(const char *path, unsigned int timeout_ms, struct qmp_connection
 	}
 	if (!ret)
 		ret = greet(conn, err);
-	if (ret)
-		qmp_disconnect(conn);
-	else
+	if (!ret)
 		*out = conn;
+	else
+		disconnect_for(conn, err);
 	return ret;
 }
 
@@ -309,6 +323,7 @@ void qmp_disconnect(struct qmp_connection *conn)
 	if (conn->fd >= 0)
 		close(conn->fd);
 	qmp_framer_deinit(&conn->framer);
+	json_decref(conn->refusal);
 	free(conn);
 }
 
@@ -321,6 +336,6 @@ int qmp_query(const char *path, unsigned int timeout_ms, const char *verb, json_
 	if (ret)
 		return ret;
 	ret = qmp_execute(conn, verb, NULL, result, err);
-	qmp_disconnect(conn);
+	disconnect_for(conn, ret ? err : NULL);
 	return ret;
 }

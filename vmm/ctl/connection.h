@@ -28,7 +28,8 @@ void qmp_disconnect(struct qmp_connection *conn);
 
 /*
  * Run one command; `args` (an object) is taken over and may be NULL. *result is a new reference.
- * -EREMOTEIO if the peer refused it: *err has its words, and the connection can be used further.
+ * -EREMOTEIO if the peer refused it: *err has its words, and the place in a text until the next
+ * qmp_execute() or qmp_disconnect(); the connection can be used further.
  * Events that come in between are ignored.
  */
 int qmp_execute(struct qmp_connection *conn, const char *verb, json_t *args, json_t **result,

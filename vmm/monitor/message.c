@@ -81,14 +81,27 @@ json_t *qmp_error(const char *class, const char *desc, json_t *id)
 		json_pack("{s:{s:s,s:o}}", "error", "class", class, "desc", any_string(desc)), id);
 }
 
+/* Where in a text of the client's it is. */
+static void add_place(json_t *reply, const struct error *err)
+{
+	json_t *error = json_object_get(reply, "error");
+
+	json_object_set_new(error, "text", any_string(err->parsed));
+	json_object_set_new(error, "column", json_integer(err->column));
+}
+
 json_t *qmp_error_from(const char *class, const struct error *err, json_t *id)
 {
 	char text[sizeof(err->text) + 32];
+	json_t *reply;
 
-	if (!err->has_address)
-		return qmp_error(class, err->text, id);
-	snprintf(text, sizeof(text), "%s (at 0x%" PRIx64 ")", err->text, err->address);
-	return qmp_error(class, text, id);
+	snprintf(text, sizeof(text), "%s", err->text);
+	if (err->has_address)
+		snprintf(text, sizeof(text), "%s (at 0x%" PRIx64 ")", err->text, err->address);
+	reply = qmp_error(class, text, id);
+	if (err->parsed && err->column)
+		add_place(reply, err);
+	return reply;
 }
 
 json_t *qmp_event(const char *name, json_t *data)

@@ -34,7 +34,8 @@ json_t *qmp_error(const char *class, const char *desc, json_t *id);
 /* An event with the present time; `data` is taken over and may be NULL. */
 json_t *qmp_event(const char *name, json_t *data);
 
-/* An error with its address; bytes that are not UTF-8 become question marks. */
+/* An error with its address, and with the text that it is in ("text", "column" from 1), if it has
+ * one; bytes that are not UTF-8 become question marks. */
 json_t *qmp_error_from(const char *class, const struct error *err, json_t *id);
 
 #endif

@@ -18,6 +18,14 @@ static int check_configured(const struct monitor_call *call, struct error *err)
 			 "tracing is not configured: start sonde run with --trace or -o");
 }
 
+/* An error in a spec has its text, which the call owns. */
+static int in_spec(int ret, const char *spec, struct error *err)
+{
+	if (ret && err->column)
+		err->parsed = spec;
+	return ret;
+}
+
 static int trace_start(struct monitor_call *call, struct error *err)
 {
 	const struct monitor_target *target = call->target;
@@ -33,6 +41,8 @@ static int trace_start(struct monitor_call *call, struct error *err)
 	for (size_t i = 0; i < n; i++)
 		specs[i] = json_string_value(json_array_get(list, i));
 	ret = target->trace->start(target->trace_arg, specs, n, err);
+	if (n == 1)
+		in_spec(ret, specs[0], err);
 	if (!ret)
 		monitor_event(call->monitor, "TRACE_STARTED", NULL);
 	return ret;
@@ -86,7 +96,9 @@ static int change(struct monitor_call *call, enum monitor_change what, const cha
 	if (!ret && !has_instances(target))
 		return error_set(err, ENOTSUP, "this guest's tracers cannot be changed");
 	if (!ret)
-		ret = target->trace->change(target->trace_arg, what, text, &call->result, err);
+		ret = in_spec(
+			target->trace->change(target->trace_arg, what, text, &call->result, err),
+			text, err);
 	if (!ret)
 		monitor_event(call->monitor, "TRACE_CHANGED", NULL);
 	return ret;

@@ -113,13 +113,15 @@ static int bind(struct kmem_filter *f, struct error *err)
 }
 
 /* Takes `f`, whose classes and names are filled in. */
-static int finish(struct kmem_filter *f, const char *filter, struct kmem_filter **out,
+static int finish(struct kmem_filter *f, const struct trace_spec *spec, struct kmem_filter **out,
 		  struct error *err)
 {
-	int ret = event_filter_parse(filter, &f->filter, err);
+	int ret = event_filter_parse(spec->filter_text, &f->filter, err);
 
 	if (!ret)
 		ret = bind(f, err);
+	if (ret && err && err->column)
+		err->column = trace_spec_filter_column(spec, err->column);
 	if (ret)
 		kmem_filter_destroy(f);
 	else
@@ -127,8 +129,8 @@ static int finish(struct kmem_filter *f, const char *filter, struct kmem_filter 
 	return ret;
 }
 
-int kmem_filter_create(const struct tracer_context *context, const char *filter,
-		       uint32_t task_fields, struct kmem_filter **out, struct error *err)
+int kmem_filter_create(const struct tracer_context *context, const struct trace_spec *spec,
+		       struct kmem_filter **out, struct error *err)
 {
 	struct kmem_filter *f = calloc(1, sizeof(*f));
 
@@ -136,11 +138,11 @@ int kmem_filter_create(const struct tracer_context *context, const char *filter,
 		return error_set(err, ENOMEM, "out of memory");
 	f->kernel = context->kernel;
 	f->writer = context->writer;
-	f->classes = kmem_classes_of(task_fields);
+	f->classes = kmem_classes_of(kmem_task_fields(spec));
 	f->names =
 		(struct event_names){.arg = f, .text = text, .flag = flag, .flag_name = flag_name};
 	gfp_names_read(context->kernel->image, &f->info);
-	return finish(f, filter, out, err);
+	return finish(f, spec, out, err);
 }
 
 /* Which flags there are is known with the kernel. */
@@ -170,10 +172,8 @@ static int check(const struct trace_spec *spec, const struct kernel_image *image
 		f->names.flag = flag;
 		f->names.flag_name = flag_name;
 	}
-	ret = finish(f, spec->filter_text, &made, err);
+	ret = finish(f, spec, &made, err);
 	kmem_filter_destroy(made);
-	if (ret && err && err->column)
-		err->column = trace_spec_filter_column(spec, err->column);
 	return ret;
 }
 

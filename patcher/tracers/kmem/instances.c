@@ -103,8 +103,7 @@ static int make_outputs(struct kmem_tracer *t, const struct trace_spec *const *s
 		else
 			output->types = 0;
 		if (specs[i]->filter)
-			ret = kmem_filter_create(&t->context, specs[i]->filter_text,
-						 kmem_task_fields(specs[i]), &output->filter, err);
+			ret = kmem_filter_create(&t->context, specs[i], &output->filter, err);
 	}
 	return ret;
 }

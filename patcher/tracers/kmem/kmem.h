@@ -71,13 +71,12 @@ extern const struct tracer_ops tracer_kmem; /* registry.c lists it */
 
 /* --- filters of instances (filter.c) --------------------------------------------------------- */
 
-/* Of records with these fields of tasks. The kernel and the writer of `context` must outlive the
- * filter. Errors as event_filter_parse() and event_filter_bind(); -EINVAL for what cannot be
- * decided. */
-int kmem_filter_create(const struct tracer_context *context, const char *filter,
-		       uint32_t task_fields, struct kmem_filter **out, struct error *err);
-/* Whether the spec's filter, if it has one, suits records of its tasks' fields: errors likewise,
- * with the column in the spec. Names of flags are not looked at. */
+/* The spec's filter. The kernel and the writer of `context` must outlive it. Errors as
+ * event_filter_parse() and event_filter_bind(), with the column in the spec. */
+int kmem_filter_create(const struct tracer_context *context, const struct trace_spec *spec,
+		       struct kmem_filter **out, struct error *err);
+/* Whether the spec's filter, if it has one, suits records of its tasks' fields: errors likewise.
+ * Names of flags are not looked at. */
 int kmem_filter_check(const struct trace_spec *spec, struct error *err);
 /* The same, with the names of flags that the image has. */
 int kmem_filter_check_image(const struct trace_spec *spec, const struct kernel_image *image,

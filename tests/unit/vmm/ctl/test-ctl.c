@@ -90,6 +90,18 @@ static void test_tracing(struct fixture *f)
 	says(f, "--json", "trace-stop", "", "{}\n");
 }
 
+/* As `sonde run` shows it. */
+static void test_place(struct fixture *f)
+{
+	static const char shown[] = "sonde ctl: unknown tracer 'kmen'\n  a=kmen\n    ^\n";
+
+	is_u64((uint64_t)ctl("", f->path, "trace", "add", "a=kmen"), 1, "a wrong spec is refused");
+	is_str(capture.err, shown, "the place in it is shown");
+	is_u64((uint64_t)ctl("trace set a=kmen\n", f->path, "", "", ""), 1,
+	       "so is one from standard input");
+	is_str(capture.err, shown, "with its place");
+}
+
 /* What a monitor does not offer is not in its help. */
 static void test_help(struct fixture *f)
 {
@@ -314,6 +326,7 @@ int main(void)
 		return 1;
 	test_commands(f);
 	test_tracing(f);
+	test_place(f);
 	test_help(f);
 	test_usage();
 	test_errors(f);

@@ -179,6 +179,8 @@ static int fixture_trace_change(void *arg, enum monitor_change change, const cha
 	struct fixture *f = arg;
 	bool same = f->specs[0] && f->specs[0] == text[0];
 
+	if (strstr(text, "kmen"))
+		return error_set_column(err, EINVAL, 3, "unknown tracer 'kmen'");
 	if (change == MONITOR_ADD && same)
 		return error_set(err, EEXIST, "there is an instance '%c' already", text[0]);
 	if (change != MONITOR_ADD && !same)

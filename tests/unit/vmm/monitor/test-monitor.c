@@ -303,6 +303,9 @@ static void test_instances(struct fixture *f)
 	     GENERIC("there is an instance 'a' already"));
 	asks(&peer, "{\"execute\":\"trace-set\",\"arguments\":{\"spec\":\"b=x\"}}",
 	     GENERIC("there is no instance 'b'"));
+	asks(&peer, "{\"execute\":\"trace-set\",\"arguments\":{\"spec\":\"a=kmen\"}}",
+	     "{\"error\":{\"class\":\"GenericError\",\"desc\":\"unknown tracer 'kmen'\","
+	     "\"text\":\"a=kmen\",\"column\":3}}");
 	say(&peer, "{\"execute\":\"trace-set\",\"arguments\":{\"spec\":\"a=x\"}}");
 	hear_event(&peer);
 	is_str(hear(&peer), "{\"return\":{\"switched_sites\":1500,\"switch_ns\":2500000}}",

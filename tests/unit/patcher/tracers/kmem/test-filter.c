@@ -90,14 +90,15 @@ static void test_names(void)
 	       "nor does it in a guest that is stopped for each read");
 }
 
-static void test_refused(const char *spec, int code, const char *text)
+/* `column`: in the spec. */
+static void test_refused(const char *spec, int code, unsigned int column, const char *text)
 {
 	struct error err = {0};
 	int ret;
 
 	fake_session_create(&fs);
 	ret = trace_session_start(fs.session, (const char *const[]){spec, NULL}, &err);
-	ok(ret == -code && strstr(err.text, text), "%s is refused", spec);
+	ok(ret == -code && err.column == column && strstr(err.text, text), "%s is refused", spec);
 	fake_session_destroy(&fs);
 }
 
@@ -148,8 +149,8 @@ int main(void)
 	test_spec("kmem if cache == \"fake-cache\"", KMALLOC_33 | KMALLOC_80 | ALLOC);
 	test_spec("kmem if cache ~ \"other*\"", 0);
 	test_names();
-	test_refused("kmem if bytes > 3", ENOENT, "bytes_req");
-	test_refused("kmem if gfp_flags & NO_FLAG", EINVAL,
+	test_refused("kmem if bytes > 3", ENOENT, 9, "bytes_req");
+	test_refused("kmem if gfp_flags & NO_FLAG", EINVAL, 21,
 		     "character 13: 'NO_FLAG' is not a number, and");
 	test_places();
 	return tap_done();
