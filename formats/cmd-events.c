@@ -14,6 +14,7 @@
 #include "formats/cli/options.h"
 #include "formats/event/graph.h"
 #include "formats/graph/graph-text.h"
+#include "formats/report/event-hints.h"
 #include "formats/report/event-selection.h"
 #include "formats/report/event-text.h"
 #include "formats/report/trace-text.h"
@@ -375,8 +376,10 @@ static int print_trace(struct listing *l, const char *dir)
 
 	if (!ret && select_events(l, &err))
 		return cli_usage_error(verb.name, &err);
-	if (!ret && !l->options->follow)
+	if (!ret && !l->options->follow) {
+		event_hints_print(verb.name, l->selection, trace_reader_sidecar(l->reader));
 		trace_reader_read_ahead(l->reader, TRACE_READER_ALL_CPUS);
+	}
 	if (!ret)
 		ret = l->options->follow ? follow_events(l, dir, &err) : print_events(l, &err);
 	if (ret < 0 && l->reader) /* else the reader has named it */

@@ -227,6 +227,7 @@ static int open_all(struct show *show, const struct wish *wish)
 		return 1 + cli_error(show->verb, &err);
 	if (replay_select(&show->replay, &err))
 		return 1 + cli_usage_error(show->verb, &err);
+	replay_print_hints(&show->replay, show->verb);
 	return create_all(show, wish, &err) ? 1 + cli_error(show->verb, &err) : 0;
 }
 

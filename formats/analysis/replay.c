@@ -9,6 +9,7 @@
 #include "formats/analysis/since-init.h"
 #include "formats/base/json.h"
 #include "formats/base/text.h"
+#include "formats/report/event-hints.h"
 #include "formats/report/event-selection.h"
 
 /* How many events before its turn the heap is told of one. */
@@ -139,6 +140,13 @@ int replay_select(struct replay *replay, struct error *err)
 	if (!ret && (view->filter || view->vcpus.some))
 		ret = bind_filter(replay, err);
 	return ret;
+}
+
+void replay_print_hints(const struct replay *replay, const char *verb)
+{
+	if (replay->parts->selection)
+		event_hints_print(verb, replay->parts->selection,
+				  trace_reader_sidecar(replay->reader));
 }
 
 /* --- where init begins ----------------------------------------------------------------------- */

@@ -72,6 +72,8 @@ void replay_close(struct replay *replay);
 
 /* Find the instance, and bind the filter. An error is one of the command line. */
 int replay_select(struct replay *replay, struct error *err);
+/* Then: say which names in the filter the trace has not (event-hints.h). */
+void replay_print_hints(const struct replay *replay, const char *verb);
 
 /* Read a fresh reader to its end, or to the end of the window. */
 int replay_run(struct replay *replay, struct analysis **analyses, size_t n, struct error *err);

@@ -131,6 +131,7 @@ struct event_node {
 	enum filter_op op;
 	bool by_text; /* compares something else than the field's value with `value` */
 	uint64_t value;
+	const char *text; /* as it was written, without quotes */
 };
 
 unsigned int event_predicate_root(const struct event_predicate *predicate);

@@ -21,7 +21,8 @@ struct event_node event_predicate_node(const struct event_predicate *predicate, 
 				   .field = term->field,
 				   .op = term->op,
 				   .by_text = term->by_text || term->in_cpus,
-				   .value = term->value};
+				   .value = term->value,
+				   .text = term->text};
 }
 
 bool event_known_has(const struct event_known *known, unsigned int node)

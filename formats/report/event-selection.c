@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "formats/base/text.h"
 #include "formats/event/graph.h"
 
 /* What is wanted of one class of an instance. */
@@ -70,9 +71,33 @@ static bool is_return(const struct event_class *class)
 	return graph_class_of(class, &which) && which == GRAPH_EXIT;
 }
 
-static int no_event(const char *glob, struct error *err)
+/* The nearest name is one with the system if the user has given one. */
+static int no_event(const struct event_selection *selection, const struct event_wish *wish,
+		    const char *glob, struct error *err)
 {
-	return error_set(err, ENOENT, "--event: no event has the name '%s'", glob);
+	struct event_name {
+		char text[128];
+	} *texts = calloc(selection->nr_classes + 1, sizeof(*texts));
+	const char **names = calloc(selection->nr_classes + 1, sizeof(*names)), *nearest;
+	size_t n = 0;
+
+	for (size_t i = 0; texts && names && i < selection->nr_classes; i++) {
+		const struct event_class *class = selection->classes[i].class;
+
+		if (!is_eligible(wish, &selection->classes[i]))
+			continue;
+		snprintf(texts[n].text, sizeof(texts[n].text), "%s%s%s",
+			 strchr(glob, ':') ? class->system : "", strchr(glob, ':') ? ":" : "",
+			 class->name);
+		names[n] = texts[n].text;
+		n++;
+	}
+	nearest = names ? text_nearest(glob, names) : NULL;
+	error_set(err, ENOENT, "--event: no event has the name '%s'%s%s%s", glob,
+		  nearest ? "; did you mean '" : "", nearest ? nearest : "", nearest ? "'?" : "");
+	free(texts);
+	free(names);
+	return -ENOENT;
 }
 
 /* Each glob is of use. */
@@ -86,7 +111,7 @@ static int check_names(const struct event_selection *selection, const struct eve
 			found = is_eligible(wish, &selection->classes[c]) &&
 				name_matches(selection->classes[c].class, wish->events->words[i]);
 		if (!found)
-			return no_event(wish->events->words[i], err);
+			return no_event(selection, wish, wish->events->words[i], err);
 	}
 	return 0;
 }
@@ -210,6 +235,13 @@ void event_selection_destroy(struct event_selection *selection)
 	event_predicates_destroy(selection->predicates, selection->nr_predicates);
 	free(selection->classes);
 	free(selection);
+}
+
+struct event_predicate *const *event_selection_predicates(const struct event_selection *selection,
+							  size_t *n)
+{
+	*n = selection->nr_predicates;
+	return selection->predicates;
 }
 
 /* Where an event's class is in the list: mostly where the last one's was. */

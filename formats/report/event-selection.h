@@ -33,6 +33,10 @@ int event_selection_create(const struct event_wish *wish, const struct trace_ins
 /* NULL-safe. */
 void event_selection_destroy(struct event_selection *selection);
 
+/* The filters, bound to classes; NULL where a class lacks a field. */
+struct event_predicate *const *event_selection_predicates(const struct event_selection *selection,
+							  size_t *n);
+
 bool event_selection_has(struct event_selection *selection, const struct event *event);
 
 #endif

@@ -168,6 +168,28 @@ static void test_several(const char *dir)
 		"filter, character 5: a number or a string is missing\n  ip >\n      ^");
 }
 
+/* Names that nothing has. */
+static void test_hints(const char *dir)
+{
+	refuses(dir, WORDS("-e", "functoin"),
+		"--event: no event has the name 'functoin'; did you mean 'function'?");
+	refuses(dir, WORDS("-e", "kmem:mm_page_aloc"),
+		"--event: no event has the name 'kmem:mm_page_aloc'; did you mean "
+		"'kmem:mm_page_alloc'?");
+	refuses(dir, WORDS("-e", "functoin", "-i", "kmem"),
+		"--event: no event has the name 'functoin'");
+	prints(dir, WORDS("-f", "call_site == ff1"), "",
+	       "sonde events: no function of the trace has the name 'ff1'; did you mean 'f1'?\n");
+	prints(dir, WORDS("-f", "call_site == f1+0x11 || cache ~ dentri"), "",
+	       "sonde events: no cache of the trace matches 'dentri'; did you mean 'dentry'?\n");
+	prints(dir, WORDS("-f", "cache == dentri", "-f", "ip ~ 'ext4_*'"), "",
+	       "sonde events: no cache of the trace has the name 'dentri'; did you mean 'dentry'?\n"
+	       "sonde events: no function of the trace matches 'ext4_*'\n");
+	prints(dir, WORDS("-f", "call_site !~ 'ext4_*' && !(cache == dentri)"), ALLOC, "");
+	prints(dir, WORDS("-f", "call_site == f1 && cache == dentry"), ALLOC, "");
+	prints(dir, WORDS("-f", "call_site ~ '0xf*' || cache == -"), "", "");
+}
+
 int main(void)
 {
 	struct scratch scratch = scratch_make();
@@ -177,6 +199,7 @@ int main(void)
 	test_reasons(scratch.path);
 	test_flags(scratch.path);
 	test_several(scratch.path);
+	test_hints(scratch.path);
 	scratch_remove(&scratch);
 	return tap_done();
 }
