@@ -94,15 +94,18 @@ int tracer_check_specs(const char *const *specs, size_t nr_specs, struct error *
 	return ret;
 }
 
-int tracer_check_image(const char *text, const struct kernel_image *image, struct error *err)
+int tracer_check_image(const char *text, const struct kernel_image *image, bool boots,
+		       struct error *err)
 {
+	const struct tracer_ops *ops;
 	struct trace_spec spec;
 	int ret = tracer_parse_spec(text, &spec, err);
 
 	if (ret)
 		return ret;
-	if (tracer_ops_of(&spec)->check_image)
-		ret = tracer_ops_of(&spec)->check_image(&spec, image, err);
+	ops = tracer_ops_of(&spec);
+	if (ops->check_image && (boots || ops->lane == LANE_ORDERED))
+		ret = ops->check_image(&spec, image, err);
 	if (ret)
 		error_prefix(err, "instance '%s': ", spec.name);
 	if (ret && err)

@@ -230,8 +230,10 @@ int tracer_parse_spec(const char *text, struct trace_spec *out, struct error *er
 int tracer_check_specs(const char *const *specs, size_t nr_specs, struct error *err);
 
 /* Whether the image shows a spec to be wrong: `check_image` of its tracer; an error with a column
- * points to `spec`. Other errors as tracer_parse_spec(). */
-int tracer_check_image(const char *spec, const struct kernel_image *image, struct error *err);
+ * points to `spec`. `boots`: the guest has no modules yet; of one that may have functions are not
+ * looked at, which may be the modules'. Other errors as tracer_parse_spec(). */
+int tracer_check_image(const char *spec, const struct kernel_image *image, bool boots,
+		       struct error *err);
 
 /* The tracer that a spec asks for; the one whose events these are, also if they are summed up. */
 const struct tracer_ops *tracer_ops_of(const struct trace_spec *spec);

@@ -35,8 +35,8 @@ static int prepare_image(struct recorder *r, struct error *err)
 
 	if (!r->image && r->config.kernel)
 		ret = load_image(r->config.kernel, &r->image, err);
-	for (size_t i = 0; !ret && r->config.boots && i < r->options->nr_specs; i++)
-		ret = tracer_check_image(r->options->specs[i], r->image, err);
+	for (size_t i = 0; !ret && r->image && i < r->options->nr_specs; i++)
+		ret = tracer_check_image(r->options->specs[i], r->image, r->config.boots, err);
 	return ret;
 }
 
