@@ -33,43 +33,78 @@ static void print_label(FILE *out, const char *name, const json_t *value)
 	putc('"', out);
 }
 
-static void print_head(FILE *out, const char *name, const char *type, const char *help)
+/* Where the metrics go, and which guest they are of. */
+struct metrics {
+	FILE *out;
+	const json_t *trace; /* the answer of query-trace */
+};
+
+static void print_head(const struct metrics *m, const char *name, const char *type,
+		       const char *help)
 {
-	fprintf(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
+	fprintf(m->out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
+}
+
+/*
+ * What tells the samples of one guest from those of others whose files are collected together: the
+ * domain, or the trace's directory. The braces stay open.
+ */
+static void begin_sample(const struct metrics *m, const char *name)
+{
+	const json_t *domain = json_object_get(m->trace, "domain");
+
+	fprintf(m->out, "%s{", name);
+	if (domain)
+		print_label(m->out, "domain", domain);
+	else
+		print_label(m->out, "trace_dir", json_object_get(m->trace, "trace_dir"));
+}
+
+static void print_sample(const struct metrics *m, const char *name, uint64_t value)
+{
+	begin_sample(m, name);
+	fprintf(m->out, "} %" PRIu64 "\n", value);
+}
+
+static void print_seconds(const struct metrics *m, const char *name, uint64_t ns)
+{
+	begin_sample(m, name);
+	fprintf(m->out, "} %" PRIu64 ".%09" PRIu64 "\n", ns / 1000000000, ns % 1000000000);
 }
 
 /* Whether it traces now, and where to. */
-static void print_info(FILE *out, const json_t *trace)
+static void print_info(const struct metrics *m)
 {
-	print_head(out, "sonde_tracing", "gauge", "Whether events are recorded now.");
-	fprintf(out, "sonde_tracing %d\n", json_is_true(json_object_get(trace, "enabled")));
-	print_head(out, "sonde_trace_info", "gauge", "Where the trace is written, and how.");
-	fputs("sonde_trace_info{", out);
-	if (json_object_get(trace, "domain")) {
-		print_label(out, "domain", json_object_get(trace, "domain"));
-		putc(',', out);
+	print_head(m, "sonde_tracing", "gauge", "Whether events are recorded now.");
+	print_sample(m, "sonde_tracing", json_is_true(json_object_get(m->trace, "enabled")));
+	print_head(m, "sonde_trace_info", "gauge", "Where the trace is written, and how.");
+	begin_sample(m, "sonde_trace_info");
+	if (json_object_get(m->trace, "domain")) {
+		putc(',', m->out);
+		print_label(m->out, "trace_dir", json_object_get(m->trace, "trace_dir"));
 	}
-	print_label(out, "trace_dir", json_object_get(trace, "trace_dir"));
-	putc(',', out);
-	print_label(out, "mode", json_object_get(trace, "mode"));
-	fputs("} 1\n", out);
+	putc(',', m->out);
+	print_label(m->out, "mode", json_object_get(m->trace, "mode"));
+	fputs("} 1\n", m->out);
 }
 
-static void print_by_vcpu(FILE *out, const json_t *trace, const char *key, const char *help)
+static void print_by_vcpu(const struct metrics *m, const char *key, const char *help)
 {
 	const json_t *vcpu;
 	char name[64];
 	size_t i;
 
 	snprintf(name, sizeof(name), "sonde_%s_total", key);
-	print_head(out, name, "counter", help);
-	json_array_foreach(json_object_get(trace, "vcpus"), i, vcpu)
-		fprintf(out, "%s{vcpu=\"%" PRIu64 "\"} %" PRIu64 "\n", name,
-			count_at(vcpu, "index"), count_at(vcpu, key));
+	print_head(m, name, "counter", help);
+	json_array_foreach(json_object_get(m->trace, "vcpus"), i, vcpu) {
+		begin_sample(m, name);
+		fprintf(m->out, ",vcpu=\"%" PRIu64 "\"} %" PRIu64 "\n", count_at(vcpu, "index"),
+			count_at(vcpu, key));
+	}
 }
 
 /* "ring_wait_ns" is sonde_ring_wait_seconds_total. */
-static void print_counter(FILE *out, const struct counter *counter, uint64_t value)
+static void print_counter(const struct metrics *m, const struct counter *counter, uint64_t value)
 {
 	const size_t length = strlen(counter->key) - (counter->is_ns ? strlen("_ns") : 0);
 	char name[96], help[256];
@@ -78,16 +113,15 @@ static void print_counter(FILE *out, const struct counter *counter, uint64_t val
 		 counter->is_ns ? "_seconds" : "");
 	snprintf(help, sizeof(help), "%s%s%s.", counter->label ? counter->label : counter->key,
 		 counter->cause ? ": " : "", counter->cause ? counter->cause : "");
-	print_head(out, name, "counter", help);
+	print_head(m, name, "counter", help);
 	if (counter->is_ns)
-		fprintf(out, "%s %" PRIu64 ".%09" PRIu64 "\n", name, value / 1000000000,
-			value % 1000000000);
+		print_seconds(m, name, value);
 	else
-		fprintf(out, "%s %" PRIu64 "\n", name, value);
+		print_sample(m, name, value);
 }
 
 /* What is live, if the recorder follows that. */
-static void print_live(FILE *out, const json_t *live)
+static void print_live(const struct metrics *m)
 {
 	static const struct {
 		const char *key, *name, *help;
@@ -98,37 +132,36 @@ static void print_live(FILE *out, const json_t *live)
 		{"slabs", "sonde_live_slabs", "Slabs."},
 		{"slab_bytes", "sonde_live_slab_bytes", "Their bytes, with room."},
 	};
-	const uint64_t ns = count_at(live, "time_ns");
+	const json_t *live = json_object_get(m->trace, "live");
 
 	if (!json_is_object(live))
 		return;
-	print_head(out, "sonde_live_failed", "gauge",
-		   "Whether live memory is not counted any more.");
-	fprintf(out, "sonde_live_failed %d\n", json_object_get(live, "error") != NULL);
+	print_head(m, "sonde_live_failed", "gauge", "Whether live memory is not counted any more.");
+	print_sample(m, "sonde_live_failed", json_object_get(live, "error") != NULL);
 	if (json_object_get(live, "error"))
 		return;
 	for (size_t i = 0; i < sizeof(gauges) / sizeof(gauges[0]); i++) {
-		print_head(out, gauges[i].name, "gauge", gauges[i].help);
-		fprintf(out, "%s %" PRIu64 "\n", gauges[i].name, count_at(live, gauges[i].key));
+		print_head(m, gauges[i].name, "gauge", gauges[i].help);
+		print_sample(m, gauges[i].name, count_at(live, gauges[i].key));
 	}
-	print_head(out, "sonde_live_time_seconds", "gauge",
+	print_head(m, "sonde_live_time_seconds", "gauge",
 		   "Time of the trace clock that live memory is of.");
-	fprintf(out, "sonde_live_time_seconds %" PRIu64 ".%09" PRIu64 "\n", ns / 1000000000,
-		ns % 1000000000);
+	print_seconds(m, "sonde_live_time_seconds", count_at(live, "time_ns"));
 }
 
 void metrics_print(FILE *out, const json_t *trace)
 {
+	const struct metrics m = {out, trace};
 	struct trace_counters counters = {0};
 
 	counters_get(trace, &counters);
-	print_info(out, trace);
-	print_by_vcpu(out, trace, "events", "Events recorded.");
-	print_by_vcpu(out, trace, "allocs", "Allocations recorded.");
-	print_by_vcpu(out, trace, "frees", "Frees recorded.");
-	print_head(out, "sonde_events_lost_total", "counter", "Events lost, over all causes.");
-	fprintf(out, "sonde_events_lost_total %" PRIu64 "\n", counters_lost(&counters));
+	print_info(&m);
+	print_by_vcpu(&m, "events", "Events recorded.");
+	print_by_vcpu(&m, "allocs", "Allocations recorded.");
+	print_by_vcpu(&m, "frees", "Frees recorded.");
+	print_head(&m, "sonde_events_lost_total", "counter", "Events lost, over all causes.");
+	print_sample(&m, "sonde_events_lost_total", counters_lost(&counters));
 	for (enum counter_id id = 0; id < COUNTER_COUNT; id++)
-		print_counter(out, &counter_table[id], counters.v[id]);
-	print_live(out, json_object_get(trace, "live"));
+		print_counter(&m, &counter_table[id], counters.v[id]);
+	print_live(&m);
 }

@@ -170,18 +170,19 @@ static void test_show(void)
 static void test_metrics(void)
 {
 	static const char *const lines[] = {
-		"# TYPE sonde_tracing gauge\nsonde_tracing 1\n",
+		"# TYPE sonde_tracing gauge\nsonde_tracing{trace_dir=\"out\"} 1\n",
 		"\nsonde_trace_info{trace_dir=\"out\",mode=\"trap\"} 1\n",
-		"\nsonde_allocs_total{vcpu=\"0\"} 4\n",
-		"\nsonde_frees_total{vcpu=\"0\"} 3\n",
-		"\nsonde_events_lost_total 3\n",
+		"\nsonde_allocs_total{trace_dir=\"out\",vcpu=\"0\"} 4\n",
+		"\nsonde_frees_total{trace_dir=\"out\",vcpu=\"0\"} 3\n",
+		"\nsonde_events_lost_total{trace_dir=\"out\"} 3\n",
 		"# HELP sonde_overruns_total record: not written.\n# TYPE sonde_overruns_total "
-		"counter\nsonde_overruns_total 1\n",
-		"\nsonde_tracing_seconds_total 0.000000000\n",
-		"\nsonde_live_bytes 4096\n# HELP sonde_live_objects ",
-		"\n# TYPE sonde_live_time_seconds gauge\nsonde_live_time_seconds 2.500000000\n",
-		"\nsonde_live_failed 0\n",
-		"\nsonde_live_failed 1\n",
+		"counter\nsonde_overruns_total{trace_dir=\"out\"} 1\n",
+		"\nsonde_tracing_seconds_total{trace_dir=\"out\"} 0.000000000\n",
+		"\nsonde_live_bytes{trace_dir=\"out\"} 4096\n# HELP sonde_live_objects ",
+		"\n# TYPE sonde_live_time_seconds gauge\nsonde_live_time_seconds{trace_dir=\"out\"} 2.500000000\n",
+		"\nsonde_live_failed{trace_dir=\"out\"} 0\n",
+		"\nsonde_live_failed{trace_dir=\"\"} 1\n",
+		"\nsonde_tracing{domain=\"web\\\"1\"} 0\n",
 	};
 	json_t *trace = json_loads(trace_json, 0, NULL),
 	       *odd = json_pack("{s:s, s:s}", "trace_dir", "a\"\\\n", "domain", "web\"1"),

@@ -83,7 +83,8 @@ static void test_tracing(struct fixture *f)
 	ok(!strncmp(capture.out, "tracing   on kmem (kmem;) to out\nevents    1,234: ", 50),
 	   "'trace status' prints the state and the counts");
 	is_u64((uint64_t)ctl("", f->path, "metrics", "", ""), 0, "'metrics' succeeds");
-	ok(strstr(capture.out, "\nsonde_tracing 1\n") && strstr(capture.out, "\nsonde_lost_total "),
+	ok(strstr(capture.out, "\nsonde_tracing{trace_dir=\"out\"} 1\n") &&
+		   strstr(capture.out, "\nsonde_lost_total{"),
 	   "'metrics' prints them as metrics");
 	says(f, "trace", "off", "", "tracing is off: 1,234 events in out, 7 lost\n");
 	says(f, "--json", "trace-start", "", "{}\n");

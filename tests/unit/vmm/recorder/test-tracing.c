@@ -419,7 +419,7 @@ static bool metrics_have(const struct tracing *t, const char *line)
 
 static void quit_with_metrics(void *arg)
 {
-	if (metrics_have(arg, "\nsonde_tracing 1\n"))
+	if (metrics_have(arg, "\nsonde_tracing{domain=\"web1\"} 1\n"))
 		quit_loop(arg);
 }
 
@@ -439,10 +439,10 @@ static void test_metrics(void)
 	ok(!recorder_run(t.recorder, &reason, &err), "--metrics writes while it traces");
 	event_source_remove(timer);
 	recorder_end(t.recorder, RECORDER_GUEST_RUNS, NULL);
-	for (int i = 0; i < LIMIT_MS && !metrics_have(&t, "\nsonde_tracing 0\n"); i += PAUSE_MS)
+	for (int i = 0; i < LIMIT_MS && !metrics_have(&t, "\nsonde_tracing{domain=\"web1\"} 0\n"); i += PAUSE_MS)
 		clock_wait_ms(PAUSE_MS);
-	ok(metrics_have(&t, "\nsonde_tracing 0\n"), "and when tracing has ended");
-	ok(metrics_have(&t, "\nsonde_allocs_total{vcpu=\"0\"} 1\n"),
+	ok(metrics_have(&t, "\nsonde_tracing{domain=\"web1\"} 0\n"), "and when tracing has ended");
+	ok(metrics_have(&t, "\nsonde_allocs_total{domain=\"web1\",vcpu=\"0\"} 1\n"),
 	   "all that was recorded is counted");
 	ok(!stat(t.metrics, &st) && (st.st_mode & 0777) == 0644, "all users may read the file");
 	end_tracing(&t);
@@ -480,9 +480,9 @@ static void await_live(uint64_t live_bytes, const char *line, const char *label)
 static void test_live_metrics(void)
 {
 	/* Its cache has objects of FAKE_CACHE_SIZE. */
-	await_live(1 << 20, "\nsonde_live_bytes 96\n",
+	await_live(1 << 20, "\nsonde_live_bytes{domain=\"web1\"} 96\n",
 		   "the metrics have the bytes that are live, while they are traced");
-	await_live(1, "\nsonde_live_failed 1\n",
+	await_live(1, "\nsonde_live_failed{domain=\"web1\"} 1\n",
 		   "a heap that takes more memory than it may ends, and the metrics say so");
 }
 
