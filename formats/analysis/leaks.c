@@ -85,6 +85,7 @@ static void add_row(struct table *table, const struct leaks *l, const struct sur
 	table_add_cell(table, text_bytes((uint64_t)s->per_s).s);
 	table_add_cell(table, cells[0]);
 	table_add_cell(table, text_signed_bytes(trend.per_s).s);
+	table_add_cell(table, text_bytes(whole_number(trend.per_s_error)).s);
 	table_add_cell(table, cells[2]);
 	table_add_cell(table, text_count(s->aged_objects).s);
 	table_add_cell(table, measure_duration(mean_age_ns(s)).s);
@@ -105,9 +106,10 @@ static void print_table(FILE *out, const struct leaks *l)
 	static const struct {
 		const char *title;
 		bool is_name;
-	} columns[] = {{"LIVE", false}, {"CALL SITE", true}, {"VERDICT", true},  {"STAYS/S", false},
-		       {"EVEN", false}, {"GROWS/S", false},  {"R2", false},      {"OBJECTS", false},
-		       {"AGE", false},  {"OLD", false},      {"FREED %", false}, {"BORN", true}};
+	} columns[] = {{"LIVE", false},    {"CALL SITE", true}, {"VERDICT", true}, {"STAYS/S", false},
+		       {"EVEN", false},    {"GROWS/S", false},  {"+-", false},     {"R2", false},
+		       {"OBJECTS", false}, {"AGE", false},      {"OLD", false},    {"FREED %", false},
+		       {"BORN", true}};
 	struct table *table = table_create();
 
 	if (!table)
@@ -213,6 +215,7 @@ static int put_trend(const struct leaks *l, const struct survivors *s, json_t *i
 	const struct course_trend trend = site_trend(&l->sites, site_of(l, s));
 
 	return json_object_set_new(item, "growth_per_second", json_real(trend.per_s)) |
+	       json_object_set_new(item, "growth_error_per_second", json_real(trend.per_s_error)) |
 	       json_object_set_new(item, "growth_r2", json_real(trend.confidence));
 }
 

@@ -2,6 +2,7 @@
 #include "formats/heap/course.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 
 static const uint64_t first_step_ns = 1 << 16;
@@ -113,9 +114,9 @@ void course_resample(const struct course *course, int64_t end_ns, struct course_
 }
 
 /* Least squares. */
-static void fit(const double *x, const double *y, size_t n, double *slope, double *explained)
+static void fit(const double *x, const double *y, size_t n, struct course_trend *trend)
 {
-	double mx = 0, my = 0, xx = 0, xy = 0, yy = 0;
+	double mx = 0, my = 0, xx = 0, xy = 0, yy = 0, off;
 
 	for (size_t i = 0; i < n; i++) {
 		mx += x[i] / (double)n;
@@ -126,8 +127,12 @@ static void fit(const double *x, const double *y, size_t n, double *slope, doubl
 		xy += (x[i] - mx) * (y[i] - my);
 		yy += (y[i] - my) * (y[i] - my);
 	}
-	*slope = xx > 0 ? xy / xx : 0;
-	*explained = xx > 0 && yy > 0 ? xy * xy / (xx * yy) : 0;
+	if (!(xx > 0))
+		return;
+	off = yy - xy * xy / xx; /* squares of what the line leaves; rounding makes it negative */
+	trend->per_s = xy / xx;
+	trend->per_s_error = off > 0 ? sqrt(off / ((double)n - 2) / xx) : 0;
+	trend->confidence = yy > 0 ? xy * xy / (xx * yy) : 0;
 }
 
 static double late_share(const struct course_step *steps, size_t n)
@@ -155,7 +160,7 @@ struct course_trend course_trend(const struct course *course, int64_t end_ns)
 		trend.rises += i && steps[i].last > steps[i - 1].last;
 		trend.falls += i && steps[i].last < steps[i - 1].last;
 	}
-	fit(x, y, STEPS, &trend.per_s, &trend.confidence);
+	fit(x, y, STEPS, &trend);
 	trend.late_share = late_share(steps, STEPS);
 	return trend;
 }

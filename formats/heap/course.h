@@ -62,6 +62,7 @@ void course_resample(const struct course *course, int64_t end_ns, struct course_
 /* A straight line through the values, and how near to it they are. */
 struct course_trend {
 	double per_s;      /* slope, units per second */
+	double per_s_error; /* its standard error, as if the values were independent of each other */
 	double confidence; /* 0 to 1: the share of their variance that the line explains */
 	double late_share; /* of the whole growth, that of the second half: 0.5 is steady */
 	size_t rises, falls, steps; /* steps that end higher than the one before, and lower */

@@ -75,9 +75,11 @@ static void test_trends(void)
 	ok(trend.per_s > 63 && trend.per_s < 65, "its slope is in units per second: %.1f",
 	   trend.per_s);
 	ok(trend.confidence > 0.99, "a line explains it");
+	ok(trend.per_s_error > 0 && trend.per_s_error < 2, "its standard error is small");
 	ok(trend.late_share > 0.4 && trend.late_share < 0.6, "half of it comes in the second half");
 	trend = course_trend(&warm, 1000 * second);
 	ok(!course_only_grows(&trend), "what has grown at first, and no more, does not");
+	ok(trend.per_s_error > 5, "its standard error is large");
 	trend = course_trend(&saw, 1000 * second);
 	ok(!course_only_grows(&trend), "what comes and goes does not");
 	trend = course_trend(&none, 1000 * second);
@@ -86,6 +88,26 @@ static void test_trends(void)
 	course_deinit(&warm);
 	course_deinit(&saw);
 	course_deinit(&none);
+}
+
+/* In the steps that a course begins with, values are exact. Computed apart: the slope of 0, 1000, ...
+ * 15000 at two steps each, with 2000 more for the eighth, is 498.53 per step +- 14.03. */
+static void test_error(void)
+{
+	const int64_t step = 1 << 16;
+	struct course course = begin(0);
+	struct course_trend trend;
+
+	for (int64_t i = 0; i < 32; i++)
+		course_put(&course, i * step, (uint64_t)(i / 2 + (i / 2 == 7 ? 2 : 0)) * 1000);
+	trend = course_trend(&course, 32 * step);
+	trend.per_s *= (double)step / 1e9;
+	trend.per_s_error *= (double)step / 1e9;
+	ok(trend.per_s > 498.5 && trend.per_s < 498.6, "the slope is that of least squares: %.2f",
+	   trend.per_s);
+	ok(trend.per_s_error > 14.02 && trend.per_s_error < 14.04,
+	   "its standard error follows from what the line leaves: %.2f", trend.per_s_error);
+	course_deinit(&course);
 }
 
 static void test_hostile(void)
@@ -108,6 +130,7 @@ int main(void)
 	test_small();
 	test_silence();
 	test_trends();
+	test_error();
 	test_hostile();
 	return tap_done();
 }
