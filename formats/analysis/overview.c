@@ -21,11 +21,12 @@ struct overview {
 	uint64_t peak_bytes;
 	int64_t peak_ns;
 	/* when finished: origins, the first ones */
-	uint32_t growing[LISTED], wasting[LISTED], churning[LISTED];
-	size_t nr_growing, nr_wasting, nr_churning;
-	/* those of the first call sites that leak, without the ones that grow */
-	struct survivors leaking[LISTED];
-	size_t nr_leaking;
+	uint32_t wasting[LISTED], churning[LISTED];
+	size_t nr_wasting, nr_churning;
+	/* likewise, as sonde leaks judges them: what leaks, what only grows, what grows but can be
+	 * reclaimed */
+	struct survivors leaking[LISTED], growing[LISTED], reclaimable[LISTED];
+	size_t nr_leaking, nr_growing, nr_reclaimable;
 };
 
 /* --- reading --------------------------------------------------------------------------------- */
@@ -78,16 +79,16 @@ static int change(struct analysis *base, const struct heap_change *change)
 
 /* --- what stands out ------------------------------------------------------------------------- */
 
-/* Bytes per second of what only ever grows, and by an amount that matters. */
-static double growth(const struct sites *sites, const struct site *site)
+/* Whether the guest's caches and processes take more and more, and that is an amount that matters.
+ */
+static bool is_course_of_growth(const struct sites *sites, const struct site *site)
 {
 	const double least = 16384, least_share = 1.0 / 1024;
 	struct course_trend trend = site_trend(sites, site);
 	double grown = trend.per_s * (double)replay_duration_ns(sites->replay) / 1e9;
 
-	if (grown < least || grown < least_share * (double)sites->used_bytes)
-		return 0;
-	return course_only_grows(&trend) ? trend.per_s : 0;
+	return grown >= least && grown >= least_share * (double)sites->used_bytes &&
+	       course_only_grows(&trend);
 }
 
 static double waste(const struct sites *sites, const struct site *site)
@@ -107,27 +108,30 @@ static double churn(const struct sites *sites, const struct site *site)
 	return (double)site->frees;
 }
 
-static bool is_growing(const struct overview *o, uint32_t origin)
+static void add_survivors(struct survivors *list, size_t *n, const struct survivors *s)
 {
-	for (size_t i = 0; i < o->nr_growing; i++) {
-		if (o->growing[i] == origin)
-			return true;
-	}
-	return false;
+	if (*n < LISTED)
+		list[(*n)++] = *s;
 }
 
-/* What keeps a few of many objects, too slowly to stand out by its growth. */
-static int find_leaking(struct overview *o)
+/* The verdicts are those of sonde leaks, so that what is shown here is also found there. */
+static int find_survivors(struct overview *o)
 {
 	struct survivors *all;
 	size_t n;
 
 	if (survivors_find(&o->sites, 0, &all, &n))
 		return -ENOMEM;
-	o->nr_leaking = 0;
-	for (size_t i = 0; i < n && all[i].verdict == VERDICT_LEAK && o->nr_leaking < LISTED; i++) {
-		if (!is_growing(o, all[i].origin))
-			o->leaking[o->nr_leaking++] = all[i];
+	o->nr_leaking = o->nr_growing = o->nr_reclaimable = 0;
+	for (size_t i = 0; i < n && all[i].verdict <= VERDICT_RECLAIM; i++) {
+		const struct survivors *s = &all[i];
+
+		if (s->verdict == VERDICT_LEAK)
+			add_survivors(o->leaking, &o->nr_leaking, s);
+		else if (s->verdict == VERDICT_GROWS)
+			add_survivors(o->growing, &o->nr_growing, s);
+		else if (is_course_of_growth(&o->sites, &o->sites.all[s->origin]))
+			add_survivors(o->reclaimable, &o->nr_reclaimable, s);
 	}
 	free(all);
 	return 0;
@@ -137,10 +141,9 @@ static int finish(struct analysis *base)
 {
 	struct overview *o = (struct overview *)base;
 
-	o->nr_growing = sites_top(&o->sites, growth, o->growing, LISTED);
 	o->nr_wasting = sites_top(&o->sites, waste, o->wasting, LISTED);
 	o->nr_churning = sites_top(&o->sites, churn, o->churning, LISTED);
-	return find_leaking(o);
+	return find_survivors(o);
 }
 
 struct cache_waste {
@@ -275,22 +278,41 @@ static void print_site_line(FILE *out, const char *begin, const struct text *nam
 		fprintf(out, "%s%s%s\n", begin, name->s, end);
 }
 
+/* What a site is said to grow by: the straight line, or what stays if its course is not known. */
+static double growth_per_s(const struct overview *o, const struct survivors *s)
+{
+	const struct site *site = &o->sites.all[s->origin];
+
+	return site->live.steps ? site_trend(&o->sites, site).per_s : s->per_s;
+}
+
+static void print_growth(FILE *out, const struct overview *o, const struct survivors *s,
+			 const char *label)
+{
+	const struct site *site = &o->sites.all[s->origin];
+	struct course_trend trend = site_trend(&o->sites, site);
+	struct text name = site_text(o->base.replay, s->origin);
+	char begin[64], end[96];
+
+	snprintf(begin, sizeof(begin), "%-*s%9.12s/s  ", LABEL, label,
+		 text_bytes(whole_number(growth_per_s(o, s))).s);
+	snprintf(end, sizeof(end), ", +-%.12s, R2 %.2f, %.12s live%s",
+		 text_bytes(whole_number(trend.per_s_error)).s, trend.confidence,
+		 text_bytes(site->live_bytes).s,
+		 s->verdict == VERDICT_RECLAIM ? ", reclaimable" : "");
+	print_site_line(out, begin, &name, end);
+}
+
 static void print_growing(FILE *out, const struct overview *o)
 {
-	if (!o->nr_growing)
-		fprintf(out, "%-*snothing grows all the time\n", LABEL, "Grows");
-	for (size_t i = 0; i < o->nr_growing && i < LINES_OF_SITES; i++) {
-		const struct site *site = &o->sites.all[o->growing[i]];
-		struct course_trend trend = site_trend(&o->sites, site);
-		struct text name = site_text(o->base.replay, o->growing[i]);
-		char begin[64], end[64];
+	size_t n = 0;
 
-		snprintf(begin, sizeof(begin), "%-*s%9.12s/s  ", LABEL, i ? "" : "Grows",
-			 text_bytes((uint64_t)trend.per_s).s);
-		snprintf(end, sizeof(end), ", %.12s live, R2 %.2f", text_bytes(site->live_bytes).s,
-			 trend.confidence);
-		print_site_line(out, begin, &name, end);
-	}
+	for (size_t i = 0; i < o->nr_growing && n < LINES_OF_SITES; i++)
+		print_growth(out, o, &o->growing[i], n++ ? "" : "Grows");
+	for (size_t i = 0; i < o->nr_reclaimable && n < LINES_OF_SITES; i++)
+		print_growth(out, o, &o->reclaimable[i], n++ ? "" : "Grows");
+	if (!n && !o->nr_leaking)
+		fprintf(out, "%-*snothing grows all the time\n", LABEL, "Grows");
 }
 
 static void print_leaking(FILE *out, const struct overview *o)
@@ -499,17 +521,38 @@ static json_t *list_json(const struct overview *o, const uint32_t *origins, size
 	return array;
 }
 
+/* Growing ones have the slope of the straight line, leaking ones what stays. */
+static json_t *survivor_json(const struct overview *o, const struct survivors *s)
+{
+	json_t *item = site_json(o->base.replay, s->origin);
+	double per_s = s->verdict == VERDICT_LEAK ? s->per_s : growth_per_s(o, s);
+
+	json_object_set_new(item, "bytes_per_second", json_from_count(whole_number(per_s)));
+	json_object_set_new(item, "verdict", json_string(verdict_name(s->verdict)));
+	return item;
+}
+
+static void add_survivors_json(json_t *array, const struct overview *o,
+			       const struct survivors *list, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		json_array_append_new(array, survivor_json(o, &list[i]));
+}
+
 static json_t *leaking_json(const struct overview *o)
 {
 	json_t *array = json_array();
 
-	for (size_t i = 0; i < o->nr_leaking; i++) {
-		json_t *item = site_json(o->base.replay, o->leaking[i].origin);
+	add_survivors_json(array, o, o->leaking, o->nr_leaking);
+	return array;
+}
 
-		json_object_set_new(item, "bytes_per_second",
-				    json_from_count(whole_number(o->leaking[i].per_s)));
-		json_array_append_new(array, item);
-	}
+static json_t *growing_json(const struct overview *o)
+{
+	json_t *array = json_array();
+
+	add_survivors_json(array, o, o->growing, o->nr_growing);
+	add_survivors_json(array, o, o->reclaimable, o->nr_reclaimable);
 	return array;
 }
 
@@ -521,9 +564,7 @@ static int put_json(const struct analysis *base, json_t *root)
 	failed |= sites_put_limit(&o->sites, root);
 	failed |= json_object_set_new(root, "memory", memory_json(o));
 	failed |= json_object_set_new(root, "course", course_json(o));
-	failed |= json_object_set_new(
-		root, "growing",
-		list_json(o, o->growing, o->nr_growing, "bytes_per_second", growth));
+	failed |= json_object_set_new(root, "growing", growing_json(o));
 	failed |= json_object_set_new(root, "leaking", leaking_json(o));
 	failed |= json_object_set_new(
 		root, "wasting", list_json(o, o->wasting, o->nr_wasting, "wasted_bytes", waste));

@@ -17,6 +17,7 @@ enum {
 	NEWEST = 0x6010,  /* begins at the end */
 	AREA = 0x7010,    /* grows, in a cache that the guest empties in batches */
 	LATE = 0x8010,    /* begins at two fifths, and never frees */
+	WAVES = 0x9010,   /* has more and more, but frees the oldest: its second half is live */
 	STEPS = 20000,
 	LIVES = 20, /* steps of a busy object */
 	MS = 1000000,
@@ -33,7 +34,8 @@ static const char sidecar[] =
 	"{\"name\":\"dentries\",\"start\":\"0x5000\",\"size\":4096},"
 	"{\"name\":\"newest\",\"start\":\"0x6000\",\"size\":4096},"
 	"{\"name\":\"areas\",\"start\":\"0x7000\",\"size\":4096},"
-	"{\"name\":\"late\",\"start\":\"0x8000\",\"size\":4096}]}";
+	"{\"name\":\"late\",\"start\":\"0x8000\",\"size\":4096},"
+	"{\"name\":\"waves\",\"start\":\"0x9000\",\"size\":4096}]}";
 
 struct maker {
 	struct kmem_record *records;
@@ -88,6 +90,10 @@ static void step(struct maker *maker, unsigned int i, unsigned int leak_every)
 		alloc(maker, AREA, i, ns + 6);
 	if (i >= STEPS / 5 * 2 && i % 500 == 0)
 		alloc(maker, LATE, i, ns + 3);
+	if (i % 10 == 0)
+		alloc(maker, WAVES, i, ns + 3);
+	if (i % 20 == 0)
+		release(maker, WAVES, i / 2, ns + 4);
 	if (i > STEPS / 20 * 19)
 		alloc(maker, NEWEST, i, ns + 7);
 }
@@ -157,9 +163,12 @@ static void test_growth(const json_t *sites)
 	const json_t *warm = find(sites, "symbol", "warm");
 
 	ok(real(growing, "growth_per_second") > 315 && real(growing, "growth_per_second") < 325 &&
-		   real(growing, "growth_r2") > 0.99,
+		   real(growing, "growth_r2") > 0.99 &&
+		   real(growing, "growth_error_per_second") < 5,
 	   "5 objects of 64 bytes per second are on a straight line");
-	ok(real(warm, "growth_r2") < 0.5, "what came early is not");
+	ok(real(warm, "growth_r2") < 0.5 &&
+		   real(warm, "growth_error_per_second") > real(warm, "growth_per_second") / 5,
+	   "what came early is not");
 	ok(number(growing, "mean_age_ns") > UINT64_C(9900) * MS &&
 		   number(growing, "mean_age_ns") < UINT64_C(10100) * MS,
 	   "the mean age is half of the time");
@@ -234,6 +243,35 @@ static void test_leak_in_report(const char *dir)
 	   "the report names the leak");
 	ok(strstr(result.out, "\nNext          sonde leaks "), "and the command that shows more");
 	verb_result_deinit(&result);
+}
+
+/* Lines of growth are those that sonde leaks has, too. */
+static void test_growth_in_report(const char *dir)
+{
+	static const struct {
+		const char *filter, *line, *next, *what;
+	} rows[] = {
+		{"call_site.function == \"growing\"",
+		 "\nGrows             315 B/s  growing+0x10/0x1000, +-4 B, R2 1.00, 6.2 KiB live\n", "sonde leaks ",
+		 "what only grows has a line, with an error"},
+		{"call_site.function == \"dentries\"",
+		 "\nGrows           1.2 KiB/s  dentries+0x10/0x1000 (dentry), +-",
+		 "sonde timeline ", "so has what the guest can shrink"},
+		{"call_site.function == \"waves\"", "\nGrows         nothing grows all the time\n",
+		 "sonde timeline ", "what sonde leaks does not suspect does not grow"},
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct verb_result result = verb_run(
+			cmd_report, (const char *const[]){"report", "-a", "overview", "--filter",
+							  rows[i].filter, dir, NULL});
+		const char *next = strstr(result.out, "\nNext          ");
+
+		if (!ok(strstr(result.out, rows[i].line), "%s", rows[i].what))
+			tap_diag("%s", result.out);
+		ok(next && strstr(next, rows[i].next), "the next command shows more of it");
+		verb_result_deinit(&result);
+	}
 }
 
 static void test_quiet_boot(const char *dir)
@@ -406,6 +444,7 @@ int main(void)
 	test_leaks_older(dir.path);
 	test_leaks_text(dir.path);
 	test_leak_in_report(dir.path);
+	test_growth_in_report(dir.path);
 	test_quiet_boot(dir.path);
 	test_timeline(dir.path);
 	test_sections(dir.path);
