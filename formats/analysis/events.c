@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "formats/analysis/analysis.h"
+#include "formats/analysis/command.h"
 #include "formats/base/json.h"
 #include "formats/base/text.h"
 #include "formats/base/u64-map.h"
@@ -313,8 +314,8 @@ static void print_text(const struct analysis *base, FILE *out)
 	text_print_head(out, base->replay->reader, e->n, duration_ns(e), LABEL);
 	text_print_losses(out, base->replay->reader, LABEL);
 	text_print_missing(out, base->replay->reader, "the counts", LABEL);
-	fprintf(out, "%-*ssonde events%s ", LABEL, "Next", view_of(e));
-	text_print_word(out, base->options.dir);
+	fprintf(out, "%-*s", LABEL, "Next");
+	command_print_events(out, base->replay, view_of(e), base->options.dir);
 	fputc('\n', out);
 	print_kinds(e, out);
 	print_hits(e, out);

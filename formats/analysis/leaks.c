@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include "formats/analysis/analysis.h"
+#include "formats/analysis/command.h"
+#include "formats/analysis/since-init.h"
 #include "formats/analysis/sites.h"
 #include "formats/analysis/survivors.h"
 #include "formats/base/json.h"
@@ -152,42 +154,62 @@ static void print_verdicts(FILE *out, const struct leaks *l)
 	}
 }
 
-/* Whether the window begins with the guest's boot, in which what leaks later does not grow. */
+/* Whether the window begins with the guest's boot, in which what leaks later does not grow, and
+ * goes on to where that can be left out. */
 static bool has_boot(const struct replay *replay)
 {
 	const struct sidecar *sidecar = trace_reader_sidecar(replay->reader);
 
-	return sidecar && sidecar->info.from_first_allocation && replay->from_ns == INT64_MIN;
+	return sidecar && sidecar->info.from_first_allocation && replay->from_ns == INT64_MIN &&
+	       replay->view->time.to_ns == INT64_MAX && since_init_is_known(sidecar);
+}
+
+/* The objects of the first call site: those that count as old, which there are. */
+static void print_objects(FILE *out, const struct leaks *l)
+{
+	const struct survivors *s = &l->all[0];
+	const struct replay *replay = l->base.replay;
+	const int64_t wanted_ns = l->base.options.older_ns;
+	struct command command = {.verb = "report --by pointer",
+				  .older_ns = wanted_ns > s->old_age_ns ? wanted_ns
+									: s->old_age_ns};
+	char filter[800];
+
+	snprintf(filter, sizeof(filter), "call_site.function == \"%s\"",
+		 sidecar_function_text(trace_reader_sidecar(replay->reader),
+				       heap_origin(replay->heap, s->origin)->call_site)
+			 .s);
+	command.filter = filter;
+	fprintf(out, "\n%-*s", LABEL, "Next");
+	command_print(out, replay, &command, l->base.options.dir);
+	fputc('\n', out);
 }
 
 /* The command that shows the objects of what leaks, or more call sites. */
 static void print_next(FILE *out, const struct leaks *l)
 {
 	const struct replay *replay = l->base.replay;
-	const struct heap_origin *origin = heap_origin(replay->heap, l->all[0].origin);
-	const char *dir = l->base.options.dir;
-	char filter[800];
+	struct command command = {.older_ns = l->base.options.older_ns};
+	const char *before, *behind;
 
 	if (l->all[0].verdict <= VERDICT_GROWS) {
-		snprintf(filter, sizeof(filter), "call_site.function == \"%s\"",
-			 sidecar_function_text(trace_reader_sidecar(replay->reader),
-					       origin->call_site)
-				 .s);
-		fprintf(out, "\n%-*ssonde report --by pointer --older 1s --filter ", LABEL, "Next");
-		text_print_word(out, filter);
-		fputc(' ', out);
-		text_print_word(out, dir);
-		fputc('\n', out);
-	} else if (has_boot(replay)) {
-		fprintf(out, "%-*snothing grows from boot on; sonde leaks --since init ", LABEL,
-			"Next");
-		text_print_word(out, dir);
-		fputs(" leaves the boot out\n", out);
-	} else if (!l->base.options.verbose) {
-		fprintf(out, "%-*snothing leaks; sonde leaks --verbose ", LABEL, "Next");
-		text_print_word(out, dir);
-		fputs(" shows all\n", out);
+		print_objects(out, l);
+		return;
 	}
+	if (has_boot(replay)) {
+		before = "nothing grows from boot on; ";
+		command.verb = "leaks --since init";
+		behind = " leaves the boot out";
+	} else if (!l->base.options.verbose) {
+		before = "nothing leaks; ";
+		command.verb = "leaks --verbose";
+		behind = " shows all";
+	} else {
+		return;
+	}
+	fprintf(out, "%-*s%s", LABEL, "Next", before);
+	command_print(out, replay, &command, l->base.options.dir);
+	fprintf(out, "%s\n", behind);
 }
 
 static void print_text(const struct analysis *base, FILE *out)

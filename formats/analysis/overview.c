@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "formats/analysis/analysis.h"
+#include "formats/analysis/command.h"
 #include "formats/analysis/sites.h"
 #include "formats/analysis/survivors.h"
 #include "formats/base/json.h"
@@ -137,10 +138,27 @@ static int find_survivors(struct overview *o)
 	return 0;
 }
 
+/* Of a window in which nothing changes, what was live before is the course. */
+static int begin_still(struct overview *o)
+{
+	const struct replay *replay = o->base.replay;
+
+	if (o->course.steps || !replay->records)
+		return 0;
+	if (course_init(&o->course, COURSE_STEPS, replay->first_ns))
+		return -ENOMEM;
+	o->peak_bytes = sites_live_bytes(&o->sites);
+	o->peak_ns = replay->first_ns;
+	course_put(&o->course, replay->first_ns, o->peak_bytes);
+	return 0;
+}
+
 static int finish(struct analysis *base)
 {
 	struct overview *o = (struct overview *)base;
 
+	if (begin_still(o))
+		return -ENOMEM;
 	o->nr_wasting = sites_top(&o->sites, waste, o->wasting, LISTED);
 	o->nr_churning = sites_top(&o->sites, churn, o->churning, LISTED);
 	return find_survivors(o);
@@ -423,21 +441,28 @@ static void print_others(FILE *out, const struct replay *replay)
 	fputs("; sonde report --instance shows them\n", out);
 }
 
-/* The command that shows more of what stands out: growth, leaks, room in slabs, or the peak. */
+static bool shows_wasting_caches(const struct analysis_options *options)
+{
+	return options->by.n == 1 && options->by.by[0] == BY_CACHE &&
+	       options->sort == MEASURE_WASTED;
+}
+
+/* The command that shows more of what stands out: leaks, growth, room in slabs, or the peak. */
 static void print_next(FILE *out, const struct overview *o)
 {
-	const struct heap_totals *totals = heap_totals(o->base.replay->heap);
+	const struct replay *replay = o->base.replay;
+	const struct heap_totals *totals = heap_totals(replay->heap);
 	double room = (double)totals->pages[HEAP_SLAB].bytes -
 		      (double)totals->objects[HEAP_IN_SLAB].bytes;
-
-	const char *verb = "timeline";
+	struct command command = {.verb = "timeline"};
 
 	if (o->nr_growing || o->nr_leaking)
-		verb = "leaks";
-	else if (room * 4 > (double)heap_live_bytes(o->base.replay->heap))
-		verb = "report --by cache --sort wasted";
-	fprintf(out, "%-*ssonde %s ", LABEL, "Next", verb);
-	text_print_word(out, o->base.options.dir);
+		command.verb = "leaks";
+	else if (!replay->selects && room * 4 > (double)heap_live_bytes(replay->heap) &&
+		 !shows_wasting_caches(&o->base.options))
+		command.verb = "report --by cache --sort wasted";
+	fprintf(out, "%-*s", LABEL, "Next");
+	command_print(out, replay, &command, o->base.options.dir);
 	fputc('\n', out);
 }
 

@@ -5,11 +5,21 @@
 #include <string.h>
 #include "formats/trace/reader.h"
 
+static const char function[] = "free_reserved_area";
+
 /* The kernel frees the memory of its own initialisation last, then runs init (init/main.c). */
 bool since_init_frees(const struct sidecar *sidecar, const struct kmem_record *record)
 {
 	return record->event_id == KMEM_EVENT_FREE && record->type_id == KMEM_TYPE_PAGES &&
-	       !strcmp(sidecar_function_text(sidecar, record->call_site).s, "free_reserved_area");
+	       !strcmp(sidecar_function_text(sidecar, record->call_site).s, function);
+}
+
+bool since_init_is_known(const struct sidecar *sidecar)
+{
+	for (size_t i = 0; sidecar && i < sidecar->nr_symbols; i++)
+		if (!strcmp(sidecar->symbols[i].name, function))
+			return true;
+	return false;
 }
 
 static int search(struct trace_reader *reader, const struct sidecar *names, int64_t *ns,

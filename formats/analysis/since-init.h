@@ -14,6 +14,9 @@
 /* Whether a record is such a free. The sidecar may be NULL. */
 bool since_init_frees(const struct sidecar *sidecar, const struct kmem_record *record);
 
+/* Whether the trace names the function of such frees, so that there probably is one. */
+bool since_init_is_known(const struct sidecar *sidecar);
+
 /* Find the last one in the trace `dir`, in a pass of its own, also by the names in `names` (may be
  * NULL). -ENOENT: there is none (yet). */
 int since_init_find(const char *dir, const struct sidecar *names, int64_t *ns, struct error *err);

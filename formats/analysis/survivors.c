@@ -238,6 +238,7 @@ int survivors_find(const struct sites *sites, int64_t older_ns, struct survivors
 		struct survivors s = j.all[i];
 
 		s.origin = i;
+		s.old_age_ns = (int64_t)old_age_ns(&j, &sites->all[i]);
 		if (!s.aged_objects || heap_is_backing(heap_origin(heap, i)))
 			continue;
 		assess(&j, &s);

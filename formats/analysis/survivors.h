@@ -27,7 +27,8 @@ struct survivors {
 	uint64_t objects, bytes;
 	uint64_t aged_objects, aged_bytes; /* of the age that was asked for */
 	double ages_ns;                    /* sum of the ages of these */
-	uint64_t old_objects, old_bytes;   /* older than what is freed gets to be */
+	int64_t old_age_ns;                /* hardly anything that is freed gets to be so old */
+	uint64_t old_objects, old_bytes;   /* of at least that age */
 	int64_t first_ns;                  /* birth of the oldest one in the window */
 	uint64_t births[SURVIVOR_PARTS];   /* objects, by time of birth in the window */
 	uint64_t judged[SURVIVOR_PARTS];   /* the same in the time that is judged */

@@ -109,10 +109,30 @@ static double at_peak(const struct sites *sites, const struct site *site)
 	return (double)site_at_peak(sites, site);
 }
 
+/* Of a window in which nothing changes, what was live before is the course. */
+static int begin_still(struct timeline *t)
+{
+	const struct replay *replay = t->base.replay;
+
+	if (t->parts[ALL].steps || !replay->records)
+		return 0;
+	for (enum part part = 0; part < NR_PARTS; part++) {
+		if (course_init(&t->parts[part], MAX_ROWS, replay->first_ns))
+			return -ENOMEM;
+		course_put(&t->parts[part], replay->first_ns, value(t, part));
+	}
+	t->peak_bytes = value(t, ALL);
+	t->peak_ns = replay->first_ns;
+	sites_note_peak(&t->sites);
+	return 0;
+}
+
 static int finish(struct analysis *base)
 {
 	struct timeline *t = (struct timeline *)base;
 
+	if (begin_still(t))
+		return -ENOMEM;
 	t->nr_top = sites_top(&t->sites, at_peak, t->top, MAX_SITES);
 	return 0;
 }

@@ -35,7 +35,8 @@ static const char sidecar[] =
 	"{\"name\":\"newest\",\"start\":\"0x6000\",\"size\":4096},"
 	"{\"name\":\"areas\",\"start\":\"0x7000\",\"size\":4096},"
 	"{\"name\":\"late\",\"start\":\"0x8000\",\"size\":4096},"
-	"{\"name\":\"waves\",\"start\":\"0x9000\",\"size\":4096}]}";
+	"{\"name\":\"waves\",\"start\":\"0x9000\",\"size\":4096},"
+	"{\"name\":\"free_reserved_area\",\"start\":\"0xa000\",\"size\":4096}]}";
 
 struct maker {
 	struct kmem_record *records;
