@@ -336,7 +336,7 @@ static void print_text(const struct analysis *base, FILE *out)
 	const struct allocators *a = (const struct allocators *)base;
 	const struct replay *replay = base->replay;
 
-	text_print_head(out, replay->reader, replay->records, replay_duration_ns(replay), LABEL);
+	replay_print_head(replay, out, LABEL);
 	print_summary(out, a);
 	text_print_losses(out, replay->reader, LABEL);
 	replay_print_bound(replay, out, LABEL);

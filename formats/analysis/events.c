@@ -310,8 +310,12 @@ static const char *view_of(const struct events *e)
 static void print_text(const struct analysis *base, FILE *out)
 {
 	const struct events *e = (const struct events *)base;
+	const struct trace_window window = {.records = e->n,
+					    .first_ns = e->first_ns,
+					    .last_ns = e->last_ns,
+					    .has_begin = replay_has_begin(base->replay)};
 
-	text_print_head(out, base->replay->reader, e->n, duration_ns(e), LABEL);
+	text_print_head(out, base->replay->reader, &window, LABEL);
 	text_print_losses(out, base->replay->reader, LABEL);
 	text_print_missing(out, base->replay->reader, "the counts", LABEL);
 	fprintf(out, "%-*s", LABEL, "Next");

@@ -160,7 +160,7 @@ static bool has_boot(const struct replay *replay)
 {
 	const struct sidecar *sidecar = trace_reader_sidecar(replay->reader);
 
-	return sidecar && sidecar->info.from_first_allocation && replay->from_ns == INT64_MIN &&
+	return sidecar && sidecar->info.from_first_allocation && replay_has_begin(replay) &&
 	       replay->view->time.to_ns == INT64_MAX && since_init_is_known(sidecar);
 }
 
@@ -217,7 +217,7 @@ static void print_text(const struct analysis *base, FILE *out)
 	const struct leaks *l = (const struct leaks *)base;
 	const struct replay *replay = base->replay;
 
-	text_print_head(out, replay->reader, replay->records, replay_duration_ns(replay), LABEL);
+	replay_print_head(replay, out, LABEL);
 	fprintf(out, "%-*s%s with live memory at the end\n", LABEL, "Call sites",
 		text_count(l->n).s);
 	print_verdicts(out, l);

@@ -468,7 +468,7 @@ static void print_next(FILE *out, const struct overview *o)
 
 static void print_head(FILE *out, const struct replay *replay)
 {
-	text_print_head(out, replay->reader, replay->records, replay_duration_ns(replay), LABEL);
+	replay_print_head(replay, out, LABEL);
 	if (replay->nr_instances > 1)
 		fprintf(out, "%-*s%s, one of %zu of kmem; --instance names another\n", LABEL,
 			"Instance", replay->instance->name, replay->nr_instances);

@@ -11,6 +11,7 @@
 #include "formats/base/text.h"
 #include "formats/report/event-hints.h"
 #include "formats/report/event-selection.h"
+#include "formats/report/trace-text.h"
 
 /* How many events before its turn the heap is told of one. */
 enum { SOON = 12 };
@@ -385,6 +386,16 @@ uint64_t replay_duration_ns(const struct replay *replay)
 	return (uint64_t)replay->last_ns - (uint64_t)replay->first_ns;
 }
 
+void replay_print_head(const struct replay *replay, FILE *out, int indent)
+{
+	const struct trace_window window = {.records = replay->records,
+					    .first_ns = replay->first_ns,
+					    .last_ns = replay->last_ns,
+					    .has_begin = replay_has_begin(replay)};
+
+	text_print_head(out, replay->reader, &window, indent);
+}
+
 /* --- what is missing ------------------------------------------------------------------------- */
 
 struct replay_bound replay_bound(const struct replay *replay)
@@ -426,6 +437,8 @@ int replay_put_bound(const struct replay *replay, json_t *root)
 int replay_put_json(const struct replay *replay, json_t *root)
 {
 	return replay_put_bound(replay, root) |
+	       json_object_set_new(root, "begin_ns", json_integer(replay->first_ns)) |
+	       json_object_set_new(root, "end_ns", json_integer(replay->last_ns)) |
 	       json_object_set_new(root, "instance",
 				   json_from_text(replay->instance ? replay->instance->name : ""));
 }

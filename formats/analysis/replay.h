@@ -85,6 +85,15 @@ int replay_follow(struct replay *replay, struct analysis **analyses, size_t n, s
 /* From the first record to the last, in ns. */
 uint64_t replay_duration_ns(const struct replay *replay);
 
+/* "Guest", "Trace" and so on (text_print_head()). */
+void replay_print_head(const struct replay *replay, FILE *out, int indent);
+
+/* Whether nothing that came before was left out, as --time and --since do. */
+static inline bool replay_has_begin(const struct replay *replay)
+{
+	return replay->from_ns == INT64_MIN;
+}
+
 /*
  * How much the results can be wrong because of events that are missing from the trace: live sums
  * have at most `objects` too many, with at most `bytes`, and lack at most as many objects.
@@ -99,7 +108,8 @@ struct replay_bound replay_bound(const struct replay *replay);
 void replay_print_bound(const struct replay *replay, FILE *out, int indent);
 /* "bound", also of analyses that are not about the heap. Returns 0, or -1 without memory. */
 int replay_put_bound(const struct replay *replay, json_t *root);
-/* "bound" and "instance". Returns 0, or -1 without memory. */
+/* "bound", "instance", and the window of "begin_ns" to "end_ns" of the trace clock. Returns 0, or
+ * -1 without memory. */
 int replay_put_json(const struct replay *replay, json_t *root);
 
 #endif

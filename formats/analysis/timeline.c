@@ -155,18 +155,26 @@ static void add_bar(struct table *table, uint64_t bytes, uint64_t most)
 	table_add_cell(table, bar);
 }
 
+/* On the trace clock. */
+static int64_t row_end_ns(const struct timeline *t, size_t i, size_t rows)
+{
+	const uint64_t ns = replay_duration_ns(t->base.replay);
+
+	return (int64_t)((uint64_t)t->base.replay->first_ns +
+			 (uint64_t)((unsigned __int128)ns * (i + 1) / rows));
+}
+
 static void add_rows(struct table *table, const struct timeline *t, size_t rows)
 {
 	struct course_step steps[NR_PARTS][MAX_ROWS];
 	const struct replay *replay = t->base.replay;
-	double seconds = (double)replay_duration_ns(replay) / 1e9;
 
 	for (enum part part = 0; part < NR_PARTS; part++)
 		course_resample(&t->parts[part], replay->last_ns, steps[part], rows);
 	for (size_t i = 0; i < rows; i++) {
 		char time[32];
 
-		snprintf(time, sizeof(time), "%.3f", seconds * (double)(i + 1) / (double)rows);
+		snprintf(time, sizeof(time), "%.3f", (double)row_end_ns(t, i, rows) / 1e9);
 		table_add_cell(table, time);
 		add_bar(table, steps[ALL][i].last, t->peak_bytes);
 		for (enum part part = 0; part <= last_part(t); part++)
@@ -241,11 +249,10 @@ static void print_text(const struct analysis *base, FILE *out)
 	const struct timeline *t = (const struct timeline *)base;
 	const struct replay *replay = base->replay;
 
-	text_print_head(out, replay->reader, replay->records, replay_duration_ns(replay), LABEL);
-	fprintf(out, "%-*s%s at %.3f s of the trace clock, %.3f s after its begin\n", LABEL, "Peak",
-		text_bytes(t->peak_bytes).s, (double)t->peak_ns / 1e9,
-		t->peak_bytes ? (double)((uint64_t)t->peak_ns - (uint64_t)replay->first_ns) / 1e9
-			      : 0);
+	replay_print_head(replay, out, LABEL);
+	if (t->peak_bytes)
+		fprintf(out, "%-*s%s at %.3f s\n", LABEL, "Peak", text_bytes(t->peak_bytes).s,
+			(double)t->peak_ns / 1e9);
 	sites_print_limit(&t->sites, out, LABEL);
 	text_print_losses(out, replay->reader, LABEL);
 	replay_print_bound(replay, out, LABEL);
@@ -259,15 +266,17 @@ static json_t *steps_json(const struct timeline *t)
 {
 	size_t rows = count_rows(t);
 	const struct replay *replay = t->base.replay;
-	uint64_t ns = replay_duration_ns(replay);
 	struct course_step steps[NR_PARTS][MAX_ROWS];
 	json_t *array = json_array();
 
 	for (enum part part = 0; t->parts[ALL].steps && part < NR_PARTS; part++)
 		course_resample(&t->parts[part], replay->last_ns, steps[part], rows);
 	for (size_t i = 0; t->parts[ALL].steps && i < rows; i++) {
-		uint64_t end = (uint64_t)((unsigned __int128)ns * (i + 1) / rows);
-		json_t *item = json_pack("{so}", "ns", json_from_count(end));
+		const int64_t end = row_end_ns(t, i, rows);
+		json_t *item =
+			json_pack("{so so}", "ns",
+				  json_from_count((uint64_t)end - (uint64_t)replay->first_ns),
+				  "time_ns", json_integer(end));
 
 		for (enum part part = 0; part < NR_PARTS; part++)
 			json_object_set_new(item, part_keys[part],

@@ -108,7 +108,7 @@ class Timeline {
 	constructor(chart, height) {
 		this.chart = chart;
 		this.height = height;
-		this.full = [0, chart.times[chart.times.length - 1] || 1];
+		this.full = [chart.begin, chart.times[chart.times.length - 1] || chart.begin + 1];
 		this.range = this.full.slice();
 		this.tip = make('div', {className: 'tip', hidden: true});
 		this.svg = draw('svg', {tabindex: '0', role: 'img', height,
@@ -249,7 +249,7 @@ class Timeline {
 	}
 	areas(group, first, last, y) {
 		const {times, series} = this.chart, base = times.map(() => 0);
-		const begin = (i) => this.x(i ? times[i - 1] : 0);
+		const begin = (i) => this.x(i ? times[i - 1] : this.chart.begin);
 
 		for (const s of series) {
 			let up = '', down = '';
@@ -608,10 +608,10 @@ function summaryWords() {
 		others = `${several(t.others, 'event')} of other tracers and instances came in ${(t.others_ns / 1e9).toFixed(1)} s: see ${seeViews()}.`;
 	if (!t.records)
 		return make('div', {className: 'card words'}, make('p', {}, `The trace has no allocations. ${others} ${losses()}`));
-	out.push(`In ${seconds.toFixed(1)} s on ${several(t.vcpus, 'vCPU')} the guest allocated and freed ${count(t.records)} times` +
+	out.push(`In ${seconds.toFixed(1)} s, from ${(t.begin_ns / 1e9).toFixed(3)} to ${(t.end_ns / 1e9).toFixed(3)} s of the trace clock, on ${several(t.vcpus, 'vCPU')} the guest allocated and freed ${count(t.records)} times` +
 		(t.from_boot ? ', traced from boot on. ' : '. ') + `${bytes(live)} were live at the end` +
 		(t.selects ? ', of the allocations that were selected' : '') +
-		`, ${bytes(m.peak_bytes)} at the peak, ${((m.peak_ns - t.first_ns) / 1e9).toFixed(1)} s after the begin. ` + losses());
+		`, ${bytes(m.peak_bytes)} at the peak at ${(m.peak_ns / 1e9).toFixed(3)} s. ` + losses());
 	if (!t.selects && m.live_bytes)
 		out.push(`Slabs hold ${percent(m.slabs.bytes, m.live_bytes)} of the memory; ${percent(wasted, m.slabs.bytes)} of that (${bytes(wasted)}) is room without objects.`);
 	out.push(leaks.length ? `${several(leaks.length, 'call site')} ${leaks.length === 1 ? 'looks' : 'look'} like a leak: memory that keeps growing with what stays. See Growth.`
@@ -689,7 +689,7 @@ function buildSummary(view) {
 /* --- timeline -------------------------------------------------------------------------------- */
 
 function peakTime() {
-	return data.timeline.peak_bytes ? data.timeline.peak_ns - data.trace.first_ns : undefined;
+	return data.timeline.peak_bytes ? data.timeline.peak_ns : undefined;
 }
 
 function byFamily() {
@@ -702,19 +702,19 @@ function byFamily() {
 		{name: 'outside of known pages', colour: colour(4), values: of((s) => s.outside_bytes)},
 	].filter((s) => s.values.some((value) => value));
 
-	return {times: of((s) => s.ns), series, peak: peakTime()};
+	return {begin: data.trace.begin_ns, times: of((s) => s.time_ns), series, peak: peakTime()};
 }
 
 function bySite() {
 	const rows = data.sites.rows.filter((row) => of.course(row).length).sort((a, b) => of.peak(b) - of.peak(a));
 	const steps = rows.length ? of.course(rows[0]).length : 0, shown = rows.slice(0, 9);
-	const times = Array.from({length: steps}, (_, i) => data.trace.duration_ns * (i + 1) / steps);
+	const times = Array.from({length: steps}, (_, i) => data.trace.begin_ns + data.trace.duration_ns * (i + 1) / steps);
 	const rest = times.map((_, i) => rows.slice(9).reduce((sum, row) => sum + of.course(row)[i], 0));
 	const series = shown.map((row, i) => ({name: place(of.site(row)), colour: colour(i), values: of.course(row)}));
 
 	if (rows.length > 9)
 		series.push({name: 'all others', colour: colour(10), values: rest});
-	return {times, series, peak: peakTime()};
+	return {begin: data.trace.begin_ns, times, series, peak: peakTime()};
 }
 
 function buildTimeline(view) {

@@ -294,7 +294,9 @@ static json_t *trace_json(const struct page *page)
 	failed |= json_object_set_new(root, "guest", json_from_text(info->banner));
 	failed |= json_object_set_new(root, "build_id", json_from_text(info->build_id));
 	failed |= json_object_set_new(root, "mode", json_from_text(info->mode));
-	failed |= json_object_set_new(root, "from_boot", json_boolean(info->from_first_allocation));
+	failed |= json_object_set_new(
+		root, "from_boot",
+		json_boolean(info->from_first_allocation && replay_has_begin(replay)));
 	failed |= json_object_set_new(root, "selects", json_boolean(replay->selects));
 	failed |= json_object_set_new(root, "records", json_from_count(replay->records));
 	failed |= json_object_set_new(root, "others", json_from_count(replay->others));

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "formats/base/json.h"
+#include "formats/report/parts.h"
 #include "formats/report/trace-text.h"
 
 #include <errno.h>
@@ -24,8 +25,48 @@ static void print_guest(FILE *out, const struct sidecar *sidecar, int indent)
 	fputc('\n', out);
 }
 
-void text_print_head(FILE *out, const struct trace_reader *reader, uint64_t records,
-		     uint64_t duration_ns, int indent)
+static struct text clock_text(int64_t ms)
+{
+	const uint64_t size = ms < 0 ? -(uint64_t)ms : (uint64_t)ms;
+	struct text out;
+
+	snprintf(out.s, sizeof(out.s), "%s%" PRIu64 ".%03" PRIu64, ms < 0 ? "-" : "", size / 1000,
+		 size % 1000);
+	return out;
+}
+
+struct text text_clock_before(int64_t ns)
+{
+	return clock_text(ns / 1000000 - (ns % 1000000 < 0));
+}
+
+struct text text_clock_after(int64_t ns)
+{
+	return clock_text(ns / 1000000 + (ns % 1000000 > 0));
+}
+
+static void print_trace(FILE *out, const struct trace_reader *reader,
+			const struct trace_window *window, int indent)
+{
+	const struct sidecar *sidecar = trace_reader_sidecar(reader);
+	const uint64_t ns = (uint64_t)window->last_ns - (uint64_t)window->first_ns;
+	struct parts parts = {.n = 0};
+
+	parts_add(&parts, "%s", text_number(window->records, "record").s);
+	parts_add(&parts, "%s", text_number(trace_reader_nr_vcpus(reader), "vCPU").s);
+	parts_add(&parts, "%" PRIu64 ".%03" PRIu64 " s", ns / 1000000000, ns / 1000000 % 1000);
+	if (window->records)
+		parts_add(&parts, "from %s to %s s", text_clock_before(window->first_ns).s,
+			  text_clock_after(window->last_ns).s);
+	if (sidecar && sidecar->info.mode[0])
+		parts_add(&parts, "%s", sidecar->info.mode);
+	if (sidecar && sidecar->info.from_first_allocation && window->has_begin)
+		parts_add(&parts, "from boot on");
+	parts_print(&parts, out, "Trace", indent);
+}
+
+void text_print_head(FILE *out, const struct trace_reader *reader,
+		     const struct trace_window *window, int indent)
 {
 	const struct sidecar *sidecar = trace_reader_sidecar(reader);
 
@@ -34,15 +75,7 @@ void text_print_head(FILE *out, const struct trace_reader *reader, uint64_t reco
 	else
 		fprintf(out, "%-*sunknown, and no symbols: %s\n", indent, "Guest",
 			trace_reader_sidecar_error(reader)->text);
-	fprintf(out, "%-*s%s, %s, %" PRIu64 ".%03" PRIu64 " s", indent, "Trace",
-		text_number(records, "record").s,
-		text_number(trace_reader_nr_vcpus(reader), "vCPU").s, duration_ns / 1000000000,
-		duration_ns / 1000000 % 1000);
-	if (sidecar && sidecar->info.mode[0])
-		fprintf(out, ", %s", sidecar->info.mode);
-	if (sidecar && sidecar->info.from_first_allocation)
-		fputs(", from boot on", out);
-	fputc('\n', out);
+	print_trace(out, reader, window, indent);
 	if (sidecar && sidecar->info.ended[0])
 		fprintf(out, "%-*s%s\n", indent, "Ended as", sidecar->info.ended);
 	if (trace_reader_note(reader)[0])

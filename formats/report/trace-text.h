@@ -3,6 +3,7 @@
 #define SONDE_FORMATS_REPORT_TRACE_TEXT_H
 
 #include <jansson.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include "formats/base/text.h"
@@ -14,9 +15,20 @@
  * `indent` characters.
  */
 
+/* What was read of a trace. */
+struct trace_window {
+	uint64_t records;
+	int64_t first_ns, last_ns; /* the smallest and greatest time of them, if there are any */
+	bool has_begin;            /* nothing that came before was left out */
+};
+
 /* "Guest" and "Trace"; if there is something to say, "Ended as" and "Format". */
-void text_print_head(FILE *out, const struct trace_reader *reader, uint64_t records,
-		     uint64_t duration_ns, int indent);
+void text_print_head(FILE *out, const struct trace_reader *reader,
+		     const struct trace_window *window, int indent);
+
+/* "2.796", whole milliseconds of the trace clock: the last one before `ns`, or the next one. */
+struct text text_clock_before(int64_t ns);
+struct text text_clock_after(int64_t ns);
 
 /* "Left out" and "Recording": the counters that are about no loss. */
 void text_print_recording(FILE *out, const struct trace_reader *reader, int indent);

@@ -100,6 +100,7 @@ sub column {
 
 make_trace("$out/work/trace", SITES);
 run_or_die("$build/sonde", 'report', '--html', "$out/report.html", "$out/work/trace");
+run_or_die("$build/sonde", 'report', '--html', "$out/part.html", '--time', '6,8', "$out/work/trace");
 run_or_die("$build/sonde", 'diff', '--html', "$out/diff.html", '--time-a', ',5', '--time-b', '5,', "$out/work/trace");
 make_leak("$out/work/leak");
 run_or_die("$build/sonde", 'report', '--html', "$out/leak.html", "$out/work/leak");
@@ -173,6 +174,16 @@ subtest 'the timeline zooms' => sub {
 	$browser->run('document.querySelector("#view-timeline svg").focus()');
 	$browser->press('0');
 	is_deeply($browser->run($range), \@all, 'the key 0 shows all of it again');
+};
+
+subtest 'times are those of the trace clock' => sub {
+	$browser->open_file("$out/part.html");
+	like(text_of('.words'), qr/from 6\.000 to 8\.000 s of the trace clock/, 'the summary has begin and end');
+	$browser->press('2');
+	my $ticks = $browser->run('return [...document.querySelectorAll("#view-timeline svg text[text-anchor=middle]")].map((t) => parseFloat(t.textContent))');
+	cmp_ok($ticks->[0], '>=', 6, 'the timeline begins with the part');
+	cmp_ok($ticks->[-1], '<=', 8, 'and ends with it');
+	$browser->open_file("$out/report.html");
 };
 
 subtest 'flame graph and lifetimes' => sub {

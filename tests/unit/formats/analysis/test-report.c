@@ -140,7 +140,7 @@ static void test_text(const char *dir)
 {
 	static const char *const wanted[] = {
 		"Linux version 6.1.0-test\n",
-		"5 records, 2 vCPUs, 3.500 s, trap, from boot on\n",
+		"5 records, 2 vCPUs, 3.500 s, from 1.000 to 4.500 s, trap, from boot on\n",
 		"Memory              192 B  live at the end, each byte counted once\n",
 		"  outside           192 B  of objects in pages that were allocated outside the "
 		"trace\n",
@@ -155,6 +155,10 @@ static void test_text(const char *dir)
 		" "
 		"        1\n",
 	};
+	static const char *const part[] = {
+		"Trace         4 records, 2 vCPUs, 2.500 s, from 2.000 to 4.500 s, trap\n"};
+	static const char *const begin[] = {"Trace         4 records, 2 vCPUs, 3.000 s, from 1.000 "
+					    "to 4.000 s, trap, from boot on\n"};
 	static const char *const verbose[] = {
 		"3 of 4.4 KiB requested, 4.4 KiB allocated: 0.1 % internal fragmentation\n",
 		"Frees         2, 1 of them on another vCPU\n",
@@ -162,6 +166,10 @@ static void test_text(const char *dir)
 
 	has_lines((const char *const[]){"report", dir, NULL}, wanted,
 		  sizeof(wanted) / sizeof(wanted[0]));
+	has_lines((const char *const[]){"report", "--time", "1.5,", dir, NULL}, part, 1);
+	has_lines((const char *const[]){"report", "-a", "events", "--time", "1.5,", dir, NULL},
+		  part, 1);
+	has_lines((const char *const[]){"report", "--time", ",4.5", dir, NULL}, begin, 1);
 	has_lines((const char *const[]){"report", "-v", dir, NULL}, verbose,
 		  sizeof(verbose) / sizeof(verbose[0]));
 }
@@ -377,7 +385,8 @@ static void test_usage(void)
 		 "--top without a number exits with 2"},
 		{{"report", "--by", "cache,color", "x"},
 		 2,
-		 "--by takes callsite, cache, type, object, size, sizeclass, function, module, node, "
+		 "--by takes callsite, cache, type, object, size, sizeclass, function, module, "
+		 "node, "
 		 "vcpu, task, pointer or syscall, not 'color'",
 		 "an unknown word exits with 2"},
 		{{"report", "--by", "cache,cache,cache,cache,cache", "x"},

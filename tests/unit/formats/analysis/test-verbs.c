@@ -253,8 +253,8 @@ static void test_growth_in_report(const char *dir)
 		const char *filter, *line, *next, *what;
 	} rows[] = {
 		{"call_site.function == \"growing\"",
-		 "\nGrows             315 B/s  growing+0x10/0x1000, +-4 B, R2 1.00, 6.2 KiB live\n", "sonde leaks ",
-		 "what only grows has a line, with an error"},
+		 "\nGrows             315 B/s  growing+0x10/0x1000, +-4 B, R2 1.00, 6.2 KiB live\n",
+		 "sonde leaks ", "what only grows has a line, with an error"},
 		{"call_site.function == \"dentries\"",
 		 "\nGrows           1.2 KiB/s  dentries+0x10/0x1000 (dentry), +-",
 		 "sonde timeline ", "so has what the guest can shrink"},
@@ -308,6 +308,28 @@ static void test_timeline(const char *dir)
 	ok(json_array_size(saw) == 32 && json_integer_value(json_array_get(saw, 31)) == 100 * 64 &&
 		   json_integer_value(json_array_get(saw, 15)) < 56 * 64,
 	   "a call site has its course");
+	json_decref(root);
+}
+
+/* A time that is shown can be asked for: all are of the trace clock. */
+static void test_timeline_clock(const char *dir)
+{
+	const char *const argv[] = {"timeline", "--time", "10,15", "-n", "5", dir, NULL};
+	const char *const json_argv[] = {"timeline", "--time", "10,15", "-n",
+					 "5",        "--json", dir,     NULL};
+	struct verb_result result = verb_run(cmd_timeline, argv);
+	json_t *root = run(cmd_timeline, json_argv);
+	const json_t *row = json_array_get(json_object_get(root, "timeline"), 4);
+
+	ok(strstr(result.out, " s, from 10.000 to 15.000 s\n"), "the head has begin and end");
+	ok(strstr(result.out, "\nSECONDS ") && strstr(result.out, "\n 11.000  #") &&
+		   strstr(result.out, "\n 14.999  #"),
+	   "rows have the seconds of the trace clock");
+	ok(strstr(result.out, "\nPeak ") && strstr(result.out, " at 14.9"), "so has the peak");
+	is_u64(number(root, "begin_ns"), UINT64_C(10000) * MS, "JSON has the begin");
+	is_u64(number(row, "ns"), number(root, "duration_ns"), "and for each row the time since");
+	is_u64(number(row, "time_ns"), number(root, "end_ns"), "and the time of the clock");
+	verb_result_deinit(&result);
 	json_decref(root);
 }
 
@@ -448,6 +470,7 @@ int main(void)
 	test_growth_in_report(dir.path);
 	test_quiet_boot(dir.path);
 	test_timeline(dir.path);
+	test_timeline_clock(dir.path);
 	test_sections(dir.path);
 	test_diff(dir.path, worse.path);
 	test_diff_type(dir.path, worse.path);
