@@ -4,7 +4,7 @@
 #include <getopt.h>
 #include <stddef.h>
 #include "formats/analysis/analysis.h"
-#include "formats/analysis/diff.h"
+#include "formats/diff/diff.h"
 #include "formats/cli/cli.h"
 #include "formats/cli/options.h"
 #include "formats/groups/measure.h"

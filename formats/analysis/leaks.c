@@ -108,9 +108,10 @@ static void print_table(FILE *out, const struct leaks *l)
 	static const struct {
 		const char *title;
 		bool is_name;
-	} columns[] = {{"LIVE", false},    {"CALL SITE", true}, {"VERDICT", true}, {"STAYS/S", false},
-		       {"EVEN", false},    {"GROWS/S", false},  {"+-", false},     {"R2", false},
-		       {"OBJECTS", false}, {"AGE", false},      {"OLD", false},    {"FREED %", false},
+	} columns[] = {{"LIVE", false},    {"CALL SITE", true}, {"VERDICT", true},
+		       {"STAYS/S", false}, {"EVEN", false},     {"GROWS/S", false},
+		       {"+-", false},      {"R2", false},       {"OBJECTS", false},
+		       {"AGE", false},     {"OLD", false},      {"FREED %", false},
 		       {"BORN", true}};
 	struct table *table = table_create();
 
@@ -171,8 +172,8 @@ static void print_objects(FILE *out, const struct leaks *l)
 	const struct replay *replay = l->base.replay;
 	const int64_t wanted_ns = l->base.options.older_ns;
 	struct command command = {.verb = "report --by pointer",
-				  .older_ns = wanted_ns > s->old_age_ns ? wanted_ns
-									: s->old_age_ns};
+				  .older_ns =
+					  wanted_ns > s->old_age_ns ? wanted_ns : s->old_age_ns};
 	char filter[800];
 
 	snprintf(filter, sizeof(filter), "call_site.function == \"%s\"",

@@ -3,7 +3,7 @@
 #define SONDE_FORMATS_HTML_HTML_H
 
 #include <stdbool.h>
-#include "formats/analysis/diff.h"
+#include "formats/diff/diff.h"
 #include "formats/analysis/replay.h"
 
 /*

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Reading both sides, and comparing them. */
-#include "formats/analysis/diff-internal.h"
+#include "formats/diff/diff-internal.h"
 
 #include <errno.h>
 #include <math.h>

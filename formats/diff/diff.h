@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#ifndef SONDE_FORMATS_ANALYSIS_DIFF_H
-#define SONDE_FORMATS_ANALYSIS_DIFF_H
+#ifndef SONDE_FORMATS_DIFF_DIFF_H
+#define SONDE_FORMATS_DIFF_DIFF_H
 
 #include <jansson.h>
 #include <stdbool.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#ifndef SONDE_FORMATS_ANALYSIS_DIFF_INTERNAL_H
-#define SONDE_FORMATS_ANALYSIS_DIFF_INTERNAL_H
+#ifndef SONDE_FORMATS_DIFF_DIFF_INTERNAL_H
+#define SONDE_FORMATS_DIFF_DIFF_INTERNAL_H
 
 #include "formats/analysis/analysis.h"
-#include "formats/analysis/diff.h"
+#include "formats/diff/diff.h"
 #include "formats/groups/groups.h"
 
 /* Groups of one trace. An analysis of its own, as each side has a pass of its own. */

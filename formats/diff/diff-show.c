@@ -2,7 +2,7 @@
 /* A comparison as text and JSON. */
 #include <math.h>
 #include <string.h>
-#include "formats/analysis/diff-internal.h"
+#include "formats/diff/diff-internal.h"
 #include "formats/base/json.h"
 #include "formats/base/text.h"
 #include "formats/cli/cli.h"
