@@ -316,6 +316,25 @@ static int choose_analyses(struct options *o)
 	return ret;
 }
 
+/* Slabs are of caches, and of all objects in these. */
+static int check_slabs(const struct options *o)
+{
+	const bool sorts = o->sort == MEASURE_SLABS;
+	const struct replay_view *view = &o->view;
+
+	if (!sorts && !(o->measures & 1u << MEASURE_SLABS))
+		return CLI_OK;
+	if (o->by.n != 1 || o->by.by[0] != BY_CACHE)
+		return cli_usage(verb.name, "%s slabs is for --by cache",
+				 sorts ? "--sort" : "--measures");
+	if (view->filter || view->vcpus.some || view->type < KMEM_TYPE_COUNT)
+		return cli_usage(verb.name,
+				 "%s slabs: nothing says which slabs are of a part of the "
+				 "objects; leave out --filter, --type and --vcpu",
+				 sorts ? "--sort" : "--measures");
+	return CLI_OK;
+}
+
 /* Whether what was traced decides what is shown: calls have groups by function, too. */
 static bool is_open(const struct options *o)
 {
@@ -347,6 +366,8 @@ int cmd_report(int argc, char **argv)
 	ret = check_html(&options);
 	if (!ret)
 		ret = choose_analyses(&options);
+	if (!ret)
+		ret = check_slabs(&options);
 	if (ret)
 		return ret;
 	if (options.html.path)

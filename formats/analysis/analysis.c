@@ -265,10 +265,13 @@ static int follow(struct show *show, const struct wish *wish)
 static int run(struct show *show, const struct wish *wish)
 {
 	struct error err;
+	int ret;
 
 	if (replay_run(&show->replay, show->analyses, show->n, &err))
 		return fail(show, wish, &err);
-	return print_all(show, wish);
+	ret = print_all(show, wish);
+	analysis_print_notes(show->verb, "", &show->replay, wish->options);
+	return ret;
 }
 
 /* One pass, printed or (follow) repeated. */

@@ -24,6 +24,7 @@ struct history {
 	struct analysis base;
 	struct moment *moments;
 	size_t n, room;
+	uint64_t before; /* moments before the window, which are not kept */
 };
 
 static const char *const words[] = {[HEAP_ALLOC] = "alloc",
@@ -68,8 +69,12 @@ static int change(struct analysis *base, const struct heap_change *change)
 	struct history *h = (struct history *)base;
 	const struct kmem_record *record = change->record;
 
-	if (!base->replay->in_window || !concerns(h, change))
+	if (!concerns(h, change))
 		return 0;
+	if (!base->replay->in_window) {
+		h->before++;
+		return 0;
+	}
 	if (h->n == h->room) {
 		size_t room = h->room ? 2 * h->room : 64;
 		struct moment *bigger = reallocarray(h->moments, room, sizeof(*bigger));
@@ -147,8 +152,11 @@ static void print_text(const struct analysis *base, FILE *out)
 	if (h->n)
 		table_print(table, out);
 	else
-		fprintf(out, "0x%" PRIx64 ": no event is about this address\n",
-			base->options.pointer);
+		fprintf(out, "0x%" PRIx64 ": no event %sis about this address\n",
+			base->options.pointer, h->before ? "in this part of the trace " : "");
+	if (h->before)
+		fprintf(out, "%s before this part of the trace; leave out --time and --since\n",
+			text_number(h->before, "event").s);
 	text_print_losses(out, base->replay->reader, LABEL);
 	text_print_missing(out, base->replay->reader, "the history", LABEL);
 	table_destroy(table);
@@ -177,7 +185,9 @@ static int put_json(const struct analysis *base, json_t *root)
 
 	for (size_t i = 0; i < h->n; i++)
 		json_array_append_new(array, moment_json(h, &h->moments[i]));
-	return replay_put_bound(base->replay, root) | json_object_set_new(root, "history", array);
+	return replay_put_bound(base->replay, root) |
+	       json_object_set_new(root, "events_before", json_from_count(h->before)) |
+	       json_object_set_new(root, "history", array);
 }
 
 const struct analysis_ops history_analysis = {

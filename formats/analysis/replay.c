@@ -246,7 +246,16 @@ static int take_record(struct replay *replay, const struct event *event)
 	    heap_set_task(replay->heap, event))
 		return -ENOMEM;
 	selected = !replay->selects || is_selected(replay, event, &record);
+	replay->nr_selected += selected && replay->selects;
 	return heap_apply(replay->heap, &record, event->vcpu, selected);
+}
+
+static void note_before(struct replay_outside *outside, int64_t ns)
+{
+	if (!outside->before++)
+		outside->first_ns = outside->last_ns = ns;
+	outside->first_ns = ns < outside->first_ns ? ns : outside->first_ns;
+	outside->last_ns = ns > outside->last_ns ? ns : outside->last_ns;
 }
 
 static int take_event(struct replay *replay, const struct event *event)
@@ -255,6 +264,8 @@ static int take_event(struct replay *replay, const struct event *event)
 	int ret = 0;
 
 	replay->in_window = event->ns >= replay->from_ns;
+	if (!replay->in_window)
+		note_before(&replay->outside, event->ns);
 	for (size_t i = 0; !ret && i < parts->nr_of_events; i++)
 		ret = parts->of_events[i]->ops->event(parts->of_events[i], event);
 	return ret ? ret : take_record(replay, event);
@@ -288,8 +299,11 @@ static int take_events(struct replay *replay, struct error *err)
 	int ret;
 
 	while ((ret = trace_reader_next_run(replay->reader, end_ns, &run, err)) > 0) {
-		if (run.events[0].event.ns >= end_ns)
+		if (run.events[0].event.ns >= end_ns) {
+			replay->outside.is_after = true;
+			replay->outside.after_ns = run.events[0].event.ns;
 			return 0;
+		}
 		if (take_run(replay, &run))
 			return error_set(err, ENOMEM, "out of memory");
 	}

@@ -50,17 +50,32 @@ int cli_error(const char *verb, const struct error *err)
 	return CLI_FAILED;
 }
 
-int cli_usage(const char *verb, const char *fmt, ...)
+static void print_line(const char *verb, const char *fmt, va_list ap)
 {
 	char text[LINE_SIZE];
+
+	vsnprintf(text, sizeof(text), fmt, ap);
+	clean_line(text);
+	fprintf(stderr, "sonde %s: %s\n", verb, text);
+}
+
+int cli_usage(const char *verb, const char *fmt, ...)
+{
 	va_list ap;
 
 	va_start(ap, fmt);
-	vsnprintf(text, sizeof(text), fmt, ap);
+	print_line(verb, fmt, ap);
 	va_end(ap);
-	clean_line(text);
-	fprintf(stderr, "sonde %s: %s\n", verb, text);
 	return CLI_USAGE;
+}
+
+void cli_note(const char *verb, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	print_line(verb, fmt, ap);
+	va_end(ap);
 }
 
 int cli_usage_of(const char *verb, const char *text, const struct error *err)

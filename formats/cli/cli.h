@@ -27,8 +27,12 @@ int cli_error(const char *verb, const struct error *err);
 /* Print "sonde <verb>: <formatted>" as one line on stderr. Returns CLI_USAGE. */
 int cli_usage(const char *verb, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* The same for an error in `text`, which the user has typed. If the error has a column, that part
- * of the text is printed below, and a caret below the character. */
+/* The same of what is no error: what was asked for is there, and there is something to say of it.
+ */
+void cli_note(const char *verb, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* As cli_usage(), for an error in `text`, which the user has typed. If the error has a column, that
+ * part of the text is printed below, and a caret below the character. */
 int cli_usage_of(const char *verb, const char *text, const struct error *err);
 
 /* The same for an error of the command line, with the place in the text that the error has, if any.

@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* What options left nothing to show. */
+#include "formats/analysis/analysis.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include "formats/cli/cli.h"
+#include "formats/report/trace-text.h"
+
+struct notes {
+	const char *verb, *about;
+	const struct replay *replay;
+	const struct analysis_options *options;
+};
+
+__attribute__((format(printf, 2, 3))) static void note(const struct notes *n, const char *fmt, ...)
+{
+	char text[800];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	cli_note(n->verb, "%s%s", n->about, text);
+}
+
+/* --- the time -------------------------------------------------------------------------------- */
+
+/* What there is before the window and behind it. */
+static struct text nearest(const struct replay_outside *outside)
+{
+	struct text out = {""};
+
+	if (outside->before && outside->is_after)
+		snprintf(out.s, sizeof(out.s), "the nearest are at %.100s and %.100s s",
+			 text_clock_before(outside->last_ns).s,
+			 text_clock_after(outside->after_ns).s);
+	else if (outside->before)
+		snprintf(out.s, sizeof(out.s), "the trace has some from %.100s to %.100s s",
+			 text_clock_before(outside->first_ns).s,
+			 text_clock_after(outside->last_ns).s);
+	else
+		snprintf(out.s, sizeof(out.s), "the first is at %.100s s",
+			 text_clock_before(outside->after_ns).s);
+	return out;
+}
+
+static void note_time(const struct notes *n)
+{
+	const struct replay *replay = n->replay;
+	const struct replay_outside *outside = &replay->outside;
+
+	if (replay->records || replay->others || (!outside->before && !outside->is_after))
+		return;
+	note(n, "no event is in the time that %s: %s",
+	     !replay->view->since_init ? "--time chooses"
+	     : replay->view->time.to_ns == INT64_MAX && replay->view->time.from_ns == INT64_MIN
+		     ? "--since chooses"
+		     : "--since and --time choose",
+	     nearest(outside).s);
+}
+
+/* --- what is selected ------------------------------------------------------------------------ */
+
+static void note_selection(const struct notes *n)
+{
+	const struct replay_view *view = n->replay->view;
+	const struct {
+		bool given;
+		const char *option;
+	} options[] = {{view->filter != NULL, "--filter"},
+		       {view->type < KMEM_TYPE_COUNT, "--type"},
+		       {view->vcpus.some, "--vcpu"}};
+	char text[64] = "";
+
+	if (!n->replay->selects || n->replay->nr_selected || !n->replay->records)
+		return;
+	for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++) {
+		if (!options[i].given)
+			continue;
+		if (*text)
+			strcat(text, " and ");
+		strcat(text, options[i].option);
+	}
+	note(n, "no allocation is one that %s %s", text, strchr(text, ' ') ? "choose" : "chooses");
+}
+
+/* --- age ------------------------------------------------------------------------------------- */
+
+struct oldest {
+	int64_t born_ns;
+	bool is_any;
+};
+
+static void look_at_age(void *arg, uint64_t ptr, const struct heap_object *object)
+{
+	struct oldest *oldest = arg;
+
+	(void)ptr;
+	if (!object->selected || (oldest->is_any && object->born_ns >= oldest->born_ns))
+		return;
+	oldest->is_any = true;
+	oldest->born_ns = object->born_ns;
+}
+
+static void note_age(const struct notes *n)
+{
+	const struct replay *replay = n->replay;
+	struct oldest oldest = {0};
+	uint64_t age;
+
+	if (!n->options->older_ns || !replay->heap)
+		return;
+	heap_each(replay->heap, look_at_age, &oldest);
+	age = (uint64_t)replay->last_ns - (uint64_t)oldest.born_ns;
+	if (!oldest.is_any || age >= (uint64_t)n->options->older_ns)
+		return;
+	note(n, "--older: nothing that is live is so old; the oldest lives for %s",
+	     measure_duration((double)age).s);
+}
+
+/* --- groups and measures --------------------------------------------------------------------- */
+
+static bool has_field(const struct trace_instance *instance, const char *name)
+{
+	for (size_t i = 0; i < instance->nr_classes; i++)
+		if (event_field_find(&instance->classes[i], name))
+			return true;
+	return false;
+}
+
+static void note_tasks(const struct notes *n)
+{
+	const struct grouping *by = &n->options->by;
+	const struct trace_instance *instance = n->replay->instance;
+	bool by_task = false;
+
+	for (size_t i = 0; i < by->n; i++)
+		by_task |= by->by[i] == BY_TASK;
+	if (by_task && instance && !has_field(instance, "pid") && !has_field(instance, "tgid") &&
+	    !has_field(instance, "comm"))
+		note(n, "--by task: the trace does not say which task allocates; record with "
+			"--trace kmem:pid,comm");
+}
+
+static void note_nodes(const struct notes *n)
+{
+	const struct sidecar *sidecar = trace_reader_sidecar(n->replay->reader);
+	const bool is_sorted = n->options->sort == MEASURE_CROSS_NODE;
+
+	if ((is_sorted || n->options->measures & 1u << MEASURE_CROSS_NODE) &&
+	    !(sidecar && trace_has_nodes(&sidecar->info)))
+		note(n,
+		     "%s cross-node: the trace does not know of two NUMA nodes, so that all "
+		     "are 0",
+		     is_sorted ? "--sort" : "--measures");
+}
+
+void analysis_print_notes(const char *verb, const char *about, const struct replay *replay,
+			  const struct analysis_options *options)
+{
+	const struct notes n = {verb, about, replay, options};
+
+	note_time(&n);
+	note_selection(&n);
+	note_age(&n);
+	note_tasks(&n);
+	note_nodes(&n);
+}
