@@ -9,7 +9,7 @@
 #include "formats/report/table.h"
 #include "formats/report/trace-text.h"
 
-enum { LABEL = 6 };
+enum { LABEL = 9, LISTED = 3 /* objects in the head */ };
 
 struct moment {
 	enum heap_change_kind kind;
@@ -133,6 +133,57 @@ static void add_row(struct table *table, const struct history *h, const struct m
 	table_add_cell(table, cache_name(h, m));
 }
 
+/* The bits of a kernel's address that CTF has, and babeltrace2 prints: 48 or 57, if the others are
+ * copies of the highest of these. */
+static uint64_t stored_address(uint64_t address)
+{
+	static const unsigned int sizes[] = {48, 57};
+
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
+		if (address >> (sizes[i] - 1) == UINT64_MAX >> (sizes[i] - 1))
+			return address & ~(UINT64_MAX << sizes[i]);
+	return address;
+}
+
+static void print_address(FILE *out, const char *label, uint64_t address)
+{
+	fprintf(out, "%-*s0x%" PRIx64 "; babeltrace2 prints 0x%" PRIX64 "\n", LABEL, label, address,
+		stored_address(address));
+}
+
+/* Events have the address at which an object begins. */
+static void print_addresses(FILE *out, const struct history *h)
+{
+	uint64_t seen[LISTED];
+	size_t n = 0;
+
+	print_address(out, "Address", h->base.options.pointer);
+	for (size_t i = 0; i < h->n && n < LISTED; i++) {
+		bool is_new = h->moments[i].ptr != h->base.options.pointer;
+
+		for (size_t k = 0; k < n; k++)
+			is_new &= seen[k] != h->moments[i].ptr;
+		if (!is_new)
+			continue;
+		print_address(out, n ? "" : "In", h->moments[i].ptr);
+		seen[n++] = h->moments[i].ptr;
+	}
+}
+
+static void print_head(FILE *out, const struct history *h)
+{
+	const struct trace_reader *reader = h->base.replay->reader;
+
+	print_addresses(out, h);
+	fprintf(out, "%-*s%s", LABEL, "Events", text_count(h->n).s);
+	if (h->before)
+		fprintf(out, "; %s before, which --time and --since leave out",
+			text_count(h->before).s);
+	fputc('\n', out);
+	text_print_losses(out, reader, LABEL);
+	text_print_missing(out, reader, "the history", LABEL);
+}
+
 static void print_text(const struct analysis *base, FILE *out)
 {
 	const struct history *h = (const struct history *)base;
@@ -149,16 +200,11 @@ static void print_text(const struct analysis *base, FILE *out)
 		table_add_column(table, columns[i].title, columns[i].is_name);
 	for (size_t i = 0; i < h->n; i++)
 		add_row(table, h, &h->moments[i]);
-	if (h->n)
+	print_head(out, h);
+	if (h->n) {
+		fputc('\n', out);
 		table_print(table, out);
-	else
-		fprintf(out, "0x%" PRIx64 ": no event %sis about this address\n",
-			base->options.pointer, h->before ? "in this part of the trace " : "");
-	if (h->before)
-		fprintf(out, "%s before this part of the trace; leave out --time and --since\n",
-			text_number(h->before, "event").s);
-	text_print_losses(out, base->replay->reader, LABEL);
-	text_print_missing(out, base->replay->reader, "the history", LABEL);
+	}
 	table_destroy(table);
 }
 

@@ -177,6 +177,9 @@ static void test_text(const char *dir)
 static void test_history(const char *dir)
 {
 	static const char *const wanted[] = {
+		"Address  0x1bf; babeltrace2 prints 0x1BF\nIn       0x100; babeltrace2 prints "
+		"0x100\n"
+		"Events   2\n",
 		"1.000000000  d_alloc+0x10/0x100  alloc     0   0x100    192",
 		"4.500000000  0x5000              free      1   0x100    192  3.5 s  dentry",
 	};
@@ -185,7 +188,7 @@ static void test_history(const char *dir)
 	json_int_t time = 0, vcpu = 0, bytes = 0;
 	const char *what = "", *cache = "";
 
-	has_lines((const char *const[]){"report", "--history", "0x1BF", dir, NULL}, wanted, 2);
+	has_lines((const char *const[]){"report", "--history", "0x1BF", dir, NULL}, wanted, 3);
 	freed = json_array_get(json_object_get(root, "history"), 1);
 	ok(!json_unpack(freed, "{s:I s:s s:I s:I s:s}", "time_ns", &time, "what", &what, "vcpu",
 			&vcpu, "bytes", &bytes, "cache", &cache) &&
@@ -200,11 +203,20 @@ static void test_history_of_babeltrace(void)
 {
 	static const struct {
 		uint64_t ptr;
-		const char *text, *what;
+		const char *text, *head, *what;
 	} rows[] = {
-		{0xffff8b4041048380, "0x8B4041048380", "48 bits of an address name it"},
-		{0xff118b4041048380, "0x1118B4041048380", "so do 57 bits"},
-		{0x7b4041048380, "0x7B4041048380", "an address of a process is itself"},
+		{0xffff8b4041048380, "0x8B4041048380",
+		 "Address  0xffff8b4041048380; babeltrace2 "
+		 "prints 0x8B4041048380\n",
+		 "48 bits of an address name it"},
+		{0xff118b4041048380, "0x1118B4041048380",
+		 "Address  0xff118b4041048380; babeltrace2 "
+		 "prints 0x1118B4041048380\n",
+		 "so do 57 bits"},
+		{0x7b4041048380, "0x7B4041048380",
+		 "Address  0x7b4041048380; babeltrace2 prints "
+		 "0x7B4041048380\n",
+		 "an address of a process is itself"},
 	};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
@@ -216,6 +228,9 @@ static void test_history_of_babeltrace(void)
 		stream_put(dir.path, 0, &record, 1);
 		root = report(dir.path, "--history", rows[i].text);
 		is_u64(json_array_size(json_object_get(root, "history")), 1, rows[i].what);
+		has_lines(
+			(const char *const[]){"report", "--history", rows[i].text, dir.path, NULL},
+			&rows[i].head, 1);
 		json_decref(root);
 		scratch_remove(&dir);
 	}
