@@ -92,6 +92,9 @@ int cmd_diff(int argc, char **argv)
 	    options.times[1].from_ns == INT64_MIN)
 		return cli_usage(verb.name, "name a second trace, or parts of the first one: "
 					    "--time-a 0,5 --time-b 5,10");
+	if (optind == argc - 1 && options.times[1].from_ns == INT64_MIN &&
+	    options.times[1].to_ns == INT64_MAX)
+		cli_note(verb.name, "--time-b is not given: B is the whole of %s", argv[optind]);
 	for (int i = 0; i < 2; i++) {
 		views[i] = options.view;
 		views[i].time = options.times[i];

@@ -18,7 +18,7 @@ static const struct cli_option option_table[] = {
 		 "by all",
 	 .store = cli_store_time,
 	 .min = 1,
-	 .max = UINT64_C(1) << 32,
+	 .max = CLI_LONGEST_MS,
 	 .offset = offsetof(struct analysis_command, older_ms)},
 	{.name = "verbose",
 	 .letter = 'v',

@@ -4,6 +4,7 @@
 #include <getopt.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <string.h>
 #include "formats/allocators/model.h"
 #include "formats/analysis/analysis.h"
 #include "formats/cli/cli.h"
@@ -73,10 +74,23 @@ static const struct cli_verb verb = {
 
 static int list_models(void)
 {
-	printf("%-18s%s\n", MODEL_OF_GUEST, "that of the guest's kernel, by its allocator and version");
+	printf("%-18s%s\n", MODEL_OF_GUEST,
+	       "that of the guest's kernel, by its allocator and version");
 	for (const struct model *model = model_table; *model->name; model++)
 		printf("%-18s%s\n", model->name, model->about);
 	return cli_flush(verb.name);
+}
+
+/* A file may be there or not; the names are known. */
+static int check_allocator(const char *name)
+{
+	struct model model;
+	struct error err;
+
+	if (!name || strchr(name, '/') || !strcmp(name, MODEL_OF_GUEST) ||
+	    !model_find(name, &model, &err))
+		return CLI_OK;
+	return cli_usage(verb.name, "--allocator: %s", err.text);
 }
 
 int cmd_replay(int argc, char **argv)
@@ -92,6 +106,9 @@ int cmd_replay(int argc, char **argv)
 		return list_models();
 	if (optind != argc - 1)
 		return cli_usage(verb.name, "name one trace directory; see 'sonde replay --help'");
+	ret = check_allocator(options.allocator);
+	if (ret)
+		return ret;
 	wanted.dir = argv[optind];
 	wanted.top = options.json ? 0 : options.top;
 	return analysis_show(verb.name, names, &options.view, &wanted, options.json);

@@ -84,6 +84,8 @@ static int store_measures(const char *verb, const struct cli_option *option, con
 
 		if (word < 0)
 			return CLI_USAGE;
+		if (*measures & 1u << word)
+			return cli_usage(verb, "--measures names %s twice", measure_names[word]);
 		*measures |= 1u << word;
 		if (!*end)
 			return CLI_OK;
@@ -163,7 +165,7 @@ static const struct cli_option option_table[] = {
 	 .help = "of what is live, only what is at least so old: 3s, 500ms",
 	 .store = cli_store_time,
 	 .min = 1,
-	 .max = UINT64_C(1) << 32,
+	 .max = CLI_LONGEST_MS,
 	 .offset = offsetof(struct options, older_ms)},
 	{.name = "only",
 	 .value = "GLOB",

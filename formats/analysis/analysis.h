@@ -115,6 +115,8 @@ struct cli_option;
 int grouping_parse(const char *verb, const struct cli_option *option, const char *text,
 		   const char *other, struct grouping *out);
 
+enum { TIMELINE_MAX_ROWS = 1024 };
+
 /* The options of a verb that shows one analysis, the one with the verb's name. */
 struct analysis_command {
 	struct replay_view view;

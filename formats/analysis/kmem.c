@@ -121,11 +121,13 @@ static int finish(struct analysis *base)
 {
 	struct kmem_analysis *a = (struct kmem_analysis *)base;
 	const struct replay *replay = base->replay;
-	int64_t older_ns = base->options.older_ns;
+	int64_t older_ns = base->options.older_ns, born_ns;
 	int ret = begin(a);
 
+	if (__builtin_sub_overflow(replay->last_ns, older_ns, &born_ns))
+		born_ns = INT64_MIN;
 	if (!ret && older_ns)
-		ret = groups_count_older(a->groups, replay->last_ns - older_ns);
+		ret = groups_count_older(a->groups, born_ns);
 	if (ret)
 		return ret;
 	if (!replay->selects)

@@ -9,7 +9,7 @@
 #include "formats/report/table.h"
 #include "formats/report/trace-text.h"
 
-enum { LABEL = 14, DEFAULT_ROWS = 20, MAX_ROWS = 1024, MAX_SITES = 32, BAR = 24 };
+enum { LABEL = 14, DEFAULT_ROWS = 20, MAX_SITES = 32, BAR = 24 };
 
 /* What is drawn: all live bytes, and their parts. */
 enum part { ALL, SLABS, OBJECTS, LARGE, OTHERS, OUTSIDE, NR_PARTS };
@@ -92,7 +92,7 @@ static int change(struct analysis *base, const struct heap_change *change)
 	for (enum part part = 0; part < NR_PARTS; part++) {
 		struct course *course = &t->parts[part];
 
-		if (!course->steps && course_init(course, MAX_ROWS, replay->first_ns))
+		if (!course->steps && course_init(course, TIMELINE_MAX_ROWS, replay->first_ns))
 			return -ENOMEM;
 		course_put(course, change->record->timestamp, value(t, part));
 	}
@@ -117,7 +117,7 @@ static int begin_still(struct timeline *t)
 	if (t->parts[ALL].steps || !replay->records)
 		return 0;
 	for (enum part part = 0; part < NR_PARTS; part++) {
-		if (course_init(&t->parts[part], MAX_ROWS, replay->first_ns))
+		if (course_init(&t->parts[part], TIMELINE_MAX_ROWS, replay->first_ns))
 			return -ENOMEM;
 		course_put(&t->parts[part], replay->first_ns, value(t, part));
 	}
@@ -166,7 +166,7 @@ static int64_t row_end_ns(const struct timeline *t, size_t i, size_t rows)
 
 static void add_rows(struct table *table, const struct timeline *t, size_t rows)
 {
-	struct course_step steps[NR_PARTS][MAX_ROWS];
+	struct course_step steps[NR_PARTS][TIMELINE_MAX_ROWS];
 	const struct replay *replay = t->base.replay;
 
 	for (enum part part = 0; part < NR_PARTS; part++)
@@ -186,7 +186,7 @@ static size_t count_rows(const struct timeline *t)
 {
 	const size_t top = t->base.options.top;
 
-	return !top ? DEFAULT_ROWS : top < MAX_ROWS ? top : MAX_ROWS;
+	return !top ? DEFAULT_ROWS : top < TIMELINE_MAX_ROWS ? top : TIMELINE_MAX_ROWS;
 }
 
 static void print_rows(FILE *out, const struct timeline *t)
@@ -266,7 +266,7 @@ static json_t *steps_json(const struct timeline *t)
 {
 	size_t rows = count_rows(t);
 	const struct replay *replay = t->base.replay;
-	struct course_step steps[NR_PARTS][MAX_ROWS];
+	struct course_step steps[NR_PARTS][TIMELINE_MAX_ROWS];
 	json_t *array = json_array();
 
 	for (enum part part = 0; t->parts[ALL].steps && part < NR_PARTS; part++)

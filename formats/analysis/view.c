@@ -25,6 +25,10 @@ int grouping_parse(const char *verb, const struct cli_option *option, const char
 		if (out->n == GROUPING_MAX)
 			return cli_usage(verb, "--%s takes at most %d words", option->name,
 					 GROUPING_MAX);
+		for (size_t i = 0; i < out->n; i++)
+			if (out->by[i] == (enum dimension)word)
+				return cli_usage(verb, "--%s names %s twice", option->name,
+						 words[word]);
 		out->by[out->n++] = (enum dimension)word;
 		if (!*end)
 			return CLI_OK;

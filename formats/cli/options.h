@@ -68,6 +68,9 @@ struct cli_option {
 
 enum { CLI_MAX_VCPUS = 4096 };
 
+/* The longest time that there is a use for: 10,000 hours. */
+#define CLI_LONGEST_MS (UINT64_C(10000) * 3600 * 1000)
+
 /* vCPUs by number. */
 struct cli_vcpus {
 	bool some; /* not all */

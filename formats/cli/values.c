@@ -144,6 +144,9 @@ int cli_store_number(const char *verb, const struct cli_option *option, const ch
 
 	if (!cli_parse_u64(text, option->min, max, field))
 		return 0;
+	if (!option->max)
+		return cli_usage(verb, "%s takes a number from %" PRIu64 " on, not '%s'",
+				 cli_label(option).text, option->min, text);
 	return cli_usage(verb, "%s takes a number from %" PRIu64 " to %" PRIu64 ", not '%s'",
 			 cli_label(option).text, option->min, max, text);
 }

@@ -17,6 +17,7 @@ struct side {
 /* What has the same name on both sides. Addresses differ from boot to boot. */
 struct pair {
 	char *name;
+	char *full;   /* with the sizes of functions; NULL: they differ */
 	char *source; /* where its call site is in the source; NULL: none */
 	uint64_t hits[2], live[2], allocated[2];
 	double rates[2];  /* allocations per second */

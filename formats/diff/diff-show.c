@@ -6,6 +6,7 @@
 #include "formats/base/json.h"
 #include "formats/base/text.h"
 #include "formats/cli/cli.h"
+#include "formats/report/parts.h"
 #include "formats/report/table.h"
 #include "formats/report/trace-text.h"
 
@@ -25,7 +26,7 @@ static void add_row(struct table *table, const struct diff *diff, const struct p
 	char cell[32];
 
 	table_add_cell(table, text_signed_bytes(pair->live_diff).s);
-	table_add_cell(table, pair->name);
+	table_add_cell(table, pair->full ? pair->full : pair->name);
 	if (has_source(diff))
 		table_add_cell(table, pair->source ? pair->source : "");
 	for (int side = 0; side < 2; side++)
@@ -42,15 +43,58 @@ static void print_head(FILE *out, const struct diff *diff, int i)
 {
 	const struct replay *replay = &diff->sides[i].replay;
 	double seconds = diff_seconds(diff, i);
+	struct parts parts = {.n = 0};
 
-	fprintf(out, "%-*s%s, %s, %.3f s, ", LABEL, i ? "B" : "A",
-		text_number(replay->records, "record").s,
-		text_number(trace_reader_nr_vcpus(replay->reader), "vCPU").s, seconds);
-	fprintf(out, "%s per second; %s live\n",
-		text_count(seconds > 0 ? whole_number((double)replay->records / seconds) : 0).s,
-		text_bytes(diff->sides[i].live_bytes).s);
+	parts_add(&parts, "%s", text_number(replay->records, "record").s);
+	parts_add(&parts, "%s", text_number(trace_reader_nr_vcpus(replay->reader), "vCPU").s);
+	parts_add(&parts, "%.3f s", seconds);
+	if (replay->records)
+		parts_add(&parts, "from %s to %s s", text_clock_before(replay->first_ns).s,
+			  text_clock_after(replay->last_ns).s);
+	parts_add(&parts, "%s per second",
+		  text_count(seconds > 0 ? whole_number((double)replay->records / seconds) : 0).s);
+	parts_add(&parts, "%s live", text_bytes(diff->sides[i].live_bytes).s);
+	parts_print(&parts, out, i ? "B" : "A", LABEL);
 	text_print_losses(out, replay->reader, LABEL);
 	replay_print_bound(replay, out, LABEL);
+}
+
+/* "6.1.0-37-amd64": of "Linux version 6.1.0-37-amd64 (debian-kernel@...". */
+static struct text release_of(const struct sidecar *sidecar)
+{
+	static const char begin[] = "Linux version ";
+	const char *banner = sidecar ? sidecar->info.banner : "";
+	struct text out = {""};
+
+	if (!strncmp(banner, begin, sizeof(begin) - 1))
+		snprintf(out.s, sizeof(out.s), "%.*s",
+			 (int)strcspn(banner + sizeof(begin) - 1, " "), banner + sizeof(begin) - 1);
+	return out;
+}
+
+/* Of another kernel the same call has another offset. */
+static void print_kernels(FILE *out, const struct diff *diff)
+{
+	const struct grouping *by = &diff->sides[0].base.options.by;
+	const struct sidecar *sidecars[2];
+	struct text releases[2];
+	bool differ, by_site = false;
+
+	for (int i = 0; i < 2; i++) {
+		sidecars[i] = trace_reader_sidecar(diff->sides[i].replay.reader);
+		releases[i] = release_of(sidecars[i]);
+		if (!*releases[i].s)
+			return;
+	}
+	for (size_t i = 0; i < by->n; i++)
+		by_site |= by->by[i] == BY_CALLSITE;
+	differ = strcmp(releases[0].s, releases[1].s) ||
+		 strcmp(sidecars[0]->info.build_id, sidecars[1]->info.build_id);
+	if (by_site && differ)
+		fprintf(out,
+			"%-*s%s and %s%s have other offsets;\n%*s--by function compares them\n",
+			LABEL, "Kernels", releases[0].s, releases[1].s,
+			strcmp(releases[0].s, releases[1].s) ? "" : " of another build", LABEL, "");
 }
 
 static size_t count_shown(const struct diff *diff, const struct diff_options *options)
@@ -101,6 +145,7 @@ static void print_text(FILE *out, const struct diff *diff, const struct diff_opt
 
 	for (int i = 0; i < 2; i++)
 		print_head(out, diff, i);
+	print_kernels(out, diff);
 	while (all < diff->n && diff->pairs[all].is_significant)
 		all++;
 	fprintf(out, "%-*s%s of %s are significant\n", LABEL, "Changes", text_count(all).s,

@@ -80,8 +80,8 @@ static void drop_size(struct text *key)
 		memmove(slash, slash + size, strlen(slash + size) + 1);
 }
 
-/* "dentry, d_alloc+0x1f" */
-static struct text name_of(const struct side *side, const struct group *group)
+/* "dentry, d_alloc+0x1f", or with the size of the function. */
+static struct text name_of(const struct side *side, const struct group *group, bool has_size)
 {
 	const struct grouping *by = &side->base.options.by;
 	struct text name = {""};
@@ -90,7 +90,7 @@ static struct text name_of(const struct side *side, const struct group *group)
 	for (size_t i = 0; i < by->n; i++) {
 		struct text key = groups_key_text(side->groups, group, i);
 
-		if (by->by[i] == BY_CALLSITE)
+		if (by->by[i] == BY_CALLSITE && !has_size)
 			drop_size(&key);
 		used += (size_t)snprintf(name.s + used, sizeof(name.s) - used, "%s%s",
 					 i ? ", " : "", key.s);
@@ -100,8 +100,10 @@ static struct text name_of(const struct side *side, const struct group *group)
 	return name;
 }
 
-static struct pair *add_pair(struct diff *diff, const char *name)
+static struct pair *add_pair(struct diff *diff, const char *name, const char *full)
 {
+	struct pair *pair;
+
 	if (diff->n == diff->room) {
 		size_t room = diff->room ? 2 * diff->room : 256;
 		struct pair *bigger = reallocarray(diff->pairs, room, sizeof(*bigger));
@@ -111,8 +113,9 @@ static struct pair *add_pair(struct diff *diff, const char *name)
 		diff->pairs = bigger;
 		diff->room = room;
 	}
-	diff->pairs[diff->n] = (struct pair){.name = strdup(name)};
-	return diff->pairs[diff->n].name ? &diff->pairs[diff->n++] : NULL;
+	pair = &diff->pairs[diff->n++];
+	*pair = (struct pair){.name = strdup(name), .full = strdup(full)};
+	return pair->name && pair->full ? pair : NULL;
 }
 
 static int compare_names(const void *a, const void *b)
@@ -140,7 +143,7 @@ static int add_side(struct diff *diff, int index)
 
 		if (group->role != HEAP_PLAIN)
 			continue;
-		pair = add_pair(diff, name_of(side, group).s);
+		pair = add_pair(diff, name_of(side, group, false).s, name_of(side, group, true).s);
 		if (!pair)
 			return -ENOMEM;
 		if (note_source(pair, side->groups, group))
@@ -164,7 +167,12 @@ static void merge(struct pair *to, struct pair *from)
 		to->source = from->source;
 		from->source = NULL;
 	}
+	if (to->full && (!from->full || strcmp(to->full, from->full) != 0)) {
+		free(to->full);
+		to->full = NULL;
+	}
 	free(from->name);
+	free(from->full);
 	free(from->source);
 }
 
@@ -256,6 +264,7 @@ void diff_destroy(struct diff *diff)
 	}
 	for (size_t i = 0; i < diff->n; i++) {
 		free(diff->pairs[i].name);
+		free(diff->pairs[i].full);
 		free(diff->pairs[i].source);
 	}
 	free(diff->pairs);

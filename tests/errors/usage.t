@@ -30,7 +30,7 @@ refuses("-m $_", 2, qr/-m takes a size from 64M to 1T, not '\Q$_\E'/, @run, '-m'
 	for qw(0 63 63M 2T 99999999 1e3 4X), '';
 refuses("--$_->[0] $_->[1]", 2, qr/--$_->[0] takes $_->[2], not '$_->[1]'/, @run, "--$_->[0]", $_->[1])
 	for ['mode', 'fast', 'exitless or trap'], ['boot', 'uefi', 'direct or bzimage'],
-	['format', 'lttng', 'ctf or kmemtrace'], ['kaslr-seed', 'x', 'a number from 0 to \d+'];
+	['format', 'lttng', 'ctf or kmemtrace'], ['kaslr-seed', 'x', 'a number from 0 on'];
 refuses('unknown letter behind an option', 2, qr{unknown option -z; see}, @run, '--force', '-zc');
 refuses('command line too long', 2, qr/longer than \d+ bytes/, @run, '-p', 'x' x 5000);
 refuses('trace without a place for it', 2, qr/add -o DIR/, @run, '--trace', 'kmem');
@@ -87,11 +87,11 @@ refuses('report --sort of nothing known', 2, qr/--sort takes hits, bytes, .* or 
 refuses('report --by of nothing known', 2, qr/--by takes callsite, cache, .* or syscall, not 'x'/, qw(report --by x a));
 refuses('report --by of something near', 2, qr/not 'syscal'; did you mean 'syscall'\?/, qw(report --by syscal a));
 refuses('report --by of system calls and more', 2, qr/--by syscall stands alone/, qw(report --by), 'cache,syscall', 'a');
-refuses('report --top of no number', 2, qr/--top takes a number from 0 to \d+, not 'x'/, qw(report --top x a));
+refuses('report --top of no number', 2, qr/--top takes a number from 0 on, not 'x'/, qw(report --top x a));
 refuses("$_->[0] --duration $_->[1]", 2, qr/--duration takes a time from 1ms to 1176h, .*, not '\Q$_->[1]\E'/, @$_[0, 2 .. $#$_],
 	'--duration', $_->[1])
 	for map { ['attach', $_, 'x'], ['run', $_, '-k', $kernel] } 0, '1d', '9' x 11, '';
-refuses("attach --until-events $_", 2, qr/--until-events takes a number from 1 to \d+, not '$_'/, 'attach', 'x',
+refuses("attach --until-events $_", 2, qr/--until-events takes a number from 1 on, not '$_'/, 'attach', 'x',
 	'--until-events', $_)
 	for '-1', '';
 refuses('attach to an unknown tracer', 2, qr/'network'; known: kmem/, 'attach', 'x', '-o', "$work/t", '--trace', 'network');

@@ -186,7 +186,7 @@ static void test_usage(const char *dir, const char *file)
 	ok(result.status == 0 && strstr(result.out, "\nslub-7.0 "), "--list has the models");
 	verb_result_deinit(&result);
 	result = verb_run(cmd_replay, (const char *const[]){"replay", "-a", "slub-6.2", dir, NULL});
-	ok(result.status == 1 && strstr(result.err, "did you mean 'slub-6.1'?"),
+	ok(result.status == 2 && strstr(result.err, "did you mean 'slub-6.1'?"),
 	   "a model that is not there is refused");
 	verb_result_deinit(&result);
 	file_put(dir, "model", "align = 3\n", 10);

@@ -404,7 +404,7 @@ static void test_usage(void)
 		 "node, "
 		 "vcpu, task, pointer or syscall, not 'color'",
 		 "an unknown word exits with 2"},
-		{{"report", "--by", "cache,cache,cache,cache,cache", "x"},
+		{{"report", "--by", "cache,callsite,type,size,node", "x"},
 		 2,
 		 "--by takes at most 4 words",
 		 "too many words exit with 2"},

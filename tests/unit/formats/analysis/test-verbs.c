@@ -412,6 +412,61 @@ static void test_diff_parts(const char *dir)
 	json_decref(root);
 }
 
+/* What the text says beside the figures. */
+static void test_diff_text(const char *dir, const char *worse)
+{
+	const char *const parts[] = {"diff", "--time-a", ",6", dir, NULL};
+	struct verb_result result =
+		verb_run(cmd_diff, (const char *const[]){"diff", dir, worse, NULL});
+
+	ok(strstr(result.out, "\nB ") && strstr(result.out, " s, from 0.000 to 20.000 s, "),
+	   "the head has begin and end");
+	ok(strstr(result.out, "  leaky+0x10/0x1000  "),
+	   "call sites are written as by sonde report");
+	ok(!strstr(result.out, "\nKernels "), "nothing is said of kernels that are the same");
+	is_str(result.err, "", "two whole traces need no note");
+	verb_result_deinit(&result);
+	result = verb_run(cmd_diff, parts);
+	ok(!result.status &&
+		   !strncmp(result.err, "sonde diff: --time-b is not given: B is the whole", 49),
+	   "a part that is compared with the whole is noted");
+	verb_result_deinit(&result);
+}
+
+/* The same call site in a function of another size, of another kernel. */
+static void test_diff_kernels(void)
+{
+	static const char *const sidecars[] = {
+		"{\"version\":1,\"complete\":true,\"vcpus\":[{}],\"banner\":\"Linux version "
+		"6.1.0 (x)\",\"symbols\":[{\"name\":\"f\",\"start\":\"0x1000\",\"size\":256}]}",
+		"{\"version\":1,\"complete\":true,\"vcpus\":[{}],\"banner\":\"Linux version "
+		"6.12.9 (x)\",\"symbols\":[{\"name\":\"f\",\"start\":\"0x1000\",\"size\":512}]}"};
+	struct scratch dirs[2];
+	struct verb_result result;
+
+	for (unsigned int i = 0; i < 2; i++) {
+		const struct kmem_record records[] = {
+			make_alloc(KMEM_TYPE_KMALLOC, 0x100, 0x1010, 60, 64, 1000),
+			make_alloc(KMEM_TYPE_KMALLOC, 0x200, 0x1010, 60, 64 + i * 100000, MS)};
+
+		dirs[i] = scratch_make();
+		stream_put(dirs[i].path, 0, records, 2);
+		file_put(dirs[i].path, "sonde.json", sidecars[i], strlen(sidecars[i]));
+	}
+	result =
+		verb_run(cmd_diff, (const char *const[]){"diff", dirs[0].path, dirs[1].path, NULL});
+	ok(strstr(result.out, "\nKernels       6.1.0 and 6.12.9 have other offsets;\n"),
+	   "another kernel is noted, and by what to compare");
+	ok(strstr(result.out, "  f+0x10  "), "without the size that differs");
+	verb_result_deinit(&result);
+	result = verb_run(cmd_diff, (const char *const[]){"diff", "--by", "function", dirs[0].path,
+							  dirs[1].path, NULL});
+	ok(!strstr(result.out, "\nKernels "), "by function they compare well");
+	verb_result_deinit(&result);
+	for (unsigned int i = 0; i < 2; i++)
+		scratch_remove(&dirs[i]);
+}
+
 static void test_diff_groups(const char *dir, const char *worse)
 {
 	const char *const argv[] = {"diff",     "--json",
@@ -433,7 +488,7 @@ static void test_usage(void)
 {
 	static const struct {
 		int (*verb)(int, char **);
-		const char *argv[4], *err, *what;
+		const char *argv[5], *err, *what;
 	} calls[] = {
 		{cmd_leaks, {"leaks"}, "name one trace", "leaks without a trace"},
 		{cmd_timeline, {"timeline", "a", "b"}, "name one trace", "timeline of two traces"},
@@ -442,6 +497,26 @@ static void test_usage(void)
 		 {"diff", "a"},
 		 "name a second trace, or parts",
 		 "diff of one whole trace"},
+		{cmd_report,
+		 {"report", "--by", "cache,cache", "a"},
+		 "--by names cache twice",
+		 "report by one group twice"},
+		{cmd_report,
+		 {"report", "-m", "live,wasted,live", "a"},
+		 "--measures names live twice",
+		 "report of a measure twice"},
+		{cmd_report,
+		 {"report", "--older", "20000h", "a"},
+		 "--older takes a time from 1ms to 10000h, ",
+		 "report of what is too old"},
+		{cmd_timeline,
+		 {"timeline", "-n", "0", "a"},
+		 "-n takes a number from 1 to 1024",
+		 "timeline without rows"},
+		{cmd_timeline,
+		 {"timeline", "-n", "5000", "a"},
+		 "-n takes a number from 1 to 1024",
+		 "timeline of too many rows"},
 		{cmd_diff,
 		 {"diff", "--by", "color"},
 		 "--by takes callsite, cache, ",
@@ -475,6 +550,8 @@ int main(void)
 	test_diff(dir.path, worse.path);
 	test_diff_type(dir.path, worse.path);
 	test_diff_parts(dir.path);
+	test_diff_text(dir.path, worse.path);
+	test_diff_kernels();
 	test_diff_groups(dir.path, worse.path);
 	test_usage();
 	scratch_remove(&dir);

@@ -16,7 +16,7 @@ struct target {
 	const char *file;
 	bool flag;
 	unsigned int choice;
-	uint64_t number, size;
+	uint64_t number, any, size;
 	struct shared shared;
 };
 
@@ -47,6 +47,11 @@ static const struct cli_option own[] = {
 	 .offset = offsetof(struct target, number),
 	 .min = 1,
 	 .max = 10},
+	{.name = "any",
+	 .value = "N",
+	 .help = "any number",
+	 .store = cli_store_number,
+	 .offset = offsetof(struct target, any)},
 	{.name = "a-size-with-a-long-name",
 	 .letter = 's',
 	 .value = "SIZE",
@@ -179,6 +184,9 @@ static void test_refusals(void)
 	refuses("--number 11", "--number takes a number from 1 to 10, not '11'");
 	refuses("-n 99999999999999999999", "-n takes a number from 1 to 10, not "
 					   "'99999999999999999999'");
+	refuses("--any x", "--any takes a number from 0 on, not 'x'");
+	refuses("--any 18446744073709551616",
+		"--any takes a number from 0 on, not '18446744073709551616'");
 	refuses("--choice pink", "--choice takes red, green or blue, not 'pink'");
 	refuses("--choice greem", "--choice takes red, green or blue, not 'greem'; did you mean "
 				  "'green'?");
@@ -212,6 +220,7 @@ static void test_help(void)
 	       "      --flag             a flag\n"
 	       "      --choice COLOUR    a colour\n"
 	       "  -n, --number N         a number\n"
+	       "      --any N            any number\n"
 	       "  -s, --a-size-with-a-long-name SIZE\n"
 	       "                         a size\n"
 	       "      --time TIME        a time\n"
