@@ -94,7 +94,7 @@ int cmd_diff(int argc, char **argv)
 					    "--time-a 0,5 --time-b 5,10");
 	if (optind == argc - 1 && options.times[1].from_ns == INT64_MIN &&
 	    options.times[1].to_ns == INT64_MAX)
-		cli_note(verb.name, "--time-b is not given: B is the whole of %s", argv[optind]);
+		cli_note(verb.name, "--time-b is not given: B is the whole trace");
 	for (int i = 0; i < 2; i++) {
 		views[i] = options.view;
 		views[i].time = options.times[i];

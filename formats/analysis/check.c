@@ -7,6 +7,7 @@
 #include "formats/base/json.h"
 #include "formats/checks/check.h"
 #include "formats/cli/cli.h"
+#include "formats/report/parts.h"
 #include "formats/report/trace-text.h"
 
 enum { LABEL = 10 };
@@ -131,38 +132,53 @@ struct printing {
 	enum check_severity severity;
 };
 
-static void print_example(const struct printing *p, const struct check_ops *ops,
-			  const struct check_class *class, const struct check_example *example)
+static void describe(const struct printing *p, FILE *out, const struct check_ops *ops,
+		     const struct check_class *class, const struct check_example *example)
 {
 	const struct event *at = &example->event.at;
 	const struct kmem_record *record = &example->event.record;
 
 	if (example->event.file) {
-		fprintf(p->out, "    %s\n", example->event.file);
+		fputs(example->event.file, out);
 		return;
 	}
-	fprintf(p->out, "    cpu%u%s", at->vcpu, at->instance->suffix);
+	fprintf(out, "cpu%u%s", at->vcpu, at->instance->suffix);
 	if (!example->event.packet && !example->event.size)
-		fprintf(p->out, " record %s", text_count(at->index).s);
-	fprintf(p->out, " (byte %s)", text_count(at->offset).s);
+		fprintf(out, " record %s", text_count(at->index).s);
+	fprintf(out, " (byte %s)", text_count(at->offset).s);
 	if (!ops->is_about_streams)
-		fprintf(p->out, " at %s", text_time(at->ns).s);
+		fprintf(out, " at %s", text_time(at->ns).s);
 	if (!ops->is_about_streams && !example->event.is_record)
-		fprintf(p->out, ": %s:%s", at->class->system, at->class->name);
+		fprintf(out, ": %s:%s", at->class->system, at->class->name);
 	if (example->event.is_record) {
-		fprintf(p->out, ": %s %s 0x%" PRIx64, kmem_type_name(record->type_id),
+		fprintf(out, ": %s %s 0x%" PRIx64, kmem_type_name(record->type_id),
 			record->event_id == KMEM_EVENT_ALLOC  ? "alloc of"
 			: record->event_id == KMEM_EVENT_FREE ? "free of"
 							      : "?",
 			record->ptr);
-		fprintf(p->out, " by %s", sidecar_call_text(p->sidecar, record->call_site).s);
+		fprintf(out, " by %s", sidecar_call_text(p->sidecar, record->call_site).s);
 	}
 	if (class->print_details)
-		class->print_details(p->out, example);
+		class->print_details(out, example);
 	if (example->has_allocation)
-		fprintf(p->out, ", allocated by %s",
+		fprintf(out, ", allocated by %s",
 			sidecar_call_text(p->sidecar, example->allocation_call_site).s);
-	fputc('\n', p->out);
+}
+
+static void print_example(const struct printing *p, const struct check_ops *ops,
+			  const struct check_class *class, const struct check_example *example)
+{
+	char *text = NULL;
+	size_t size;
+	FILE *out = open_memstream(&text, &size);
+
+	if (!out)
+		return;
+	describe(p, out, ops, class, example);
+	fprintf(p->out, "    ");
+	if (!fclose(out))
+		line_wrap(p->out, 4, 8, text);
+	free(text);
 }
 
 static void print_finding(void *arg, const struct check_ops *ops, const struct check_class *class,
@@ -171,11 +187,14 @@ static void print_finding(void *arg, const struct check_ops *ops, const struct c
 	const struct printing *p = arg;
 	const char *colour = severity == CHECK_ERROR ? "\033[31m" : "\033[33m";
 	bool coloured = cli_colour(p->out);
+	char text[400];
 
 	if (severity != p->severity)
 		return;
-	fprintf(p->out, "%s%s%s: %s: %s\n", coloured ? colour : "", severities[severity],
-		coloured ? "\033[0m" : "", class->text, text_count(finding->count).s);
+	fprintf(p->out, "%s%s%s: ", coloured ? colour : "", severities[severity],
+		coloured ? "\033[0m" : "");
+	snprintf(text, sizeof(text), "%s: %.60s", class->text, text_count(finding->count).s);
+	line_wrap(p->out, strlen(severities[severity]) + 2, 4, text);
 	for (unsigned int i = 0; i < finding->nr_examples; i++)
 		print_example(p, ops, class, &finding->examples[i]);
 	if (finding->count > finding->nr_examples)
@@ -200,12 +219,11 @@ static void print_text(const struct analysis *base, FILE *out)
 	text_print_losses(out, reader, LABEL);
 	text_print_gaps(out, reader, LABEL);
 	if (!p.sidecar)
-		fprintf(out, "%-*sfrees of unknown objects pass: %s\n", LABEL, "Limits",
-			trace_reader_sidecar_error(reader)->text);
+		line_print(out, LABEL, "Limits", "frees of unknown objects pass: %s",
+			   trace_reader_sidecar_error(reader)->text);
 	if (misses_events(reader))
-		fprintf(out,
-			"%-*sas events are missing, doubts about objects' lives are only notes\n",
-			LABEL, "Limits");
+		line_print(out, LABEL, "Limits",
+			   "as events are missing, doubts about objects' lives are only notes");
 	for (p.severity = CHECK_SEVERITY_COUNT; p.severity-- > 0;)
 		each_finding(analysis, print_finding, &p);
 	fprintf(out, "%-*s%s, %s\n", LABEL, "Result",

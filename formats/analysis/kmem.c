@@ -8,6 +8,7 @@
 #include "formats/groups/group-sums.h"
 #include "formats/groups/groups.h"
 #include "formats/base/json.h"
+#include "formats/report/parts.h"
 #include "formats/report/table.h"
 #include "formats/report/trace-text.h"
 
@@ -142,12 +143,14 @@ static int finish(struct analysis *base)
 
 static void print_freed(FILE *out, const struct kmem_analysis *a)
 {
-	fprintf(out, "%-*s%s, %s of them on another vCPU", LABEL, "Frees", text_count(a->frees).s,
-		text_count(a->sum.cross_cpu).s);
+	struct parts parts = {.n = 0};
+
+	parts_add(&parts, "%s", text_count(a->frees).s);
+	parts_add(&parts, "%s of them on another vCPU", text_count(a->sum.cross_cpu).s);
 	if (a->unknown_frees)
-		fprintf(out, ", %s of objects allocated outside the trace",
-			text_count(a->unknown_frees).s);
-	fputc('\n', out);
+		parts_add(&parts, "%s of objects allocated outside the trace",
+			  text_count(a->unknown_frees).s);
+	parts_print(&parts, out, "Frees", LABEL);
 }
 
 /* Each family apart: slabs are made of pages, so a sum over all counts their bytes twice. */
@@ -155,14 +158,16 @@ static void print_families(FILE *out, const struct kmem_analysis *a)
 {
 	for (uint8_t type = 0; type < KMEM_TYPE_COUNT; type++) {
 		const struct group *family = &a->by_type[type];
+		char label[16];
 
 		if (!family->hits)
 			continue;
-		fprintf(out, "  %-*s%s of %s, %.1f %% fragmentation; live %s of %s%s\n", LABEL - 2,
-			kmem_type_name(type), text_count(family->hits).s,
-			text_bytes(family->allocated).s, group_fragmentation(family),
-			text_count(family->live_objects).s, text_bytes(family->live_bytes).s,
-			type == KMEM_TYPE_PAGES ? ", slabs included" : "");
+		snprintf(label, sizeof(label), "  %s", kmem_type_name(type));
+		line_print(out, LABEL, label, "%s of %s, %.1f %% fragmentation; live %s of %s%s",
+			   text_count(family->hits).s, text_bytes(family->allocated).s,
+			   group_fragmentation(family), text_count(family->live_objects).s,
+			   text_bytes(family->live_bytes).s,
+			   type == KMEM_TYPE_PAGES ? ", slabs included" : "");
 	}
 }
 
@@ -170,9 +175,10 @@ static void print_sums(FILE *out, const struct kmem_analysis *a)
 {
 	const struct group *sum = &a->sum;
 
-	fprintf(out, "%-*s%s of %s requested, %s allocated: %.1f %% internal fragmentation\n",
-		LABEL, "Allocations", text_count(sum->hits).s, text_bytes(sum->requested).s,
-		text_bytes(sum->allocated).s, group_fragmentation(sum));
+	line_print(out, LABEL, "Allocations",
+		   "%s of %s requested, %s allocated: %.1f %% internal fragmentation",
+		   text_count(sum->hits).s, text_bytes(sum->requested).s,
+		   text_bytes(sum->allocated).s, group_fragmentation(sum));
 	print_families(out, a);
 	print_freed(out, a);
 	text_print_recording(out, a->base.replay->reader, LABEL);
@@ -324,8 +330,8 @@ static void print_text(const struct analysis *base, FILE *out)
 	if (base->options.verbose)
 		print_sums(out, a);
 	if (a->invalid)
-		fprintf(out, "%-*s%s of unknown kind left out; see sonde check\n", LABEL, "Invalid",
-			text_number(a->invalid, "record").s);
+		line_print(out, LABEL, "Invalid", "%s of unknown kind left out; see sonde check",
+			   text_number(a->invalid, "record").s);
 	print_table(out, a);
 }
 
@@ -398,11 +404,11 @@ static const char *list_name(const struct grouping *by)
 {
 	static const char *const lists[] = {
 		[BY_CALLSITE] = "call_sites", [BY_CACHE] = "caches",
-		[BY_TYPE] = "by_type",       [BY_OBJECT] = "objects",
-		[BY_SIZE] = "sizes",         [BY_SIZECLASS] = "size_classes",
-		[BY_FUNCTION] = "functions", [BY_MODULE] = "modules",
-		[BY_NODE] = "nodes",         [BY_VCPU] = "by_vcpu",
-		[BY_TASK] = "tasks",         [BY_POINTER] = "pointers",
+		[BY_TYPE] = "by_type",        [BY_OBJECT] = "objects",
+		[BY_SIZE] = "sizes",          [BY_SIZECLASS] = "size_classes",
+		[BY_FUNCTION] = "functions",  [BY_MODULE] = "modules",
+		[BY_NODE] = "nodes",          [BY_VCPU] = "by_vcpu",
+		[BY_TASK] = "tasks",          [BY_POINTER] = "pointers",
 	};
 
 	return by->n == 1 ? lists[by->by[0]] : "combinations";

@@ -10,10 +10,19 @@
 #include "formats/analysis/survivors.h"
 #include "formats/base/json.h"
 #include "formats/base/text.h"
+#include "formats/report/parts.h"
 #include "formats/report/table.h"
 #include "formats/report/trace-text.h"
 
-enum { LABEL = 14, LISTED = 3, LINES_OF_SITES = 2, SPARKS = 40, NAME_MIN = 24 };
+enum {
+	LABEL = 14,
+	LISTED = 3,
+	LINES_OF_SITES = 2,
+	SPARKS = 40,
+	SPARKS_SHOWN = 32,
+	NAME_MIN = 20,
+	WIDE = 100
+};
 
 struct overview {
 	struct analysis base;
@@ -215,8 +224,10 @@ static struct text cache_name(const struct overview *o, uint16_t id)
 
 static void print_part(FILE *out, int depth, const char *label, uint64_t bytes, const char *what)
 {
-	fprintf(out, "%*s%-*s%11s  %s\n", depth, "", LABEL - depth, label, text_bytes(bytes).s,
-		what);
+	const size_t used = LABEL + 13;
+
+	fprintf(out, "%*s%-*s%11s  ", depth, "", LABEL - depth, label, text_bytes(bytes).s);
+	line_wrap(out, used, used, what);
 }
 
 static void print_slabs(FILE *out, int depth, const struct heap_totals *totals)
@@ -265,35 +276,23 @@ static void print_memory(FILE *out, const struct overview *o)
 	print_pages(out, totals, pages);
 	if (totals->objects[HEAP_OUTSIDE].bytes)
 		print_part(out, 2, "outside", totals->objects[HEAP_OUTSIDE].bytes,
-			   "of objects in pages that were allocated outside the trace");
+			   "of objects in pages allocated outside the trace");
 }
 
 static void print_course(FILE *out, const struct overview *o)
 {
 	const struct replay *replay = o->base.replay;
-	struct course_step steps[SPARKS];
-	uint64_t values[SPARKS];
+	struct course_step steps[SPARKS_SHOWN];
+	uint64_t values[SPARKS_SHOWN];
 
 	if (!o->course.steps)
 		return;
-	course_resample(&o->course, replay->last_ns, steps, SPARKS);
-	for (size_t i = 0; i < SPARKS; i++)
+	course_resample(&o->course, replay->last_ns, steps, SPARKS_SHOWN);
+	for (size_t i = 0; i < SPARKS_SHOWN; i++)
 		values[i] = steps[i].peak;
-	fprintf(out, "%-*s%s  peak %s at %.3f s\n", LABEL, "Course", sparkline(values, SPARKS).s,
-		text_bytes(o->peak_bytes).s, (double)o->peak_ns / 1e9);
-}
-
-/* A line about a call site: on a terminal, its name is cut so that the rest fits. */
-static void print_site_line(FILE *out, const char *begin, const struct text *name, const char *end)
-{
-	size_t width = terminal_width(out), used = strlen(begin) + strlen(end);
-	size_t size = strlen(name->s), room = width > used ? width - used : 0;
-
-	room = room < NAME_MIN ? NAME_MIN : room;
-	if (width && size > room)
-		fprintf(out, "%s%.*s..%s\n", begin, (int)room - 2, name->s, end);
-	else
-		fprintf(out, "%s%s%s\n", begin, name->s, end);
+	fprintf(out, "%-*s%s  peak %s at %.3f s\n", LABEL, "Course",
+		sparkline(values, SPARKS_SHOWN).s, text_bytes(o->peak_bytes).s,
+		(double)o->peak_ns / 1e9);
 }
 
 /* What a site is said to grow by: the straight line, or what stays if its course is not known. */
@@ -310,15 +309,20 @@ static void print_growth(FILE *out, const struct overview *o, const struct survi
 	const struct site *site = &o->sites.all[s->origin];
 	struct course_trend trend = site_trend(&o->sites, site);
 	struct text name = site_text(o->base.replay, s->origin);
-	char begin[64], end[96];
+	const bool is_narrow = terminal_width(out) && terminal_width(out) < WIDE;
+	const bool can_shrink = s->verdict == VERDICT_RECLAIM;
+	char begin[64], end[96], error[32] = "", r2[16] = "";
 
 	snprintf(begin, sizeof(begin), "%-*s%9.12s/s  ", LABEL, label,
 		 text_bytes(whole_number(growth_per_s(o, s))).s);
-	snprintf(end, sizeof(end), ", +-%.12s, R2 %.2f, %.12s live%s",
-		 text_bytes(whole_number(trend.per_s_error)).s, trend.confidence,
-		 text_bytes(site->live_bytes).s,
-		 s->verdict == VERDICT_RECLAIM ? ", reclaimable" : "");
-	print_site_line(out, begin, &name, end);
+	if (!is_narrow || !can_shrink)
+		snprintf(error, sizeof(error), ", +-%.12s",
+			 text_bytes(whole_number(trend.per_s_error)).s);
+	if (!is_narrow)
+		snprintf(r2, sizeof(r2), ", R2 %.2f", trend.confidence);
+	snprintf(end, sizeof(end), "%s%s, %.12s live%s", error, r2, text_bytes(site->live_bytes).s,
+		 can_shrink ? ", reclaimable" : "");
+	line_print_name(out, begin, name.s, end);
 }
 
 static void print_growing(FILE *out, const struct overview *o)
@@ -344,34 +348,26 @@ static void print_leaking(FILE *out, const struct overview *o)
 			 text_bytes((uint64_t)s->per_s).s);
 		snprintf(end, sizeof(end), ", %.2f %% freed, %.12s live",
 			 site_freed_percent(&o->sites.all[s->origin]), text_bytes(s->bytes).s);
-		print_site_line(out, begin, &name, end);
+		line_print_name(out, begin, name.s, end);
 	}
 }
 
-/* A line of items, as many as fit. */
-struct line {
-	FILE *out;
-	size_t used, width, n;
-};
-
-static void begin_line(struct line *line, FILE *out, const char *label, uint64_t bytes,
+static void begin_line(struct line_items *line, FILE *out, const char *label, uint64_t bytes,
 		       const char *what)
 {
-	size_t width = terminal_width(out);
+	struct text text;
 
-	*line = (struct line){.out = out, .width = width ? width : 132};
-	line->used = (size_t)fprintf(out, "%-*s%11s  %s", LABEL, label, text_bytes(bytes).s, what);
+	snprintf(text.s, sizeof(text.s), "%-*s%11.40s  %s", LABEL, label, text_bytes(bytes).s,
+		 what);
+	line_begin_items(line, out, text.s);
 }
 
-static void add_item(struct line *line, struct text name, uint64_t bytes)
+static void add_item(struct line_items *line, struct text name, uint64_t bytes)
 {
-	struct text amount = text_bytes(bytes);
-	size_t size = strlen(name.s) + strlen(amount.s) + 3;
+	struct text text;
 
-	if (line->used + size > line->width)
-		return;
-	fprintf(line->out, "%s%s %s", line->n++ ? ", " : ": ", name.s, amount.s);
-	line->used += size;
+	snprintf(text.s, sizeof(text.s), "%.560s %.40s", name.s, text_bytes(bytes).s);
+	line_add_item(line, text.s);
 }
 
 static void print_wasting_caches(FILE *out, const struct overview *o)
@@ -381,7 +377,7 @@ static void print_wasting_caches(FILE *out, const struct overview *o)
 	size_t n = wasting_caches(o, caches, LISTED);
 	uint64_t slabs = totals->pages[HEAP_SLAB].bytes;
 	uint64_t objects = totals->objects[HEAP_IN_SLAB].bytes;
-	struct line line;
+	struct line_items line;
 
 	begin_line(&line, out, "Wasted", slabs > objects ? slabs - objects : 0, "is room in slabs");
 	for (size_t i = 0; i < n; i++)
@@ -391,7 +387,7 @@ static void print_wasting_caches(FILE *out, const struct overview *o)
 
 static void print_wasting_sites(FILE *out, const struct overview *o, const char *label)
 {
-	struct line line;
+	struct line_items line;
 	double sum = 0;
 
 	for (size_t i = 0; i < o->sites.n; i++)
@@ -417,7 +413,7 @@ static void print_churning(FILE *out, const struct overview *o)
 			 seconds > 0 ? (double)site->hits / seconds : 0);
 		snprintf(end, sizeof(end), ", %.12s each, for %.12s", text_bytes(bytes).s,
 			 measure_duration(site_median_life_ns(site)).s);
-		print_site_line(out, begin, &name, end);
+		line_print_name(out, begin, name.s, end);
 	}
 }
 
@@ -426,19 +422,22 @@ static void print_others(FILE *out, const struct replay *replay)
 {
 	size_t n, listed = 0;
 	const struct trace_instance *all = trace_reader_instances(replay->reader, &n);
+	char text[400];
 
 	if (!replay->others)
 		return;
-	fprintf(out, "%-*s%s of", LABEL, "Others", text_number(replay->others, "event").s);
+	snprintf(text, sizeof(text), "%.40s of", text_number(replay->others, "event").s);
 	for (size_t i = 0; i < n; i++) {
+		const size_t used = strlen(text);
+
 		if (&all[i] == replay->instance)
 			continue;
-		if (listed++ == LISTED)
-			fputs(", ...", out);
-		if (listed <= LISTED)
-			fprintf(out, "%s %s", listed > 1 ? "," : "", all[i].name);
+		if (listed++ < LISTED)
+			snprintf(text + used, sizeof(text) - used, "%s %.80s",
+				 listed > 1 ? "," : "", all[i].name);
 	}
-	fputs("; sonde report --instance shows them\n", out);
+	line_print(out, LABEL, "Others", "%s%s; sonde report --instance shows them", text,
+		   listed > LISTED ? ", ..." : "");
 }
 
 static bool shows_wasting_caches(const struct analysis_options *options)
@@ -470,8 +469,9 @@ static void print_head(FILE *out, const struct replay *replay)
 {
 	replay_print_head(replay, out, LABEL);
 	if (replay->nr_instances > 1)
-		fprintf(out, "%-*s%s, one of %zu of kmem; --instance names another\n", LABEL,
-			"Instance", replay->instance->name, replay->nr_instances);
+		line_print(out, LABEL, "Instance",
+			   "%s, one of %zu of kmem; --instance names another",
+			   replay->instance->name, replay->nr_instances);
 }
 
 static void print_text(const struct analysis *base, FILE *out)
@@ -564,33 +564,20 @@ static void add_survivors_json(json_t *array, const struct overview *o,
 		json_array_append_new(array, survivor_json(o, &list[i]));
 }
 
-static json_t *leaking_json(const struct overview *o)
-{
-	json_t *array = json_array();
-
-	add_survivors_json(array, o, o->leaking, o->nr_leaking);
-	return array;
-}
-
-static json_t *growing_json(const struct overview *o)
-{
-	json_t *array = json_array();
-
-	add_survivors_json(array, o, o->growing, o->nr_growing);
-	add_survivors_json(array, o, o->reclaimable, o->nr_reclaimable);
-	return array;
-}
-
 static int put_json(const struct analysis *base, json_t *root)
 {
 	const struct overview *o = (const struct overview *)base;
+	json_t *growing = json_array(), *leaking = json_array();
 	int failed = replay_put_json(base->replay, root);
 
 	failed |= sites_put_limit(&o->sites, root);
 	failed |= json_object_set_new(root, "memory", memory_json(o));
 	failed |= json_object_set_new(root, "course", course_json(o));
-	failed |= json_object_set_new(root, "growing", growing_json(o));
-	failed |= json_object_set_new(root, "leaking", leaking_json(o));
+	add_survivors_json(growing, o, o->growing, o->nr_growing);
+	add_survivors_json(growing, o, o->reclaimable, o->nr_reclaimable);
+	add_survivors_json(leaking, o, o->leaking, o->nr_leaking);
+	failed |= json_object_set_new(root, "growing", growing);
+	failed |= json_object_set_new(root, "leaking", leaking);
 	failed |= json_object_set_new(
 		root, "wasting", list_json(o, o->wasting, o->nr_wasting, "wasted_bytes", waste));
 	return failed |

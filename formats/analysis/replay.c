@@ -11,6 +11,7 @@
 #include "formats/base/text.h"
 #include "formats/report/event-hints.h"
 #include "formats/report/event-selection.h"
+#include "formats/report/parts.h"
 #include "formats/report/trace-text.h"
 
 /* How many events before its turn the heap is told of one. */
@@ -426,16 +427,13 @@ void replay_print_bound(const struct replay *replay, FILE *out, int indent)
 	struct replay_bound bound = replay_bound(replay);
 
 	if (!bound.is_bounded)
-		fprintf(out,
-			"%-*sunknown: as events are missing, live sums may be too high or too "
-			"low\n",
-			indent, "Bound");
+		line_print(out, indent, "Bound",
+			   "unknown: as events are missing, live sums may be too high or too low");
 	else if (bound.objects)
-		fprintf(out,
-			"%-*slive sums are at most %s too high, by at most %s, and lack at most as "
-			"many\n",
-			indent, "Bound", text_number(bound.objects, "object").s,
-			text_bytes(bound.bytes).s);
+		line_print(out, indent, "Bound",
+			   "live sums are at most %s too high, by at most %s, and lack at most as "
+			   "many",
+			   text_number(bound.objects, "object").s, text_bytes(bound.bytes).s);
 }
 
 int replay_put_bound(const struct replay *replay, json_t *root)

@@ -7,6 +7,7 @@
 #include "formats/base/json.h"
 #include "formats/base/text.h"
 #include "formats/heap/sum.h"
+#include "formats/report/parts.h"
 
 void sites_init(struct sites *sites, const struct replay *replay)
 {
@@ -212,11 +213,10 @@ size_t sites_top(const struct sites *sites, site_value_fn *value, uint32_t *orig
 void sites_print_limit(const struct sites *sites, FILE *out, int indent)
 {
 	if (sites->nr_beyond)
-		fprintf(out,
-			"%-*s%s beyond the first %s have sums only: no growth, course or "
-			"lifetimes\n",
-			indent, "Limit", text_number(sites->nr_beyond, "call site").s,
-			text_count(sites->nr_courses).s);
+		line_print(out, indent, "Limit",
+			   "%s beyond the first %s have sums only: no growth, course or lifetimes",
+			   text_number(sites->nr_beyond, "call site").s,
+			   text_count(sites->nr_courses).s);
 }
 
 int sites_put_limit(const struct sites *sites, json_t *root)

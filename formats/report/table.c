@@ -62,14 +62,18 @@ void table_add_cell(struct table *table, const char *text)
 	table->cells[table->nr_cells++] = copy;
 }
 
-/* Characters of UTF-8. */
-static size_t width_of(const char *text)
+size_t text_width(const char *text, size_t size)
 {
 	size_t n = 0;
 
-	for (; *text; text++)
-		n += ((unsigned char)*text & 0xc0) != 0x80;
+	for (size_t i = 0; i < size; i++)
+		n += ((unsigned char)text[i] & 0xc0) != 0x80;
 	return n;
+}
+
+static size_t width_of(const char *text)
+{
+	return text_width(text, strlen(text));
 }
 
 size_t terminal_width(FILE *out)

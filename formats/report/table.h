@@ -28,6 +28,8 @@ int table_print(const struct table *table, FILE *out);
 
 /* The columns of a terminal; 0: the stream is none. */
 size_t terminal_width(FILE *out);
+/* How many characters of UTF-8 the first `size` bytes have. */
+size_t text_width(const char *text, size_t size);
 /* Its lines; 0: the stream is none. */
 size_t terminal_height(FILE *out);
 

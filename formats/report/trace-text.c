@@ -14,15 +14,17 @@ static void print_guest(FILE *out, const struct sidecar *sidecar, int indent)
 {
 	const char *banner = sidecar->info.banner;
 	size_t length = strcspn(banner, "(");
+	struct parts parts = {.n = 0};
 
 	while (length && banner[length - 1] == ' ')
 		length--;
-	fprintf(out, "%-*s%.*s", indent, "Guest", (int)length, length ? banner : "");
-	if (!length)
-		fputs("unknown", out);
+	if (length)
+		parts_add(&parts, "%.*s", (int)length, banner);
+	else
+		parts_add(&parts, "unknown");
 	if (sidecar->info.build_id[0])
-		fprintf(out, ", build id %.16s", sidecar->info.build_id);
-	fputc('\n', out);
+		parts_add(&parts, "build id %.16s", sidecar->info.build_id);
+	parts_print(&parts, out, "Guest", indent);
 }
 
 static struct text clock_text(int64_t ms)
@@ -73,13 +75,13 @@ void text_print_head(FILE *out, const struct trace_reader *reader,
 	if (sidecar)
 		print_guest(out, sidecar, indent);
 	else
-		fprintf(out, "%-*sunknown, and no symbols: %s\n", indent, "Guest",
-			trace_reader_sidecar_error(reader)->text);
+		line_print(out, indent, "Guest", "unknown, and no symbols: %s",
+			   trace_reader_sidecar_error(reader)->text);
 	print_trace(out, reader, window, indent);
 	if (sidecar && sidecar->info.ended[0])
-		fprintf(out, "%-*s%s\n", indent, "Ended as", sidecar->info.ended);
+		line_print(out, indent, "Ended as", "%s", sidecar->info.ended);
 	if (trace_reader_note(reader)[0])
-		fprintf(out, "%-*s%s\n", indent, "Format", trace_reader_note(reader));
+		line_print(out, indent, "Format", "%s", trace_reader_note(reader));
 }
 
 static void print_counters(FILE *out, const struct trace_losses *losses, const char *label,
@@ -89,7 +91,7 @@ static void print_counters(FILE *out, const struct trace_losses *losses, const c
 
 	counters_text(&losses->counters, kind, text, sizeof(text));
 	if (text[0])
-		fprintf(out, "%-*s%s\n", indent, label, text);
+		line_print(out, indent, label, "%s", text);
 }
 
 void text_print_recording(FILE *out, const struct trace_reader *reader, int indent)
@@ -106,8 +108,8 @@ static bool is_cut(const struct trace_stream_info *info)
 	return info->fault || info->expected != info->records;
 }
 
-/* "cpu0: cut off within record 17: 12 bytes from byte 952 ignored" */
-static void print_cut(FILE *out, const struct trace_stream_info *info)
+/* "cpu0: ends within a record: the last 12 bytes, from byte 952, ignored" */
+static struct text cut_text(const struct trace_stream_info *info)
 {
 	static const char *const faults[] = {
 		[RECORD_FAULT_TRUNCATED] = "ends within a record",
@@ -115,17 +117,18 @@ static void print_cut(FILE *out, const struct trace_stream_info *info)
 		[RECORD_FAULT_PACKET] = "packet with a wrong header",
 		[RECORD_FAULT_EVENT] = "impossible event",
 	};
+	struct text out, fault = {""}, counts = {""};
 
-	fprintf(out, "cpu%u%s: ", info->vcpu, info->instance->suffix);
 	if (info->fault)
-		fprintf(out, "%s: the last %s bytes, from byte %" PRIu64 ", ignored",
-			faults[info->fault], text_count(info->ignored).s, info->offset);
-	if (info->fault && info->expected != info->records)
-		fputs("; ", out);
+		snprintf(fault.s, sizeof(fault.s),
+			 "%s: the last %.40s bytes, from byte %" PRIu64 ", ignored",
+			 faults[info->fault], text_count(info->ignored).s, info->offset);
 	if (info->expected != info->records)
-		fprintf(out, "%s of %s records are there", text_count(info->records).s,
-			text_count(info->expected).s);
-	fputc('\n', out);
+		snprintf(counts.s, sizeof(counts.s), "%.40s of %.40s records are there",
+			 text_count(info->records).s, text_count(info->expected).s);
+	snprintf(out.s, sizeof(out.s), "cpu%u%.80s: %.200s%s%.200s", info->vcpu,
+		 info->instance->suffix, fault.s, *fault.s && *counts.s ? "; " : "", counts.s);
+	return out;
 }
 
 static bool print_cuts(FILE *out, const struct trace_reader *reader, int indent, bool nothing)
@@ -136,25 +139,29 @@ static bool print_cuts(FILE *out, const struct trace_reader *reader, int indent,
 		trace_reader_stream_info(reader, i, &info);
 		if (!is_cut(&info))
 			continue;
-		fprintf(out, "%-*s", indent, nothing ? "Lost" : "");
-		print_cut(out, &info);
+		line_print(out, indent, nothing ? "Lost" : "", "%s", cut_text(&info).s);
 		nothing = false;
 	}
 	return nothing;
 }
 
-/* "cpu0: packet 7 is damaged: 4,096 bytes from byte 36,864 passed over" */
-static void print_damage(FILE *out, const struct trace_stream_info *info, size_t i)
+/* "cpu0: packet 7 is damaged: 4,096 bytes from byte 36,864 on passed over" */
+static struct text damage_text(const struct trace_stream_info *info, size_t i)
 {
 	const struct stream_damage *damage = &info->damages[i];
+	struct text out;
 
-	fprintf(out, "cpu%u%s: packet %" PRIu64, info->vcpu, info->instance->suffix,
-		damage->packet);
 	if (damage->size)
-		fprintf(out, " is damaged: %s from byte %" PRIu64 " on passed over\n",
-			text_number(damage->size, "byte").s, damage->offset);
+		snprintf(out.s, sizeof(out.s),
+			 "cpu%u%.80s: packet %" PRIu64 " is damaged: %.60s from byte %" PRIu64
+			 " on passed over",
+			 info->vcpu, info->instance->suffix, damage->packet,
+			 text_number(damage->size, "byte").s, damage->offset);
 	else
-		fprintf(out, " is missing at byte %" PRIu64 "\n", damage->offset);
+		snprintf(out.s, sizeof(out.s),
+			 "cpu%u%.80s: packet %" PRIu64 " is missing at byte %" PRIu64, info->vcpu,
+			 info->instance->suffix, damage->packet, damage->offset);
+	return out;
 }
 
 static bool print_damages(FILE *out, const struct trace_reader *reader, int indent, bool nothing)
@@ -164,13 +171,13 @@ static bool print_damages(FILE *out, const struct trace_reader *reader, int inde
 	for (size_t i = 0; i < trace_reader_nr_streams(reader); i++) {
 		trace_reader_stream_info(reader, i, &info);
 		for (size_t n = 0; n < info.nr_damages && n < STREAM_DAMAGES_MAX; n++) {
-			fprintf(out, "%-*s", indent, nothing ? "Lost" : "");
-			print_damage(out, &info, n);
+			line_print(out, indent, nothing ? "Lost" : "", "%s",
+				   damage_text(&info, n).s);
 			nothing = false;
 		}
 		if (info.nr_damages > STREAM_DAMAGES_MAX)
-			fprintf(out, "%-*scpu%u%s: %s damaged in all\n", indent, "", info.vcpu,
-				info.instance->suffix, text_number(info.nr_damages, "packet").s);
+			line_print(out, indent, "", "cpu%u%s: %s damaged in all", info.vcpu,
+				   info.instance->suffix, text_number(info.nr_damages, "packet").s);
 	}
 	return nothing;
 }
@@ -184,13 +191,14 @@ static bool print_counts(FILE *out, const struct trace_losses *losses, int inden
 		if (!counter_is_loss(id) ||
 		    !counter_text(&losses->counters, id, text, sizeof(text)))
 			continue;
-		fprintf(out, "%-*s%s\n", indent, nothing ? "Lost" : "", text);
+		line_print(out, indent, nothing ? "Lost" : "", "%s", text);
 		nothing = false;
 	}
 	if (losses->unfinished && !losses->recording) {
-		fprintf(out, "%-*s%s%s did not end in order: last records may be missing\n", indent,
-			nothing ? "Lost" : "", losses->writer[0] ? "sonde " : "",
-			losses->writer[0] ? losses->writer : "the recorder");
+		line_print(out, indent, nothing ? "Lost" : "",
+			   "%s%s did not end in order: last records may be missing",
+			   losses->writer[0] ? "sonde " : "",
+			   losses->writer[0] ? losses->writer : "the recorder");
 		nothing = false;
 	}
 	return nothing;
@@ -199,8 +207,9 @@ static bool print_counts(FILE *out, const struct trace_losses *losses, int inden
 static void print_recording(FILE *out, const struct trace_losses *losses, int indent)
 {
 	if (losses->recording)
-		fprintf(out, "%-*ssonde %s is writing this trace: its newest records are to come\n",
-			indent, "Now", losses->writer);
+		line_print(out, indent, "Now",
+			   "sonde %s is writing this trace: its newest records are to come",
+			   losses->writer);
 }
 
 /* "Files" fits the narrowest column. */
@@ -209,7 +218,7 @@ static void print_damaged_files(FILE *out, const struct trace_reader *reader, in
 	const char *text;
 
 	for (size_t i = 0; (text = trace_reader_damage(reader, i)); i++)
-		fprintf(out, "%-*s%s\n", indent, i ? "" : "Files", text);
+		line_print(out, indent, i ? "" : "Files", "%s", text);
 }
 
 /* The causes. Returns whether there is none. */
@@ -228,10 +237,10 @@ void text_print_losses(FILE *out, const struct trace_reader *reader, int indent)
 
 	trace_reader_losses(reader, &losses);
 	if (print_causes(out, reader, &losses, indent))
-		fprintf(out, "%-*s%s\n", indent, "Lost",
-			losses.recording ? "none so far"
-			: losses.known   ? "none"
-					 : "unknown: the trace does not say");
+		line_print(out, indent, "Lost", "%s",
+			   losses.recording ? "none so far"
+			   : losses.known   ? "none"
+					    : "unknown: the trace does not say");
 	print_damaged_files(out, reader, indent);
 	print_recording(out, &losses, indent);
 }
@@ -266,7 +275,7 @@ void text_print_missing(FILE *out, const struct trace_reader *reader, const char
 	const struct text missing = text_missing(reader);
 
 	if (*missing.s)
-		fprintf(out, "%-*s%s from %s\n", indent, "Bound", missing.s, what);
+		line_print(out, indent, "Bound", "%s from %s", missing.s, what);
 }
 
 void text_print_gaps(FILE *out, const struct trace_reader *reader, int indent)
@@ -274,8 +283,8 @@ void text_print_gaps(FILE *out, const struct trace_reader *reader, int indent)
 	const struct sidecar *sidecar = trace_reader_sidecar(reader);
 
 	for (size_t i = 0; sidecar && i < sidecar->info.nr_gaps; i++)
-		fprintf(out, "%-*s%s: %s\n", indent, i ? "" : "Untraced",
-			sidecar->info.gaps[i].function, sidecar->info.gaps[i].reason);
+		line_print(out, indent, i ? "" : "Untraced", "%s: %s",
+			   sidecar->info.gaps[i].function, sidecar->info.gaps[i].reason);
 }
 
 static json_t *gaps_json(const struct trace_reader *reader)

@@ -142,8 +142,7 @@ static void test_text(const char *dir)
 		"Linux version 6.1.0-test\n",
 		"5 records, 2 vCPUs, 3.500 s, from 1.000 to 4.500 s, trap, from boot on\n",
 		"Memory              192 B  live at the end, each byte counted once\n",
-		"  outside           192 B  of objects in pages that were allocated outside the "
-		"trace\n",
+		"  outside           192 B  of objects in pages allocated outside the trace\n",
 		"peak 4.4 KiB at 3.000 s\n",
 		"Grows         nothing grows all the time\n",
 		"Lost          6 records: not written\n",

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* On a terminal of 80 columns no verb prints a longer line, but for commands to be pasted. */
+#include <pty.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include "formats/cmd.h"
+#include "tests/lib/tap.h"
+#include "tests/lib/trace-make.h"
+
+enum { WIDTH = 80, SIZE = 1 << 18, OBJECTS = 4000, EVERY_NS = 20000000 };
+
+/* Lossy, cut, with a long name for everything. */
+static const char sidecar[] =
+	"{\"version\":1,\"complete\":false,\"mode\":\"exitless\",\"from_first_allocation\":true,"
+	"\"banner\":\"Linux version 6.12.118+deb13-cloud-amd64-with-a-long-name (x@y) #1\","
+	"\"build_id\":\"3b43fad50348744900112233\",\"null_allocs\":4,"
+	"\"ended\":\"the domain was reset while its memory was being read, for the third time in "
+	"this trace\",\"vcpus\":[{\"allocs\":9000,\"overruns\":123456}],"
+	"\"gaps\":[{\"function\":\"kmem_cache_alloc_node_with_a_long_name\",\"reason\":\"its first "
+	"instruction is not one that can be moved elsewhere\"}],"
+	"\"caches\":[{\"id\":1,\"name\":\"a_cache_with_a_long_name_dentry\",\"object_size\":190,"
+	"\"size\":192}],\"symbols\":[{\"name\":\"a_function_whose_name_is_so_long_that_it_has_to_"
+	"be_"
+	"cut [module]\",\"start\":\"0x1000\",\"size\":4096},{\"name\":\"another_function_that_the_"
+	"guest_calls_often_enough\",\"start\":\"0x2000\",\"size\":4096},"
+	"{\"name\":\"free_reserved_area\",\"start\":\"0x5000\",\"size\":256}]}";
+
+/* Some memory grows, some can be shrunk, some is freed at once, some twice. */
+static void put_trace(const char *dir, int64_t ns)
+{
+	static struct kmem_record records[5 * OBJECTS];
+	static uint8_t caches[2 * 5 * OBJECTS];
+	size_t n = 0;
+
+	for (uint64_t i = 0; i < OBJECTS; i++, ns += EVERY_NS) {
+		const uint64_t ptr = 0xffff888000000000 + i * 4096;
+
+		records[n++] = make_alloc(KMEM_TYPE_KMALLOC, ptr, 0x1010, 1900, 2048, ns);
+		caches[2 * n] = 1;
+		records[n++] = make_alloc(KMEM_TYPE_CACHE, ptr + 2048, 0x2010, 190, 192, ns + 1);
+		records[n++] = make_alloc(KMEM_TYPE_KMALLOC, ptr + 3072, 0x2020, 60, 64, ns + 2);
+		records[n++] = make_free(KMEM_TYPE_KMALLOC, ptr + 3072, 0x2030, ns + 3);
+		records[n++] = make_free(i % 100 || !i ? KMEM_TYPE_PAGES : KMEM_TYPE_KMALLOC,
+					 i ? ptr + 3072 : 0x9000000, i ? 0x2030 : 0x5010, ns + 4);
+	}
+	stream_put(dir, 0, records, n);
+	file_put(dir, "caches0", caches, 2 * n);
+	file_put(dir, "sonde.json", sidecar, strlen(sidecar));
+}
+
+/* What a verb prints on a terminal of its own. */
+static void run_on_terminal(int (*verb)(int, char **), const char *const *argv, char out[SIZE])
+{
+	struct winsize size = {.ws_row = 24, .ws_col = WIDTH};
+	size_t used = 0;
+	int fd, argc = 0;
+	pid_t pid = forkpty(&fd, NULL, NULL, &size);
+
+	if (pid < 0)
+		abort();
+	if (!pid) {
+		while (argv[argc])
+			argc++;
+		verb(argc, (char **)argv);
+		fflush(stdout);
+		_exit(0);
+	}
+	for (ssize_t n; used < SIZE - 1 && (n = read(fd, out + used, SIZE - 1 - used)) > 0;)
+		used += (size_t)n;
+	out[used] = '\0';
+	close(fd);
+	waitpid(pid, NULL, 0);
+}
+
+/* Characters, without colours, behind the last carriage return. */
+static size_t width_of(const char *line)
+{
+	size_t n = 0;
+
+	for (; *line; line++) {
+		if (*line == '\033') {
+			line += strcspn(line, "mKHJ");
+			if (!*line)
+				break;
+		} else if (*line == '\r') {
+			n = line[1] ? 0 : n;
+		} else {
+			n += ((unsigned char)*line & 0xc0) != 0x80;
+		}
+	}
+	return n;
+}
+
+static void fits(int (*verb)(int, char **), const char *const *argv)
+{
+	static char out[SIZE];
+	bool all = true;
+	size_t lines = 0;
+
+	run_on_terminal(verb, argv, out);
+	for (char *line = strtok(out, "\n"); line; line = strtok(NULL, "\n"), lines++) {
+		if (width_of(line) <= WIDTH || strstr(line, "Next  "))
+			continue;
+		tap_diag("%zu: %s", width_of(line), line);
+		all = false;
+	}
+	ok(all && lines > 3, "sonde %s %s fits 80 columns", argv[0], argv[1]);
+}
+
+static void test_verbs(const char *dir)
+{
+	static const struct {
+		int (*verb)(int, char **);
+		const char *argv[8];
+	} rows[] = {
+		{cmd_report, {"report", "--top", "10"}},
+		{cmd_report, {"report", "--verbose"}},
+		{cmd_report, {"report", "--by", "cache"}},
+		{cmd_report, {"report", "--by", "callsite,cache"}},
+		{cmd_report, {"report", "--by", "pointer", "--older", "1s"}},
+		{cmd_report, {"report", "--type", "kmalloc"}},
+		{cmd_report, {"report", "--time", "5,"}},
+		{cmd_report, {"report", "--history", "0xffff888000001810"}},
+		{cmd_report, {"report", "-a", "events"}},
+		{cmd_leaks, {"leaks", "--verbose"}},
+		{cmd_leaks, {"leaks", "--since", "init"}},
+		{cmd_timeline, {"timeline", "--verbose"}},
+		{cmd_check, {"check"}},
+		{cmd_replay, {"replay", "--allocator", "slub-6.1"}},
+		{cmd_diff, {"diff", "--time-a", ",20", "--time-b", "20,"}},
+		{cmd_diff, {"diff", "--time-a", ",20"}},
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		const char *argv[10];
+		size_t n = 0;
+
+		for (; rows[i].argv[n]; n++)
+			argv[n] = rows[i].argv[n];
+		if (n == 1)
+			argv[n++] = "--";
+		argv[n] = dir;
+		argv[n + 1] = NULL;
+		fits(rows[i].verb, argv);
+	}
+}
+
+int main(void)
+{
+	struct scratch dir = scratch_make();
+
+	setenv("LC_ALL", "C.UTF-8", 1);
+	put_trace(dir.path, 1234567890);
+	test_verbs(dir.path);
+	scratch_remove(&dir);
+	return tap_done();
+}
