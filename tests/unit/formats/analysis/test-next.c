@@ -45,7 +45,10 @@ static struct verb_result run(const char *const *argv)
 	static const struct {
 		const char *name;
 		int (*verb)(int, char **);
-	} verbs[] = {{"leaks", cmd_leaks}, {"report", cmd_report}, {"timeline", cmd_timeline}};
+	} verbs[] = {{"leaks", cmd_leaks},
+		     {"report", cmd_report},
+		     {"timeline", cmd_timeline},
+		     {"events", cmd_events}};
 
 	for (size_t i = 0; i < sizeof(verbs) / sizeof(verbs[0]); i++)
 		if (!strcmp(verbs[i].name, argv[0]))
@@ -131,6 +134,14 @@ static void test_commands(const char *dir)
 		 "\n",
 		 "sonde timeline --filter 'call_site.function == once' --since init %s",
 		 "once+0x10/0x1000"},
+		{{"report", "-a", "events", "--since", "init", "--time", ",3"},
+		 "\n",
+		 "sonde events --time 2.105,3 %s",
+		 "grow [it's mine]"},
+		{{"report", "-a", "events", "--instance", "kmem"},
+		 "\n",
+		 "sonde events --instance kmem %s",
+		 "grow [it's mine]"},
 		{{"report", "--type", "kmalloc", "--time=-1,4"},
 		 "\n",
 		 "sonde leaks --type kmalloc --time=-1,4 %s",
