@@ -21,12 +21,18 @@ static bool has_source(const struct diff *diff)
 	return has;
 }
 
+/* As sonde report writes it, but for sizes of functions that differ. */
+static const char *text_of(const struct pair *pair)
+{
+	return pair->full ? pair->full : pair->name;
+}
+
 static void add_row(struct table *table, const struct diff *diff, const struct pair *pair)
 {
 	char cell[32];
 
 	table_add_cell(table, text_signed_bytes(pair->live_diff).s);
-	table_add_cell(table, pair->full ? pair->full : pair->name);
+	table_add_cell(table, text_of(pair));
 	if (has_source(diff))
 		table_add_cell(table, pair->source ? pair->source : "");
 	for (int side = 0; side < 2; side++)
@@ -162,6 +168,7 @@ static json_t *pair_json(const struct pair *pair)
 				 pair->sigmas, "significant", pair->is_significant);
 	static const char *const keys[] = {"a", "b"};
 
+	json_object_set_new(item, "text", json_from_text(text_of(pair)));
 	if (pair->source)
 		json_object_set_new(item, "source", json_string(pair->source));
 	for (int side = 0; side < 2; side++)

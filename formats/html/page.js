@@ -1029,13 +1029,13 @@ function buildChanges(view) {
 	const d = data.diff, signed = (v) => (v > 0 ? '+' : '') + bytes(v);
 	const change = (row) => row.b.live_bytes - row.a.live_bytes;
 	const significant = d.changes.filter((row) => row.significant).length;
-	const side = (name, dir, s) => `${name} (${dir}): ${several(s.records, 'record')} in ${(s.duration_ns / 1e9).toFixed(1)} s, ${bytes(s.live_bytes)} live at the end.`;
+	const side = (name, dir, s) => `${name} (${dir}): ${several(s.records, 'record')} in ${(s.duration_ns / 1e9).toFixed(1)} s, from ${(s.begin_ns / 1e9).toFixed(3)} to ${(s.end_ns / 1e9).toFixed(3)} s of the trace clock, ${bytes(s.live_bytes)} live at the end.`;
 
 	view.append(make('div', {className: 'card words'}, make('p', {}, side('A', data.dirs[0], d.a)), make('p', {}, side('B', data.dirs[1], d.b)),
 		make('p', {}, `${signed(d.b.live_bytes - d.a.live_bytes)} live from A to B. ${count(significant)} of ${several(d.changes.length, 'row')} changed significantly.`)));
 	const coloured = (row, text, value) => make('span', {className: value > 0 ? 'up' : value < 0 ? 'down' : ''}, text);
 	return tableView(view, 'changes', [
-		{key: 'name', title: 'Name', value: (row) => row.name, isName: true},
+		{key: 'name', title: 'Name', value: (row) => row.text, isName: true},
 		{key: 'change', title: 'Change', value: change, draw: (row) => coloured(row, signed(change(row)), change(row)), width: 108, isBytes: true, tip: 'Live bytes at the end, B less A'},
 		{key: 'live-a', title: 'Live A', value: (row) => row.a.live_bytes, text: bytes, width: 98, isBytes: true},
 		{key: 'live-b', title: 'Live B', value: (row) => row.b.live_bytes, text: bytes, width: 98, isBytes: true},

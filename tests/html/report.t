@@ -252,6 +252,7 @@ subtest 'differences' => sub {
 	$browser->open_file("$out/diff.html");
 	is(shown(), 'view-changes', 'a comparison shows changes');
 	like(text_of('.words'), qr/live from A to B/, 'and says in words what they come to');
+	like(text_of('.words'), qr/from 5\.000 to \d+\.\d+ s of the trace clock/, 'of which times');
 	$browser->screenshot("$out/diff.png");
 };
 

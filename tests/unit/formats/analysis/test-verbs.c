@@ -366,6 +366,7 @@ static void test_diff(const char *dir, const char *worse)
 
 	first = json_array_get(changes, 0);
 	is_str(text(first, "name"), "leaky+0x10", "the change is named first");
+	is_str(text(first, "text"), "leaky+0x10/0x1000", "as sonde report writes it, too");
 	ok(json_is_true(json_object_get(first, "significant")), "it is significant");
 	is_u64(number(json_object_get(first, "a"), "live_bytes"), 40 * 64, "A has its live bytes");
 	is_u64(number(json_object_get(first, "b"), "live_bytes"), 220 * 64, "B has its live bytes");
