@@ -41,6 +41,7 @@ __attribute__((cold, noinline)) static int begin_window(struct sites *sites, str
 {
 	const int64_t start_ns = sites->replay->first_ns;
 
+	site->peak_bytes = site->live_bytes;
 	if (sites->nr_courses == SITES_WITH_COURSE) {
 		site->is_beyond = true;
 		sites->nr_beyond++;
@@ -166,6 +167,12 @@ struct course_trend site_trend(const struct sites *sites, const struct site *sit
 	return course_trend(&site->live, sites->replay->last_ns);
 }
 
+/* Nothing of it has changed in the window. */
+static bool is_still(const struct site *site)
+{
+	return !site->live.steps && !site->is_beyond;
+}
+
 void site_course(const struct sites *sites, const struct site *site,
 		 uint64_t values[COURSE_STEPS_OF_SITE])
 {
@@ -174,7 +181,12 @@ void site_course(const struct sites *sites, const struct site *site,
 	if (site->live.steps)
 		course_resample(&site->live, sites->replay->last_ns, steps, COURSE_STEPS_OF_SITE);
 	for (size_t i = 0; i < COURSE_STEPS_OF_SITE; i++)
-		values[i] = steps[i].last;
+		values[i] = is_still(site) ? site->live_bytes : steps[i].last;
+}
+
+uint64_t site_peak_bytes(const struct site *site)
+{
+	return is_still(site) ? site->live_bytes : site->peak_bytes;
 }
 
 json_t *site_course_json(const struct sites *sites, const struct site *site)
@@ -183,7 +195,7 @@ json_t *site_course_json(const struct sites *sites, const struct site *site)
 	json_t *array = json_array();
 
 	site_course(sites, site, values);
-	for (size_t i = 0; site->live.steps && i < COURSE_STEPS_OF_SITE; i++)
+	for (size_t i = 0; !site->is_beyond && i < COURSE_STEPS_OF_SITE; i++)
 		json_array_append_new(array, json_from_count(values[i]));
 	return array;
 }

@@ -24,7 +24,7 @@ struct site {
 	uint64_t live_objects, live_bytes, live_requested;
 	/* in the window: */
 	uint64_t hits, frees, allocated;
-	uint64_t peak_bytes;
+	uint64_t peak_bytes; /* see site_peak_bytes() */
 	uint64_t at_peak;   /* live bytes at the peak of all, if that is still the one of: */
 	uint64_t peak_seen; /* number of that peak */
 	struct course live; /* live bytes; without steps: none yet, or is_beyond */
@@ -74,7 +74,10 @@ static inline double site_median_life_ns(const struct site *site)
 /* How live bytes went on in the window. */
 struct course_trend site_trend(const struct sites *sites, const struct site *site);
 
-/* Live bytes at the ends of equal parts of the window; zeros without a course. */
+/* The greatest live bytes in the window, those that it begins with included. */
+uint64_t site_peak_bytes(const struct site *site);
+
+/* Live bytes at the ends of equal parts of the window; zeros if there is no room for a course. */
 void site_course(const struct sites *sites, const struct site *site,
 		 uint64_t values[COURSE_STEPS_OF_SITE]);
 /* The same as an array, which is empty without a course. NULL: no memory. */

@@ -236,7 +236,7 @@ static void print_sites(FILE *out, const struct timeline *t)
 		if (sites_have_source(t->base.replay))
 			table_add_cell(table, site_source_text(t->base.replay, t->top[i]).s);
 		table_add_cell(table, sparkline_of(t, site).s);
-		table_add_cell(table, text_bytes(site->peak_bytes).s);
+		table_add_cell(table, text_bytes(site_peak_bytes(site)).s);
 		table_add_cell(table, text_bytes(site->live_bytes).s);
 	}
 	fputc('\n', out);
@@ -296,7 +296,7 @@ static json_t *sites_json(const struct timeline *t)
 
 		json_object_set_new(item, "bytes_at_peak",
 				    json_from_count(site_at_peak(&t->sites, site)));
-		json_object_set_new(item, "peak_bytes", json_from_count(site->peak_bytes));
+		json_object_set_new(item, "peak_bytes", json_from_count(site_peak_bytes(site)));
 		json_object_set_new(item, "live_bytes", json_from_count(site->live_bytes));
 		json_object_set_new(item, "course", site_course_json(&t->sites, site));
 		json_array_append_new(array, item);

@@ -311,6 +311,22 @@ static void test_timeline(const char *dir)
 	json_decref(root);
 }
 
+/* What only lives on in the part that was chosen has its course there, too. */
+static void test_still_sites(const char *dir)
+{
+	json_t *root = run(cmd_timeline, (const char *const[]){"timeline", "--json", "--time",
+							       "10,15", dir, NULL});
+	const json_t *warm = find(json_object_get(root, "call_sites"), "symbol", "warm");
+	const json_t *course = json_object_get(warm, "course");
+	const uint64_t live = number(warm, "live_bytes");
+
+	ok(live && number(warm, "peak_bytes") == live, "its peak is what is live");
+	ok(json_array_size(course) == 32 &&
+		   (uint64_t)json_integer_value(json_array_get(course, 0)) == live,
+	   "and so is its course");
+	json_decref(root);
+}
+
 /* A time that is shown can be asked for: all are of the trace clock. */
 static void test_timeline_clock(const char *dir)
 {
@@ -547,6 +563,7 @@ int main(void)
 	test_quiet_boot(dir.path);
 	test_timeline(dir.path);
 	test_timeline_clock(dir.path);
+	test_still_sites(dir.path);
 	test_sections(dir.path);
 	test_diff(dir.path, worse.path);
 	test_diff_type(dir.path, worse.path);
