@@ -82,6 +82,7 @@ int cmd_diff(int argc, char **argv)
 				  .times = {CLI_ALL_TIME, CLI_ALL_TIME},
 				  .top = UINT64_MAX};
 	struct replay_view views[2];
+	bool b_is_whole;
 	int ret = cli_parse(&verb, argc, argv, &options);
 
 	if (ret)
@@ -92,9 +93,8 @@ int cmd_diff(int argc, char **argv)
 	    options.times[1].from_ns == INT64_MIN)
 		return cli_usage(verb.name, "name a second trace, or parts of the first one: "
 					    "--time-a 0,5 --time-b 5,10");
-	if (optind == argc - 1 && options.times[1].from_ns == INT64_MIN &&
-	    options.times[1].to_ns == INT64_MAX)
-		cli_note(verb.name, "--time-b is not given: B is the whole trace");
+	b_is_whole = optind == argc - 1 && options.times[1].from_ns == INT64_MIN &&
+		     options.times[1].to_ns == INT64_MAX;
 	for (int i = 0; i < 2; i++) {
 		views[i] = options.view;
 		views[i].time = options.times[i];
@@ -108,7 +108,10 @@ int cmd_diff(int argc, char **argv)
 		return cli_usage(verb.name, "--html writes a file; leave out --json");
 	if (options.html.replace && !options.html.path)
 		return cli_usage(verb.name, "--force replaces the file of --html FILE");
-	if (options.html.path)
-		return html_diff(verb.name, views, &options.diff, &options.html);
-	return diff_show(verb.name, views, &options.diff, options.json);
+	ret = options.html.path
+		      ? html_diff(verb.name, views, &options.diff, &options.html)
+		      : diff_show(verb.name, views, &options.diff, options.json);
+	if (!ret && b_is_whole)
+		cli_note(verb.name, "--time-b is not given: B is the whole trace");
+	return ret;
 }
