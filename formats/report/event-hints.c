@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "formats/base/glob.h"
+#include "formats/cli/cli.h"
 
 enum { MAX_HINTS = 16, MAX_NAME = 512 };
 
@@ -74,7 +75,7 @@ static bool is_new(struct hints *h, const char *text)
 static void check_name(struct hints *h, const struct event_node *node, const char *what,
 		       const char *const *names)
 {
-	char name[MAX_NAME], line[2 * MAX_NAME];
+	char name[MAX_NAME];
 	const char *nearest;
 
 	take_name(node, name);
@@ -82,11 +83,9 @@ static void check_name(struct hints *h, const struct event_node *node, const cha
 	    !is_new(h, node->text))
 		return;
 	nearest = text_nearest(name, names);
-	snprintf(line, sizeof(line), "no %s of the trace %s '%.300s'%s%.200s%s", what,
+	cli_note(h->verb, "no %s of the trace %s '%.300s'%s%.200s%s", what,
 		 node->op == FILTER_GLOB ? "matches" : "has the name", name,
 		 nearest ? "; did you mean '" : "", nearest ? nearest : "", nearest ? "'?" : "");
-	clean_line(line);
-	fprintf(stderr, "sonde %s: %s\n", h->verb, line);
 }
 
 /* That an event has another name may well be always true. */

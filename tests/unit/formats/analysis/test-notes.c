@@ -78,15 +78,13 @@ static void test_notes(const char *dir)
 		 {"report", "-a", "events", "--since", "init", "--time", ",3.5"},
 		 0,
 		 "sonde report: no event is in the time that --since and --time choose: the "
-		 "nearest "
-		 "are at 3.000 and 4.000 s\n",
+		 "nearest are at 3.000 and 4.000 s\n",
 		 NULL},
 		{cmd_diff,
 		 {"diff", "--time-a", ",2", "--time-b", "2,"},
 		 0,
 		 "sonde diff: A: no event is in the time that --time chooses: the first is at "
-		 "2.500 "
-		 "s\n",
+		 "2.500 s\n",
 		 NULL},
 		{cmd_report,
 		 {"report", "--filter", "bytes_req == 7"},
@@ -101,8 +99,8 @@ static void test_notes(const char *dir)
 		{cmd_report,
 		 {"report", "--older", "3s"},
 		 0,
-		 "sonde report: --older: nothing that is live is so old; the oldest lives for 2.0 "
-		 "s\n",
+		 "sonde report: --older: nothing that is live is so old; the oldest lives for "
+		 "2.0 s\n",
 		 NULL},
 		{cmd_leaks, {"leaks", "--older", "2s"}, 0, "", "Call sites    1 with live"},
 		{cmd_report, {"report", "--older", "2s"}, 0, "", "early+0x10"},
