@@ -3,6 +3,7 @@
  * The work that test guests do while they are traced (see README.md):
  *
  *   workload [-n ITERATIONS] [-p PROCESSES]   one process pinned to each CPU in turn
+ *            [-F]                             which fork no further ones
  *   workload --marker begin|end               the markers of a window, on every CPU
  *
  * Deterministic: uses no random numbers and no clock, and does not depend on earlier runs.
@@ -166,27 +167,32 @@ static void use_events(void)
 	close(counter);
 }
 
-static void run_process(unsigned int number, unsigned long iterations)
+static void run_process(unsigned int number, unsigned long iterations, bool forks)
 {
 	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
 	bool sockets = has_sockets();
-	char folder[32];
+	char own[32], folder[40];
 
 	check(pin_to((int)(number % (unsigned int)cpus)), "sched_setaffinity");
-	snprintf(folder, sizeof(folder), "/tmp/workload.%u", number);
+	snprintf(own, sizeof(own), "/tmp/workload.%u", number);
+	snprintf(folder, sizeof(folder), "%s/files", own);
+	/* Processes that change the same folder wait for each other. */
+	check(mkdir(own, 0700) == 0, own);
 	while (iterations--) {
 		use_files(folder);
 		use_pipes();
 		if (sockets)
 			use_sockets();
-		use_fork();
+		if (forks)
+			use_fork();
 		use_memory();
 		use_events();
 	}
+	check(rmdir(own) == 0, own);
 	exit(0);
 }
 
-static int run(unsigned int processes, unsigned long iterations)
+static int run(unsigned int processes, unsigned long iterations, bool forks)
 {
 	unsigned int i, failed = 0;
 	int status;
@@ -196,7 +202,7 @@ static int run(unsigned int processes, unsigned long iterations)
 
 		check(pid >= 0, "fork");
 		if (pid == 0)
-			run_process(i, iterations);
+			run_process(i, iterations, forks);
 	}
 	for (i = 0; i < processes; i++)
 		failed += wait(&status) < 0 || status != 0;
@@ -233,17 +239,20 @@ int main(int argc, char **argv)
 {
 	unsigned long iterations = 100;
 	unsigned int processes = (unsigned int)sysconf(_SC_NPROCESSORS_ONLN);
+	bool forks = true;
 	int option;
 
 	if (argc == 3 && strcmp(argv[1], "--marker") == 0)
 		return mark(argv[2]);
-	while ((option = getopt(argc, argv, "n:p:")) != -1) {
+	while ((option = getopt(argc, argv, "n:p:F")) != -1) {
 		if (option == 'n')
 			iterations = count_of(optarg, MAX_ITERATIONS);
 		else if (option == 'p')
 			processes = (unsigned int)count_of(optarg, MAX_PROCESSES);
+		else if (option == 'F')
+			forks = false;
 		else
 			return 2;
 	}
-	return run(processes, iterations);
+	return run(processes, iterations, forks);
 }
