@@ -14,9 +14,6 @@ enum {
 	SLICE_MS = 10,
 };
 
-/* Less than the 10 s after which watchdogs of the guest may find that a vCPU hangs. */
-static const uint64_t patience_ns = 5000000000;
-
 /* --- coming ---------------------------------------------------------------------------------- */
 
 static void reset(struct ring_engine *x)
@@ -347,7 +344,7 @@ int ring_engine_create(const struct engine_config *config, struct engine **out, 
 	x->guest = config->kernel->guest;
 	x->nr_vcpus = x->guest->nr_vcpus;
 	x->poll_ns = POLL_NS;
-	x->patience_ns = patience_ns;
+	x->patience_ns = RING_PATIENCE_NS;
 	init_sync(x);
 	direct_init(x);
 	asks_init(x);

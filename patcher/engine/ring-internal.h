@@ -27,6 +27,13 @@
  */
 enum { RING_LATE_POLLS = 2 };
 
+/*
+ * How long writers wait for room at most. By default the guest's watchdogs complain after 20 s; with
+ * watchdog_thresh at 1 it is a soft lockup after 2 s, and a hard one after 1.2 s at the earliest. Two
+ * vCPUs may wait one after the other, as one holds a lock that the other wants.
+ */
+enum { RING_PATIENCE_NS = 500000000 };
+
 /* Until a reservation is visible to the host. */
 enum { RING_MARGIN_NS = 20000 };
 

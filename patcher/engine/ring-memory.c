@@ -12,9 +12,6 @@ enum {
 	SMALL_CODE_BYTES = 128 << 10, /* in a chunk that is shared with the rings */
 	TRAP_RING_BYTES = 256 << 10,
 	MAX_CLOCK_SKEW_NS = 1000,
-	/* For a host that needs 2 ms to make room and may have to wait for a CPU. The guest's own
-	 * watchdogs complain after 10 s or more. */
-	PATIENCE_NS = 500000000,
 	/* Host queue for records behind one that a vCPU has not finished, because the host does
 	 * not run it. Where writers spin they cannot be made to wait that long. */
 	SPIN_QUEUE_BYTES = 8 << 20,
@@ -306,7 +303,7 @@ uint64_t ring_engine_ticks(const struct ring_engine *x, uint64_t ns)
 /* In ticks, capped: writers compare RING_PATIENCE_BITS. */
 static uint32_t patience(const struct ring_engine *x)
 {
-	uint64_t wanted = ring_engine_ticks(x, PATIENCE_NS);
+	uint64_t wanted = ring_engine_ticks(x, RING_PATIENCE_NS);
 
 	return wanted < UINT32_MAX ? (uint32_t)wanted : UINT32_MAX;
 }

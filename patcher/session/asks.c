@@ -22,9 +22,10 @@ static const struct {
 	bool refuses;
 	unsigned int patience_ms;
 } kinds[SESSION_ASKS] = {
-	/* A tracer that hangs is killed after ten seconds, and its patches taken out then. */
+	/* A tracer that hangs is killed after ten seconds, and its patches taken out then. What spins
+	 * must not wait for that: a guest's watchdogs may complain after two seconds. */
 	[ASK_FTRACE] = {"ftrace_arch_code_modify_prepare", "ftrace", NULL, ASK_SLEEP, false, 20000},
-	[ASK_KPROBES] = {"arch_prepare_kprobe", "kprobes", NULL, ASK_SPIN, true, 2000},
+	[ASK_KPROBES] = {"arch_prepare_kprobe", "kprobes", NULL, ASK_SPIN, true, 1000},
 	[ASK_HIBERNATION] = {"hibernate_preallocate_memory", "hibernation", "the guest hibernates",
 			     ASK_SLEEP, true, 20000},
 	[ASK_KEXEC] = {"kernel_kexec", "kexec", "the guest starts another kernel (kexec)",

@@ -17,8 +17,8 @@ use Process;
 use Ticks;
 
 # Seconds of the guest's time, and of the host's at most. The guest's watchdogs report a soft lockup after 2 * LOCKUP, and
-# a stall of RCU after STALL. By default these are 20 and 21, for which the guest would have to work three times as long.
-use constant { FROZEN => 15, FROZEN_MOST => 60, LONGEST_GAP => 5, LOCKUP => 3, STALL => 6 };
+# a stall of RCU after STALL, which are the lowest. By default these are 20 and 21.
+use constant { FROZEN => 15, FROZEN_MOST => 60, LONGEST_GAP => 5, LOCKUP => 1, STALL => 3 };
 
 # Many events: what waits for a disk is 8 MiB, and the rings.
 my @specs = ('--trace', 'kmem', '--trace', 'function:vfs_*,*alloc*,*free*,*page*,*lock*,parent,pid');

@@ -49,6 +49,24 @@ static void end(void)
 	fake_session_destroy(&fs);
 }
 
+/* A task that polls holds its CPU: by half of what the lowest threshold of a watchdog allows. */
+static void test_spins(void)
+{
+	const struct engine_asks *asks;
+	unsigned int spins = 0, longest_ms = 0;
+
+	begin();
+	asks = &fs.session->asks.config;
+	for (size_t i = 0; i < asks->n; i++) {
+		if (asks->v[i].wait != ASK_SPIN)
+			continue;
+		spins++;
+		longest_ms = asks->v[i].patience_ms > longest_ms ? asks->v[i].patience_ms : longest_ms;
+	}
+	ok(spins && longest_ms <= 1000, "what polls does so for %u ms at most", longest_ms);
+	end();
+}
+
 static struct ask_box *box(enum session_ask kind)
 {
 	return &ring_engine_of(fs.session->ring_engine)->asks.boxes[kind];
@@ -546,6 +564,7 @@ int main(void)
 {
 	test_plan();
 	test_places();
+	test_spins();
 	test_ftrace();
 	test_stop_between();
 	test_failed_give();
