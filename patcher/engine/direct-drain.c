@@ -193,16 +193,11 @@ void direct_show_stamps(struct ring_engine *x)
 	pthread_mutex_unlock(&x->direct.lock);
 }
 
-/* Each group has a deadline of its own. */
-bool direct_show_life(struct ring_engine *x)
+void direct_find_stuck(struct ring_engine *x, struct ring_stuck *sum)
 {
-	bool life = true;
-
 	pthread_mutex_lock(&x->direct.lock);
-	for (unsigned int i = 0; i < x->direct.nr_rings; i += x->nr_vcpus)
-		life &= ring_show_life(&x->direct.rings[i], x->nr_vcpus);
+	ring_find_stuck(x->direct.rings, x->direct.nr_rings, sum);
 	pthread_mutex_unlock(&x->direct.lock);
-	return life;
 }
 
 bool direct_arm(struct ring_engine *x)

@@ -271,8 +271,8 @@ void direct_read_stacks(const struct ring_engine *x, const struct direct_slot *s
 uint64_t direct_pass(struct ring_engine *x, const struct ring_clock *clock);
 /* The guest's clock learns from the newest record of each ring; it has a tsc_seen(). */
 void direct_show_stamps(struct ring_engine *x);
-/* ring_show_life() for each group; returns whether all of them show it. */
-bool direct_show_life(struct ring_engine *x);
+/* ring_find_stuck() of all groups. */
+void direct_find_stuck(struct ring_engine *x, struct ring_stuck *sum);
 bool direct_arm(struct ring_engine *x);
 void direct_close_rings(struct ring_engine *x);
 bool direct_is_drained(const struct ring_engine *x);

@@ -163,15 +163,18 @@ static void show_stamps(struct ring_engine *x)
 	direct_show_stamps(x);
 }
 
-/* The rings of traps are written by threads of the host, which wait as the others do. */
+/* For the writers of both lanes. The rings of traps are written by threads of the host, which see
+ * whether a ring is dead; code of the guest does not. */
 static void show_life(struct ring_engine *x)
 {
-	bool life = ring_show_life(x->rings, x->nr_vcpus);
+	struct ring_stuck stuck = {false, false};
 
-	life &= ring_show_life(&x->rings[x->nr_vcpus], x->nr_vcpus);
-	life &= direct_show_life(x);
+	ring_find_stuck(x->rings, 2 * x->nr_vcpus, &stuck);
+	direct_find_stuck(x, &stuck);
+	if (!stuck.any)
+		ring_show_life(&x->rings[0]);
 	pthread_mutex_lock(&x->lock);
-	if (life)
+	if (!stuck.alive)
 		x->give_up_ns = 0;
 	pthread_mutex_unlock(&x->lock);
 }

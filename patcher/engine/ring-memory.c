@@ -2,6 +2,7 @@
 /* What the guest sees of the ring engine: memory, mapping, trampolines, rings. */
 #include <errno.h>
 #include <inttypes.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include "introspect/tasks/task-reader.h"
@@ -316,6 +317,8 @@ struct trampoline_rings ring_engine_rings(const struct ring_engine *x, int group
 					 .cpus = x->nr_vcpus,
 					 .patience = patience(x)};
 
+	/* all groups have the ordered lane's */
+	rings.deadline = rings.gva + offsetof(struct ring_header, spin_deadline);
 	if (group < 0)
 		return rings;
 	rings.data_bytes = lane->ring_bytes;

@@ -64,11 +64,11 @@ struct ring_header {
 	 */
 	uint64_t lost;
 	/*
-	 * In CPU 0's ring, for the writers of all CPUs: until when they may wait for room, in ticks
-	 * of the TSC. The first writer that waits sets it; none waits longer than
-	 * 2^RING_PATIENCE_BITS. The host clears it in each pass. So writers wait as long as a slow
-	 * host needs; if the host has died, all of them together wait only once, as nothing else
-	 * would end it.
+	 * In CPU 0's ring of the ordered lane, for the writers of all rings: until when they may
+	 * wait for room, in ticks of the TSC. The first writer that waits sets it; none waits longer
+	 * than 2^RING_PATIENCE_BITS. The host clears it in each pass. So writers wait as long as a
+	 * slow host needs; if the host has died, all of them together wait only once, as nothing
+	 * else would end it.
 	 */
 	uint64_t spin_deadline;
 	/* Not 0: this CPU reads memory for a record; written by the guest only. */

@@ -412,17 +412,17 @@ bool ring_is_waiting(const struct ring *ring)
 	return ring->waiting == ring->consumed;
 }
 
-bool ring_show_life(struct ring *rings, unsigned int n)
+void ring_find_stuck(const struct ring *rings, unsigned int n, struct ring_stuck *sum)
 {
-	bool stuck = false, stuck_alive = false;
-
 	for (unsigned int i = 0; i < n; i++) {
-		stuck |= rings[i].stuck;
-		stuck_alive |= rings[i].stuck && !rings[i].dead;
+		sum->any |= rings[i].stuck;
+		sum->alive |= rings[i].stuck && !rings[i].dead;
 	}
-	if (!stuck)
-		__atomic_store_n(&rings[0].header->spin_deadline, 0, __ATOMIC_RELEASE);
-	return !stuck_alive;
+}
+
+void ring_show_life(struct ring *ring)
+{
+	__atomic_store_n(&ring->header->spin_deadline, 0, __ATOMIC_RELEASE);
 }
 
 void ring_raise_floor(struct ring *ring, uint64_t tsc)

@@ -123,14 +123,20 @@ void ring_deinit(struct ring *ring);
 uint64_t ring_consume(struct ring *ring, const struct ring_clock *clock);
 
 /*
- * Clear spin_deadline: writers that wait for room may go on waiting, as the host makes some.
- * `rings` are those of all `n` CPUs, 0's first. Does nothing if the last pass took nothing out of a
- * full ring (it is dead, or its queue is full behind another CPU's unfinished record): a writer
- * that waits for room in it must not wait for ever.
- *
- * Returns whether a writer that can see which ring is dead may go on waiting.
+ * Full rings of which the last pass took nothing out: a ring that is dead, or one whose queue is
+ * full behind another CPU's unfinished record. A writer that waits for room in it must not wait for
+ * ever. `alive`: any that is not dead.
  */
-bool ring_show_life(struct ring *rings, unsigned int n);
+struct ring_stuck {
+	bool any, alive;
+};
+
+/* Add what is so of `n` rings. */
+void ring_find_stuck(const struct ring *rings, unsigned int n, struct ring_stuck *sum);
+
+/* Clear spin_deadline of this ring: writers that wait for room may go on waiting, as the host makes
+ * some. */
+void ring_show_life(struct ring *ring);
 
 /* The oldest record in the queue, valid until the next pass; NULL if there is none. */
 const struct ring_record *ring_first(const struct ring *ring);

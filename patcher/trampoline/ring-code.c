@@ -146,12 +146,10 @@ void ring_emit_lost(const struct ring_code *r)
 	asm_increment(r->a, ring_header_at(r, offsetof(struct ring_header, lost)));
 }
 
-/* R11 = how long writers may still wait for room, in ticks of this CPU's TSC. The deadline is in
- * CPU 0's ring, for all CPUs. */
+/* R11 = how long writers may still wait for room, in ticks of this CPU's TSC. */
 static void emit_patience(const struct ring_code *r)
 {
-	uint64_t gva = r->rings->gva + offsetof(struct ring_header, spin_deadline);
-	struct asm_mem until = {ASM_NO_REG, ASM_NO_REG, (int32_t)gva, false};
+	struct asm_mem until = {ASM_NO_REG, ASM_NO_REG, (int32_t)r->rings->deadline, false};
 	struct asm_label known = {0};
 
 	begin_clock(r);
@@ -169,7 +167,7 @@ static void emit_patience(const struct ring_code *r)
 }
 
 /*
- * Until there is room, or the deadline has passed that the first waiting writer set for all CPUs.
+ * Until there is room, or the deadline has passed that the first waiting writer of any ring set for all.
  * A deadline that has passed stays so until the host clears it. One that is too far away was meant
  * for another clock, and has passed, too. R11 is loaded again by the retry.
  */

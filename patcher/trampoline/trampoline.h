@@ -34,7 +34,10 @@ struct trampoline_rings {
 	uint64_t gva;        /* CPU 0's header, within 2 GiB of 0 or of the top */
 	uint32_t data_bytes; /* a power of two, RING_MIN_DATA or more */
 	uint32_t cpus;
-	uint32_t patience; /* TRAMPOLINE_SPIN: ticks that a full ring is waited for */
+	/* TRAMPOLINE_SPIN: ticks that a full ring is waited for; and the gva of 64 bits that hold
+	 * until when (spin_deadline of layout.h), with the same restriction as that of the rings. */
+	uint32_t patience;
+	uint64_t deadline;
 };
 
 /* How to recognise a slab page: (32 bits at `offset` of struct page & mask) == value. */

@@ -90,6 +90,11 @@ struct ring_header *fake_ring(const struct fake_rings *rings, uint32_t cpu)
 	return (struct ring_header *)(rings->memory + (size_t)cpu * ring_stride(FAKE_DATA));
 }
 
+uint64_t fake_deadline(const struct fake_rings *rings)
+{
+	return (uint64_t)(uintptr_t)&fake_ring(rings, 0)->spin_deadline;
+}
+
 uint8_t *fake_ring_data(const struct fake_rings *rings, uint32_t cpu)
 {
 	return (uint8_t *)fake_ring(rings, cpu) + RING_HEADER_BYTES;
@@ -190,7 +195,8 @@ bool fake_function_create(struct trampoline_spec *spec, const struct fake_rings 
 
 	spec->gva = fake_function_begin(out, 0xe9);
 	spec->rings = (struct trampoline_rings){(uint64_t)(uintptr_t)rings->memory, FAKE_DATA,
-						rings->cpus, FAKE_PATIENCE};
+						rings->cpus, FAKE_PATIENCE,
+						fake_deadline(rings)};
 	spec->saved_arrays = (uint64_t)(uintptr_t)rings->saved_arrays;
 	spec->unprivileged = true;
 	spec->next = spec->capture.point == POINT_RETURN && leave == FAKE_RET ? 0 : out->site_end;

@@ -55,6 +55,8 @@ static inline struct capture fake_capture(enum probe_point point, uint32_t field
 struct fake_rings fake_rings_create(uint32_t cpus);
 void fake_rings_destroy(struct fake_rings *rings);
 struct ring_header *fake_ring(const struct fake_rings *rings, uint32_t cpu);
+/* Where writers find their deadline: in CPU 0's ring. */
+uint64_t fake_deadline(const struct fake_rings *rings);
 uint8_t *fake_ring_data(const struct fake_rings *rings, uint32_t cpu);
 
 /* Make the calling thread CPU `number`. */

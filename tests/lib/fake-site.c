@@ -73,13 +73,13 @@ uint32_t fake_site_fields(const struct fake_site *s)
 	return fake_site_is_return(s) ? DIRECT_RETURN_FIELDS : DIRECT_ENTRY_FIELDS;
 }
 
-/* Two rings of twice the size take less than four. */
-static struct fake_group make_group(uint32_t data_bytes)
+/* Two rings of twice the size take less than four. The deadline is in rings `own`; NULL: in these. */
+static struct fake_group make_group(uint32_t data_bytes, const struct fake_rings *own)
 {
 	struct fake_group g = {.memory = fake_rings_create(2 * CPUS)};
 
 	g.rings = (struct trampoline_rings){(uint64_t)(uintptr_t)g.memory.memory, data_bytes, CPUS,
-					    FAKE_PATIENCE};
+					    FAKE_PATIENCE, fake_deadline(own ? own : &g.memory)};
 	return g;
 }
 
@@ -104,9 +104,10 @@ void fake_site_init(struct fake_site *s, enum fake_site_kind kind)
 		.kind = kind, .cpu = fake_cpu_enter(CPU), .kernel = fake_cpu_kernel()};
 	set_offsets(&s->kernel);
 	s->cpu->current_task = (uint64_t)(uintptr_t)&task;
+	s->own = make_group(FAKE_DATA, NULL);
 	for (unsigned int i = 0; i < FAKE_GROUPS; i++)
-		s->groups[i] = make_group(i < FAKE_GROUPS / 2 ? FAKE_DATA : 2 * FAKE_DATA);
-	s->own = make_group(FAKE_DATA);
+		s->groups[i] =
+			make_group(i < FAKE_GROUPS / 2 ? FAKE_DATA : 2 * FAKE_DATA, &s->own.memory);
 	s->spec = (struct trampoline_spec){
 		.capture = fake_capture(POINT_ENTRY, CAPTURE(FIELD_KEY) | CAPTURE(FIELD_ARG1), 0),
 		.id = FAKE_OWN_ID};

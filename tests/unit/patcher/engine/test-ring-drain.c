@@ -490,6 +490,17 @@ static void test_life(void)
 	end();
 }
 
+/* Writers of a group of the direct lane wait as long as all others do, not after them. */
+static void test_one_deadline(void)
+{
+	begin(TRAMPOLINE_SPIN);
+	for (int g = 0; g < (int)f.x->direct.nr_groups; g++)
+		ok(ring_engine_rings(f.x, g).deadline == ring_engine_rings(f.x, -1).deadline,
+		   "writers of group %d have the deadline of the ordered lane", g);
+	leave();
+	end();
+}
+
 /* ... unless one of them waits for room in a ring that gets none. */
 static void test_no_life(void)
 {
@@ -548,6 +559,7 @@ int main(void)
 	test_scribble();
 	test_dead_ring();
 	test_life();
+	test_one_deadline();
 	test_no_life();
 	test_foreign_trap();
 	return tap_done();

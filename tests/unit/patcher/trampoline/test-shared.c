@@ -239,6 +239,32 @@ static void test_spin(enum fake_site_kind kind)
 	fake_site_deinit(&s);
 }
 
+/* Two records of one call, in rings that stay full. */
+static void test_one_deadline(enum fake_site_kind kind)
+{
+	struct fake_site s;
+	struct host host;
+
+	fake_site_init(&s, kind);
+	fake_site_add(&s, 0, DIRECT_FRAME, TRAMPOLINE_SPIN, NULL);
+	fake_site_add(&s, 2, DIRECT_PID, TRAMPOLINE_SPIN, NULL);
+	if (!fake_site_generate(&s))
+		abort();
+	host = (struct host){.site = &s};
+	fake_host_install(on_out, NULL, &host);
+	fake_site_clear(&s, START, FAKE_DATA - RING_SLACK);
+	fake_site_ring(&s.groups[0])->limit = START;
+	fake_site_ring(&s.groups[2])->limit = START;
+	fake_site_prepare(&s);
+	fake_site_call(&s);
+	ok(fake_site_preserved(&s) && fake_site_ring(&s.groups[0])->lost == 1 &&
+		   fake_site_ring(&s.groups[2])->lost == 1 &&
+		   s.tsc_after - s.tsc_before >= FAKE_PATIENCE &&
+		   s.tsc_after - s.tsc_before < 2 * (uint64_t)FAKE_PATIENCE,
+	   "%s, spin: a call waits for room once, in whichever ring", fake_site_kinds[kind]);
+	fake_site_deinit(&s);
+}
+
 /* --- cost ------------------------------------------------------------------------------------ */
 
 /* Of one call, with the patched call or jump. */
@@ -357,7 +383,7 @@ static void test_refusals(void)
 
 static void test_return_refusals(void)
 {
-	const struct trampoline_rings rings = {UINT64_C(0xffffffffb8000000), 65536, 8, 0};
+	const struct trampoline_rings rings = {UINT64_C(0xffffffffb8000000), 65536, 8, 0, 0};
 	struct direct_spec record = {.id = 1, .fields = DIRECT_RETURN_FIELDS, .rings = rings};
 	struct gate gate = {0};
 
@@ -386,6 +412,7 @@ int main(void)
 		test_block(kind);
 		test_drop(kind);
 		test_spin(kind);
+		test_one_deadline(kind);
 	}
 	test_cost();
 	test_refusals();
