@@ -233,6 +233,16 @@ static bool is_said(const struct trace_counters *counters, enum counter_id id, u
 	return said;
 }
 
+void counters_lost_text(const struct trace_counters *counters, char *out, size_t size)
+{
+	bool gaps = false;
+
+	for (enum counter_id id = 0; id < COUNTER_COUNT; id++)
+		gaps |= counter_table[id].kind == COUNTER_GAP && counters->v[id];
+	snprintf(out, size, "%s lost%s", text_count(counters_lost(counters)).s,
+		 gaps ? " outside the gaps" : "");
+}
+
 bool counter_text(const struct trace_counters *counters, enum counter_id id, char *out, size_t size)
 {
 	const struct counter *counter = &counter_table[id];

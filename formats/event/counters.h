@@ -95,6 +95,9 @@ void counters_add(struct trace_counters *sum, const struct trace_counters *more)
 /* Events known to be lost, over all causes. */
 uint64_t counters_lost(const struct trace_counters *counters);
 
+/* "7 lost"; if there were gaps, "7 lost outside the gaps", as what happened in them is not counted. */
+void counters_lost_text(const struct trace_counters *counters, char *out, size_t size);
+
 /* Whether events may be missing: any counter_is_loss() is not 0. */
 bool counters_are_lossy(const struct trace_counters *counters);
 

@@ -251,12 +251,14 @@ static void show_on(FILE *out, const json_t *trace)
 static void show_off(FILE *out, const json_t *trace)
 {
 	struct trace_counters counters = {0};
+	char lost[COUNTER_TEXT_MAX];
 
 	counters_get(trace, &counters);
+	counters_lost_text(&counters, lost, sizeof(lost));
 	fprintf(out, "tracing is off: %s in ",
 		text_number(qmp_count_at(trace, "events"), "event").s);
 	show_text(out, text_at(trace, "trace_dir"));
-	fprintf(out, ", %s lost\n", text_count(counters_lost(&counters)).s);
+	fprintf(out, ", %s\n", lost);
 }
 
 void qmp_show_switch(FILE *out, const json_t *trace)

@@ -54,6 +54,7 @@ void recorder_show_progress(struct recorder *r)
 	struct trace_counters counters;
 	struct trace_status status;
 	char line[LINE_SIZE];
+	char missing[COUNTER_TEXT_MAX];
 	uint64_t lost, s = (clock_monotonic_ms() - r->run_since_ms) / MS_PER_S;
 	int n;
 
@@ -64,9 +65,10 @@ void recorder_show_progress(struct recorder *r)
 	pthread_mutex_unlock(&r->lock);
 	counters = recorder_counters(r, &status);
 	lost = counters_lost(&counters);
-	n = snprintf(line, sizeof(line), "tracing%s: %s, %s lost%s, %" PRIu64 ":%02" PRIu64,
+	counters_lost_text(&counters, missing, sizeof(missing));
+	n = snprintf(line, sizeof(line), "tracing%s: %s, %s%s, %" PRIu64 ":%02" PRIu64,
 		     status.enabled ? "" : " is off", text_number(sum.events, "event").s,
-		     text_count(lost).s, counters.v[COUNTER_DISK_WAITS] ? ", slow disk" : "",
+		     missing, counters.v[COUNTER_DISK_WAITS] ? ", slow disk" : "",
 		     s / 60, s % 60);
 	fprintf(stderr, "\r%s%s%s%*s", lost && cli_colour(stderr) ? "\33[31m" : "", line,
 		lost && cli_colour(stderr) ? "\33[m" : "",

@@ -150,9 +150,13 @@ static void test_text(void)
 	counters_text(&c, COUNTER_LEFT_OUT, text, 8);
 	is_str(text, "1 NULL ", "a text is cut to its buffer");
 	is_u64(counters_lost(&c), 1239, "parts of a loss are not counted twice");
+	counters_lost_text(&c, text, sizeof(text));
+	is_str(text, "1,239 lost outside the gaps", "what happened in gaps is not known");
 	ok(counters_are_lossy(&c), "a loss or gap makes a trace lossy");
 	c = (struct trace_counters){{[COUNTER_NULL_FREES] = 1}};
 	ok(!counters_are_lossy(&c), "what was left out does not make a trace lossy");
+	counters_lost_text(&c, text, sizeof(text));
+	is_str(text, "0 lost", "without a gap nothing is missing");
 }
 
 static void test_sums(void)
