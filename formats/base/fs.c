@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -33,6 +34,50 @@ static int check_empty(int dir_fd, const char *dir, struct error *err)
 	return 0;
 }
 
+/* A descriptor of the directory, or -errno. With a slash behind its name a link is followed. */
+static int open_dir(const char *dir, struct error *err)
+{
+	size_t n = strlen(dir);
+	struct stat st;
+	char *name;
+	int fd;
+
+	while (n > 1 && dir[n - 1] == '/')
+		n--;
+	name = strndup(dir, n);
+	if (!name)
+		return error_set(err, ENOMEM, "out of memory");
+	fd = open(name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0 && errno == ENOTDIR && !lstat(name, &st) && S_ISLNK(st.st_mode))
+		errno = ELOOP;
+	if (fd < 0)
+		fd = -errno;
+	free(name);
+	if (fd == -ELOOP)
+		return error_set(err, ELOOP, "%s: a symbolic link; name the directory itself", dir);
+	return fd < 0 ? error_set(err, -fd, "%s: %s", dir, strerror(-fd)) : fd;
+}
+
+/* Whoever can write to a directory can rename the files in it, and put his own in their place. */
+static int check_owner(int dir_fd, const char *dir, struct error *err)
+{
+	struct stat st;
+
+	if (fstat(dir_fd, &st))
+		return error_set(err, errno, "%s: %s", dir, strerror(errno));
+	if (st.st_uid && st.st_uid != geteuid())
+		return error_set(err, EPERM,
+				 "%s: directory of another user (%u), who could replace the trace; "
+				 "name a new one",
+				 dir, (unsigned int)st.st_uid);
+	if ((st.st_mode & (S_IWGRP | S_IWOTH)) && !(st.st_mode & S_ISVTX))
+		return error_set(err, EPERM,
+				 "%s: other users may write to this directory, and could replace "
+				 "the trace; name a new one",
+				 dir);
+	return 0;
+}
+
 int output_dir_open(const char *dir, struct error *err)
 {
 	int fd, ret;
@@ -40,10 +85,12 @@ int output_dir_open(const char *dir, struct error *err)
 	if (mkdir(dir, 0700) && errno != EEXIST)
 		return error_set(err, errno, "%s: cannot create directory: %s", dir,
 				 strerror(errno));
-	fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	fd = open_dir(dir, err);
 	if (fd < 0)
-		return error_set(err, errno, "%s: %s", dir, strerror(errno));
-	ret = check_empty(fd, dir, err);
+		return fd;
+	ret = check_owner(fd, dir, err);
+	if (!ret)
+		ret = check_empty(fd, dir, err);
 	if (!ret && faccessat(fd, ".", W_OK | X_OK, 0))
 		ret = error_set(err, errno, "%s: cannot write there: %s", dir, strerror(errno));
 	if (ret) {

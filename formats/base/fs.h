@@ -14,7 +14,9 @@
 
 /*
  * Make a directory for a trace, or take one that is there, empty and writable. Returns a file
- * descriptor of it, or -errno.
+ * descriptor of it, or -errno. -EPERM: others could replace files in it, as it belongs to another
+ * user than this one and root, or its mode lets them write without the sticky bit. -ELOOP: it is a
+ * symbolic link, which others may turn elsewhere.
  */
 int output_dir_open(const char *dir, struct error *err);
 

@@ -55,6 +55,59 @@ static void test_directory(void)
 	rmdir(path);
 }
 
+/* Whether the directory `name`, which is there, is taken: 0, or -errno. */
+static int take(const char *name, struct error *err)
+{
+	char path[64];
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/%s", root, name);
+	fd = output_dir_open(path, err);
+	if (fd >= 0)
+		close(fd);
+	return fd < 0 ? fd : 0;
+}
+
+static void test_open_to_others(void)
+{
+	struct error err = {0};
+
+	if (mkdirat(dir_fd, "there", 0755))
+		abort();
+	ok(!take("there", &err), "a directory that others may read is taken");
+	for (mode_t mode = 0775; mode <= 0777; mode += 2) {
+		fchmodat(dir_fd, "there", mode, 0);
+		ok(take("there", &err) == -EPERM && strstr(err.text, "other users may write"),
+		   "one in which others may rename files (mode %o) is refused", mode);
+	}
+	fchmodat(dir_fd, "there", 01777, 0);
+	ok(!take("there", &err), "with the sticky bit, it is taken");
+	fchmodat(dir_fd, "there", 0700, 0);
+	if (symlinkat("there", dir_fd, "link"))
+		abort();
+	ok(take("link", &err) == -ELOOP && strstr(err.text, "a symbolic link"),
+	   "a symbolic link to a directory is refused");
+	ok(take("link//", &err) == -ELOOP, "also with slashes behind its name");
+	ok(!take("there/", &err), "which a directory may have");
+	unlinkat(dir_fd, "link", 0);
+	unlinkat(dir_fd, "there", AT_REMOVEDIR);
+}
+
+static void test_owner(void)
+{
+	enum { STRANGER = 12345 };
+	struct error err = {0};
+
+	if (mkdirat(dir_fd, "there", 0755) || fchownat(dir_fd, "there", STRANGER, STRANGER, 0)) {
+		tap_skip("a directory of another user is refused",
+			 "only root can give a directory away");
+	} else {
+		ok(take("there", &err) == -EPERM, "a directory of another user is refused");
+		ok(strstr(err.text, "another user (12345)") != NULL, "with the user's number");
+	}
+	unlinkat(dir_fd, "there", AT_REMOVEDIR);
+}
+
 static void test_create(void)
 {
 	int fd = output_file_create(dir_fd, "new");
@@ -122,6 +175,8 @@ int main(void)
 		abort();
 	dir_fd = open(root, O_RDONLY | O_DIRECTORY);
 	test_directory();
+	test_open_to_others();
+	test_owner();
 	test_create();
 	test_replace();
 	test_read();
