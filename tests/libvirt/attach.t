@@ -71,6 +71,9 @@ sub test_monitor {
 	unlike($ctl->('help'), qr/^  (?:stop|cont) /m, 'ctl help lists neither stop nor cont');
 	like($ctl->('trace', 'off'), qr/^0 tracing is off: [\d,]+ events in \S+, 0 lost$/, 'ctl trace off prints what the trace has');
 	like($ctl->('trace', 'on'), qr/^0 tracing kmem: [1-9]\d* functions/, 'ctl trace on prints what is traced');
+	like($ctl->('trace', 'off'), qr/^0 tracing is off: [\d,]+ events in \S+, 0 lost outside the gaps$/,
+		'and ctl trace off that the trace has a gap now');
+	like($ctl->('trace', 'on'), qr/^0 tracing kmem: /, 'ctl trace on goes on');
 	$libvirt->virsh('suspend', 't');
 	is($ctl->('status'), "0 paused\n", 'ctl status prints that the domain is paused');
 	$libvirt->virsh('resume', 't');
@@ -78,6 +81,26 @@ sub test_monitor {
 	is($libvirt->wait_for($pid, 60), 0, 'ctl quit ends attach with status 0') or diag(log_of('monitored'));
 	like(log_of('monitored'), qr/^next: sonde report \S+$/m, 'the last line names the next command');
 	is_as_before('t', 'after ctl quit');
+}
+
+# Tracing was off and is on again, when the trace is checked and the tracer dies.
+sub test_switched {
+	my ($pid) = start_tracer('switched', '--monitor', "$work/run/s");
+	for my $what ('off', 'on') {
+		my ($status, $text) = $libvirt->run("$work/sonde", 'ctl', "$work/run/s", 'trace', $what);
+		is($status, 0, "switched: ctl trace $what has status 0") or diag($text);
+	}
+	sleep 2;
+	my ($status, $text) = $libvirt->run("$work/sonde", 'check', trace_dir());
+	is($status, 0, 'switched: sonde check finds no error while attach records') or diag($text);
+	like($text, qr/^Now +sonde attach is writing this trace/m, 'and says that it does');
+	kill KILL => $pid;
+	waitpid $pid, 0;
+	ok(wait_undone(), 'switched: the watchdog undoes everything after SIGKILL');
+	($status, $text) = $libvirt->run("$work/sonde", 'check', trace_dir());
+	is($status, 0, 'switched: nor does sonde check after SIGKILL') or diag($text);
+	like($text, qr/^Lost +1 gap: tracing was switched off\n +sonde attach did not end in order/m, 'and says how it ended');
+	is_as_before('t', 'switched, and killed');
 }
 
 # Processes with the arguments of a domain's QEMU: of libvirt's user and, as root, of another one. Returns their PIDs.
@@ -255,6 +278,7 @@ system('cp', "$build/kernels/5.10/vmlinuz", "$work/other.kernel");
 test_refusals();
 test_plain();
 test_monitor();
+test_switched();
 test_decoy();
 test_decoy_recovers();
 test_ends();
