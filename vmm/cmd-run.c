@@ -39,13 +39,29 @@ static void on_key(void *arg, enum terminal_action action)
 		fprintf(stderr, "\nno monitor: start sonde run with --monitor SOCKET\n");
 }
 
+/* What is to be said of a panic. */
+static const char *by_line(const struct vm *vm)
+{
+	return vm_panic_is_certain(vm) ? "" : ", by a line on its console";
+}
+
+static enum vm_panic_answer ask_panic(void *arg)
+{
+	const struct run *run = arg;
+	int panicked = recorder_guest_panicked(run->owner.recorder);
+
+	if (panicked < 0)
+		return VM_PANIC_UNKNOWN;
+	return panicked ? VM_PANIC_YES : VM_PANIC_NO;
+}
+
 /* The guest may stand still from now on, and the user may kill us. */
 static void on_panic(void *arg, const char *reason)
 {
 	const struct run *run = arg;
 	struct error err;
 
-	fprintf(stderr, "sonde run: guest panicked: %s\n", reason);
+	fprintf(stderr, "sonde run: guest panicked%s: %s\n", by_line(run->owner.vm), reason);
 	if (recorder_snapshot(run->owner.recorder, &err))
 		cli_error(verb, &err);
 }
@@ -67,7 +83,7 @@ static int describe_end(const struct run *run, char *text, size_t size)
 		snprintf(text, size, "guest ended in a triple fault");
 		return RUN_TRIPLE_FAULT;
 	case VM_END_PANIC:
-		snprintf(text, size, "guest panicked (%s)", vm_panic_reason(vm));
+		snprintf(text, size, "guest panicked%s (%s)", by_line(vm), vm_panic_reason(vm));
 		return RUN_PANIC;
 	case VM_END_SIGNAL:
 		snprintf(text, size, "ended by signal %d (%s)", number, strsignal(number));
@@ -124,6 +140,7 @@ static int create_machine(struct run *run, struct error *err)
 
 	config.on_key = on_key;
 	config.on_panic = on_panic;
+	config.ask_panic = ask_panic;
 	config.arg = run;
 	return vm_create(&config, run->loop, &run->owner.vm, err);
 }

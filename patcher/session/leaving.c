@@ -81,6 +81,19 @@ static void leave(struct trace_session *s, enum session_ask kind, oneshot_fn *fn
 		first_error_set(&s->failure, &err);
 }
 
+/* panic() and nmi_panic() put their CPU's number there before they print anything; PANIC_CPU_INVALID
+ * is -1 (include/linux/panic.h). */
+int trace_session_guest_panicked(struct trace_session *s)
+{
+	uint32_t cpu;
+	int ret;
+
+	if (!s->located || !kernel_confirm(&s->kernel))
+		return -EAGAIN;
+	ret = kernel_read_u32(&s->kernel, "panic_cpu", &cpu, NULL);
+	return ret ? ret : cpu != UINT32_MAX;
+}
+
 static void on_hibernation(void *arg, struct guest_trap *hit)
 {
 	leave(arg, ASK_HIBERNATION, on_hibernation, hit);

@@ -45,6 +45,11 @@ void trace_session_destroy(struct trace_session *session);
 void trace_session_kernel_at(struct trace_session *session, uint64_t virt_slide,
 			     uint64_t phys_text);
 
+/* Whether the guest's kernel has panicked: 1 or 0, by its variable panic_cpu. -errno: that is not
+ * known, as the kernel has not been found, or is not the one in memory any more, or cannot be read.
+ */
+int trace_session_guest_panicked(struct trace_session *session);
+
 /* The part of a start that can be polled while the guest runs. -EAGAIN: its kernel cannot be found
  * yet. -ESTALE: the kernel is not where its loader said. */
 int trace_session_locate(struct trace_session *session, struct error *err);

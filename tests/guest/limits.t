@@ -119,6 +119,8 @@ sub check_flight {
 sub check_panic {
 	my $result = check_run('panic', 137);
 	is($result->{runs_on}, 1, 'panic: sonde run waits for the guest, which stands still');
+	is_deeply([slurp("$out/panic.err") =~ /^sonde run: guest panicked(.*)$/mg], [': sysrq triggered crash'],
+		'panic: sonde run says so, once, and not of a line that imitates one');
 	my ($events, $report) = check_readable('panic');
 	ok(!$report->{complete}, 'panic: the trace of a recorder that was killed is not complete');
 	my $crash = `\Q$sonde\E events -e function -f 'ip == sysrq_handle_crash' \Q$out/panic\E 2>/dev/null`;

@@ -53,6 +53,8 @@ static const struct fake_symbol symbols[] = {
 	{"init_task", FAKE_INIT_TASK},
 	{"__cpu_online_mask", FAKE_CPU_ONLINE_MASK},
 	{"system_state", FAKE_SYSTEM_STATE},
+	{"panic_cpu", FAKE_PANIC_CPU},
+	{"kexec_crash_image", FAKE_KEXEC_CRASH_IMAGE},
 	{"slab_state", FAKE_SLAB_STATE},
 	{"ftrace_pages_start", FAKE_FTRACE_PAGES},
 	{"alternatives_patched", FAKE_ALTERNATIVES_PATCHED},
@@ -184,6 +186,7 @@ static void put_heap(struct fake_kernel *base)
 	fake_put64(base, page + 8, fake_cache());
 	fake_put32(base, page + 48, 0xf5000000); /* PGTY_slab */
 	fake_put32(base, FAKE_PHYS_TEXT + FAKE_SYSTEM_STATE, 3);
+	fake_put32(base, FAKE_PHYS_TEXT + FAKE_PANIC_CPU, UINT32_MAX);
 	fake_put32(base, FAKE_PHYS_TEXT + FAKE_SLAB_STATE, 3);
 	fake_put64(base, FAKE_PHYS_TEXT + FAKE_CPU_ONLINE_MASK, (1u << FAKE_VCPUS) - 1);
 	fake_put64(base, FAKE_PHYS_TEXT + FAKE_FTRACE_PAGES, fake_direct(FAKE_FTRACE_LIST_GPA));

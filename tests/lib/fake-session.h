@@ -80,6 +80,8 @@ enum {
 	FAKE_SLAB_STATE = 0x30004,
 	FAKE_FTRACE_PAGES = 0x30008, /* ftrace_pages_start */
 	FAKE_ALTERNATIVES_PATCHED = 0x30010,
+	FAKE_PANIC_CPU = 0x30014,         /* u32, -1: it has not panicked */
+	FAKE_KEXEC_CRASH_IMAGE = 0x30028, /* u64, 0: no crash kernel is loaded */
 	FAKE_PER_CPU_OFFSET = 0x31000, /* u64 of each vCPU */
 	FAKE_PER_CPU = 0x32000,        /* the template of the per-CPU data */
 	FAKE_CPU_NUMBER = FAKE_PER_CPU,

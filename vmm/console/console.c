@@ -38,6 +38,7 @@ struct panic_watch {
 	size_t matched;  /* bytes of the marker seen so far */
 	uint32_t before; /* the last four bytes */
 	bool repeated;   /* the marker is that of a panic's last line, "---[ end Kernel ..." */
+	uint64_t ended;                /* lines of messages */
 	struct panic_line *line;       /* that the bytes belong to; or NULL */
 	struct panic_line first, last; /* `last`: of later ones than the first */
 	struct panic_line settled;     /* of these, when the panic had been reported */
@@ -53,7 +54,7 @@ struct console {
 	bool owns_fd;
 	bool port_busy; /* console_put() has returned false */
 	struct panic_watch panic;
-	bool panic_reported;
+	uint64_t panics_reported; /* as many as there were of panic.ended */
 	uint64_t lost;
 	size_t head, count;
 	uint8_t output[OUTPUT_SIZE]; /* ring: vCPUs append, the event loop takes */
@@ -65,6 +66,7 @@ static void feed_reason(struct panic_watch *watch, uint8_t byte)
 
 	if (byte == '\r' || byte == '\n') {
 		line->complete = true;
+		watch->ended++;
 		watch->line = NULL;
 	} else if (line->length + 1 < PANIC_REASON_SIZE) {
 		line->reason[line->length++] = byte >= 0x20 && byte < 0x7f ? (char)byte : '?';
@@ -110,7 +112,7 @@ bool console_put(struct console *console, uint8_t byte)
 	} else {
 		console->lost++;
 	}
-	arm = arm || (console->panic.first.complete && !console->panic_reported);
+	arm = arm || console->panic.ended != console->panics_reported;
 	room = console->count <= OUTPUT_SIZE - OUTPUT_RESERVE;
 	console->port_busy = !room;
 	pthread_mutex_unlock(&console->lock);
@@ -189,11 +191,11 @@ static void on_timer(void *arg)
 
 	drain(console, 0);
 	pthread_mutex_lock(&console->lock);
-	report = console->panic.first.complete && !console->panic_reported;
-	console->panic_reported |= report;
+	report = console->panic.ended != console->panics_reported;
+	console->panics_reported = console->panic.ended;
 	pthread_mutex_unlock(&console->lock);
 	if (report && console->config.panic)
-		console->config.panic(console->config.arg, console->panic.first.reason);
+		console->config.panic(console->config.arg);
 }
 
 void console_flush(struct console *console)

@@ -20,10 +20,10 @@ struct console_config {
 	const char *path; /* output file, or NULL for standard output */
 	bool discard;     /* no output anywhere */
 	bool input;       /* feed standard input to the port, see terminal.h */
-	/* On the event loop's thread: an escape key was typed; the guest's first panic message has
+	/* On the event loop's thread: an escape key was typed; panic messages of the guest have
 	 * ended. */
 	void (*key)(void *arg, enum terminal_action action);
-	void (*panic)(void *arg, const char *reason);
+	void (*panic)(void *arg);
 	void *arg;
 };
 

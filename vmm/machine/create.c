@@ -110,6 +110,7 @@ static struct vm *allocate(const struct vm_config *config)
 	vm->group.nr_vcpus = config->nr_vcpus;
 	vm->on_key = config->on_key;
 	vm->on_panic = config->on_panic;
+	vm->ask_panic = config->ask_panic;
 	vm->user_arg = config->arg;
 	vm->group.kvm = (struct kvm){.fd = -1, .vm_fd = -1};
 	vm->group.memory.fd = -1;

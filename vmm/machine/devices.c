@@ -68,18 +68,14 @@ static void report_panic(void *arg)
 {
 	struct vm *vm = arg;
 
+	if (!vm->panic_told)
+		vm_ask_panic(vm);
 	if (vm->panic_told || !vm_panic_reason(vm))
 		return;
 	vm->panic_told = true;
 	vm_set_status(vm, VM_STATUS_GUEST_PANICKED);
 	if (vm->on_panic)
 		vm->on_panic(vm->user_arg, vm_panic_reason(vm));
-}
-
-static void on_console_panic(void *arg, const char *reason)
-{
-	(void)reason;
-	report_panic(arg);
 }
 
 int vm_create_devices(struct vm *vm, const struct vm_config *config, struct error *err)
@@ -89,7 +85,7 @@ int vm_create_devices(struct vm *vm, const struct vm_config *config, struct erro
 		.discard = config->no_console,
 		.input = config->console_stdin,
 		.key = on_key,
-		.panic = on_console_panic,
+		.panic = report_panic,
 		.arg = vm,
 	};
 	int ret;

@@ -24,9 +24,10 @@ struct vm {
 	struct console *console;
 	/*
 	 * A message on the console is only a hint: any user of the guest can print it. It counts
-	 * unless the guest has a driver that reports panics.
+	 * unless the guest has a driver that reports panics, or its memory says otherwise.
 	 */
 	atomic_bool panic_driver, panicked;
+	enum vm_panic_answer panic_answer; /* main thread; YES stays */
 	bool panic_told; /* to the machine's owner */
 	struct event_source *panic_timer;
 	struct boot_entry entry;
@@ -50,6 +51,7 @@ struct vm {
 	size_t nr_listeners;
 	void (*on_key)(void *arg, enum terminal_action action);
 	void (*on_panic)(void *arg, const char *reason);
+	enum vm_panic_answer (*ask_panic)(void *arg);
 	void *user_arg;
 };
 
@@ -64,6 +66,8 @@ void vm_destroy_devices(struct vm *vm);
 /* Before vcpu_init(): have the vCPUs call the machine (vm.c). */
 void vm_connect_vcpus(struct vm *vm);
 
+/* Main thread: have the guest's memory asked whether it has panicked. */
+void vm_ask_panic(struct vm *vm);
 /* Main thread: change the status and call the listeners. */
 void vm_set_status(struct vm *vm, enum vm_status status);
 

@@ -146,6 +146,7 @@ int vm_resume(struct vm *vm, struct error *err)
 		return error_set(err, EINVAL, "the guest is not running");
 	if (!vm->paused)
 		return error_set(err, EALREADY, "the guest is not paused");
+	vm_ask_panic(vm);
 	unpause(vm);
 	vm_set_status(vm, vm_panic_reason(vm) ? VM_STATUS_GUEST_PANICKED : VM_STATUS_RUNNING);
 	return 0;
@@ -234,6 +235,7 @@ void vm_finish(struct vm *vm)
 	event_source_remove(vm->poll_timer);
 	vm->poll_timer = NULL;
 	console_flush(vm->console);
+	vm_ask_panic(vm);
 	vm_set_status(vm, final_status(vm));
 }
 
@@ -247,13 +249,31 @@ struct guest *vm_guest(struct vm *vm)
 	return &vm->guest;
 }
 
+/* What the end of tracing leaves unknown is as it was before. */
+void vm_ask_panic(struct vm *vm)
+{
+	enum vm_panic_answer answer;
+
+	if (!vm->ask_panic || vm->panic_answer == VM_PANIC_YES || !console_panic(vm->console))
+		return;
+	answer = vm->ask_panic(vm->user_arg);
+	if (answer != VM_PANIC_UNKNOWN)
+		vm->panic_answer = answer;
+}
+
+bool vm_panic_is_certain(const struct vm *vm)
+{
+	return atomic_load(&vm->panic_driver) ? atomic_load(&vm->panicked)
+					      : vm->panic_answer == VM_PANIC_YES;
+}
+
 const char *vm_panic_reason(const struct vm *vm)
 {
 	const char *reason;
 
-	if (!atomic_load(&vm->panic_driver))
+	if (!atomic_load(&vm->panic_driver) && vm->panic_answer == VM_PANIC_UNKNOWN)
 		return console_panic(vm->console);
-	if (!atomic_load(&vm->panicked))
+	if (!vm_panic_is_certain(vm))
 		return NULL;
 	reason = console_reported_panic(vm->console);
 	return reason ? reason : "no message on its console";

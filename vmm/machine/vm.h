@@ -46,6 +46,9 @@ enum {
 	VM_MAX_RAM_MIB = 1024 * 1024,
 };
 
+/* Whether the guest's kernel has panicked, according to its own memory. */
+enum vm_panic_answer { VM_PANIC_UNKNOWN, VM_PANIC_NO, VM_PANIC_YES };
+
 struct vm_config {
 	struct boot_config boot;
 	uint64_t ram_mib;
@@ -54,9 +57,12 @@ struct vm_config {
 	const char *console; /* COM1's output: a path, or NULL for standard output */
 	bool no_console;     /* discard COM1's output, but search it for a panic */
 	bool force;          /* accept a KVM that is not backed by hardware */
-	/* On the main thread: an escape key, except the one that quits; the first panic message. */
+	/* On the main thread: an escape key, except the one that quits; the guest has panicked. */
 	void (*on_key)(void *arg, enum terminal_action action);
 	void (*on_panic)(void *arg, const char *reason);
+	/* On the main thread, when the console shows a panic message, and at the end: NULL where
+	 * nothing of the guest is known. */
+	enum vm_panic_answer (*ask_panic)(void *arg);
 	void *arg;
 };
 
@@ -110,9 +116,11 @@ enum vm_end vm_end_reason(const struct vm *vm);
 /*
  * The reason in the guest's panic message, NULL if it has not panicked. If the guest has a driver
  * for pvpanic, only its report counts. Otherwise the message on the console does, which any user of
- * the guest can print.
+ * the guest can print, unless ask_panic() has denied it.
  */
 const char *vm_panic_reason(const struct vm *vm);
+/* That there is more than a line on its console: a driver's report, or ask_panic(). */
+bool vm_panic_is_certain(const struct vm *vm);
 /* The first failure, with VM_END_FAILED. */
 const struct error *vm_failure(const struct vm *vm);
 

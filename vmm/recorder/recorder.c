@@ -393,6 +393,18 @@ int recorder_snapshot(struct recorder *r, struct error *err)
 	return r->writer ? trace_writer_snapshot(r->writer, err) : 0;
 }
 
+int recorder_guest_panicked(struct recorder *r)
+{
+	int ret;
+
+	if (!r->session)
+		return -ENOENT;
+	pthread_mutex_lock(&r->lock);
+	ret = trace_session_guest_panicked(r->session);
+	pthread_mutex_unlock(&r->lock);
+	return ret;
+}
+
 /* --- counts ---------------------------------------------------------------------------------- */
 
 struct trace_writer_counts recorder_sum(const struct recorder *r)

@@ -109,6 +109,10 @@ void recorder_end(struct recorder *recorder, enum recorder_leave leave, const ch
  */
 int recorder_snapshot(struct recorder *recorder, struct error *err);
 
+/* Whether the guest's kernel has panicked: 1 or 0, by its own memory. -errno: that is not known, as
+ * its kernel has not been found, or tracing has ended. */
+int recorder_guest_panicked(struct recorder *recorder);
+
 /* Send an event to the monitor's clients; `data` is taken over and may be NULL. */
 void recorder_event(struct recorder *recorder, const char *name, json_t *data);
 /* Disconnect the monitor's clients, and remove its socket. Any later signal kills the process. */

@@ -54,7 +54,7 @@ static void test_ends(void)
 	ends(reboot_code, reboot_end, 3, "guest asked for a reboot after", "a reboot is status 3");
 	ends(fault_code, fault_end, 4, "guest ended in a triple fault after",
 	     "a triple fault is status 4");
-	ends(panic_code, panic_end, 5, "guest panicked (toy) after", "a panic is status 5");
+	ends(panic_code, panic_end, 5, "guest panicked, by a line on its console (toy) after", "a panic is status 5");
 	is_str(output.out, "Kernel panic - not syncing: toy\r\n",
 	       "the guest's console is standard output");
 }

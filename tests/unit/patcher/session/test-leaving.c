@@ -107,6 +107,25 @@ static void test_late(void)
 	fake_session_end(&fs);
 }
 
+static void put_panic_cpu(uint32_t cpu)
+{
+	fake_put32(&fs.fg.base, FAKE_PHYS_TEXT + FAKE_PANIC_CPU, cpu);
+}
+
+static void test_panicked(void)
+{
+	begin(true);
+	is_u64((uint64_t)trace_session_guest_panicked(fs.session), 0, "a kernel has not panicked");
+	put_panic_cpu(0);
+	is_u64((uint64_t)trace_session_guest_panicked(fs.session), 1,
+	       "it has when a CPU has begun to");
+	fs.fg.base.ram[FAKE_PHYS_TEXT + FAKE_BANNER] ^= 1;
+	ok(trace_session_guest_panicked(fs.session) < 0,
+	   "of another kernel in its place nothing is known");
+	fs.fg.base.ram[FAKE_PHYS_TEXT + FAKE_BANNER] ^= 1;
+	fake_session_end(&fs);
+}
+
 int main(void)
 {
 	for (int exitless = 0; exitless < 2; exitless++) {
@@ -115,5 +134,6 @@ int main(void)
 	}
 	test_paused();
 	test_late();
+	test_panicked();
 	return tap_done();
 }

@@ -132,6 +132,50 @@ static void test_imitated(void)
 	toy_destroy(&toy);
 }
 
+static enum vm_panic_answer answer;
+static unsigned int times_asked;
+
+static enum vm_panic_answer ask_panic(void *arg)
+{
+	(void)arg;
+	times_asked++;
+	return answer;
+}
+
+/* The guest's memory answers, where it has no driver. */
+static void test_asked(void)
+{
+	const struct vm_config config = {
+		.nr_vcpus = 1, .no_console = true, .on_panic = on_panic, .ask_panic = ask_panic};
+
+	panic_reason[0] = '\0';
+	answer = VM_PANIC_NO;
+	times_asked = 0;
+	start(panic_code, panic_end, &config);
+	event_loop_run(toy.loop);
+	vm_finish(toy.vm);
+	ok(times_asked > 0, "the guest's memory is asked when its console shows a panic");
+	is_u64(vm_end_reason(toy.vm), VM_END_REBOOT, "a message that it denies is no panic");
+	is_str(vm_status_name(vm_status(toy.vm)), "shutdown", "nor is it one in the status");
+	is_str(panic_reason, "", "nor is it reported");
+	toy_destroy(&toy);
+	answer = VM_PANIC_YES;
+	start(panic_code, panic_end, &config);
+	event_loop_run(toy.loop);
+	vm_finish(toy.vm);
+	ok(vm_end_reason(toy.vm) == VM_END_PANIC && vm_panic_is_certain(toy.vm),
+	   "one that it confirms is a panic for certain");
+	is_str(vm_panic_reason(toy.vm), "toy", "with its reason");
+	toy_destroy(&toy);
+	answer = VM_PANIC_UNKNOWN;
+	start(panic_code, panic_end, &config);
+	event_loop_run(toy.loop);
+	vm_finish(toy.vm);
+	ok(vm_end_reason(toy.vm) == VM_END_PANIC && !vm_panic_is_certain(toy.vm),
+	   "one of which it does not know is a panic by a line");
+	toy_destroy(&toy);
+}
+
 static void end_on_panic(void *arg, const char *reason)
 {
 	(void)arg;
@@ -347,6 +391,7 @@ int main(void)
 		return tap_skip_all("no /dev/kvm");
 	test_panic();
 	test_imitated();
+	test_asked();
 	test_silent();
 	test_hang();
 	test_input();
