@@ -43,6 +43,7 @@ static void parse_qmp(const char *text, size_t size)
 		abort();
 	libvirt_reply_target(result);
 	libvirt_reply_chardev(result, "gdb");
+	libvirt_reply_has_frontend(result, "gdb");
 	json_decref(result);
 }
 

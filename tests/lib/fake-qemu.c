@@ -400,8 +400,9 @@ static json_t *chardevs(const struct fake_qemu *q)
 {
 	if (!q->chardev)
 		return json_array();
-	return json_pack("[{s:s, s:s}]", "label", "sonde-gdb", "filename",
-			 q->fd >= 0 ? "unix:/x" : "disconnected:unix:/x");
+	return json_pack("[{s:s, s:s, s:b}]", "label", "sonde-gdb", "filename",
+			 q->fd >= 0 ? "unix:/x" : "disconnected:unix:/x", "frontend-open",
+			 (int)q->server);
 }
 
 static json_t *vcpus(const struct fake_qemu *q)

@@ -293,8 +293,24 @@ sub test_debugger {
 	ok(-S $port && $libvirt->virsh('qemu-monitor-command', 't', '{"execute":"query-chardev"}') =~ /"label":"gdb"/,
 		"an administrator's listening gdbstub is left alone");
 	test_late_listener($port);
+	test_named_listener();
 	$libvirt->virsh('qemu-monitor-command', 't', '--hmp', 'gdbserver none');
 	is_as_before('t', 'after a debugger was connected');
+}
+
+# A gdbstub may use a character device of any name.
+sub test_named_listener {
+	my $backend = '{"type":"socket","data":{"addr":{"type":"unix","data":{"path":"' . "$work/run/named" . '"}},"wait":false}}';
+	$libvirt->virsh('qemu-monitor-command', 't', qq({"execute":"chardev-add","arguments":{"id":"mine","backend":$backend}}));
+	$libvirt->virsh('qemu-monitor-command', 't', '--hmp', 'gdbserver chardev:mine');
+	for my $mode (['--mode', 'trap'], [], ['--dry-run']) {
+		my ($status, $text) = attach('t', '--duration', 1, @$mode);
+		is($status, 1, "a domain whose gdbstub has another name is refused: @$mode");
+		like($text, qr/QEMU's gdbstub uses the character device 'mine'/, "a gdbstub of another name: the error says so: @$mode");
+	}
+	ok($libvirt->virsh('qemu-monitor-command', 't', '{"execute":"query-chardev"}') =~ /"label":"mine"/,
+		"a gdbstub of another name is left alone");
+	$libvirt->virsh('qemu-monitor-command', 't', '--hmp', 'gdbserver none');
 }
 
 # The administrator opens the gdbstub while an exitless trace runs: it is left alone, and the rest undone when it is closed.

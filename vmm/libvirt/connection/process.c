@@ -29,8 +29,10 @@ static size_t read_file(const char *path, char *text, size_t size)
 	return (size_t)n;
 }
 
-/* Whether a process was started with "-uuid UUID", as libvirt starts QEMU. */
-static bool has_uuid(pid_t pid, const char *uuid)
+typedef bool option_fn(const char *option, const char *value, const char *wanted);
+
+/* Whether fn() accepts one of a process's arguments and the one behind it ("" behind the last). */
+static bool has_option(pid_t pid, option_fn *fn, const char *wanted)
 {
 	char path[64], *text = malloc(MAX_CMDLINE);
 	bool found = false;
@@ -40,10 +42,46 @@ static bool has_uuid(pid_t pid, const char *uuid)
 		return false;
 	snprintf(path, sizeof(path), "/proc/%d/cmdline", pid);
 	n = read_file(path, text, MAX_CMDLINE);
-	for (char *at = text; !found && at < text + n; at += strlen(at) + 1)
-		found = !strcmp(at, "-uuid") && at + 6 < text + n && !strcmp(at + 6, uuid);
+	for (char *at = text, *next; !found && at < text + n; at = next) {
+		next = at + strlen(at) + 1;
+		found = fn(at, next < text + n ? next : "", wanted);
+	}
 	free(text);
 	return found;
+}
+
+static bool is_uuid(const char *option, const char *value, const char *uuid)
+{
+	return !strcmp(option, "-uuid") && !strcmp(value, uuid);
+}
+
+/* Whether a process was started with "-uuid UUID", as libvirt starts QEMU. */
+static bool has_uuid(pid_t pid, const char *uuid)
+{
+	return has_option(pid, is_uuid, uuid);
+}
+
+/* `value` has the text before + label, and one of the characters in `after`, or the end, behind. */
+static bool has_word(const char *value, const char *before, const char *label, const char *after)
+{
+	const size_t n = strlen(before), length = strlen(label);
+
+	for (const char *at = value; (at = strstr(at, before)); at++)
+		if (!strncmp(at + n, label, length) &&
+		    (!at[n + length] || strchr(after, at[n + length])))
+			return true;
+	return false;
+}
+
+/* QEMU takes -device and others in both forms: "x,chardev=LABEL" and {"chardev":"LABEL"}. -serial,
+ * -monitor and the like take "chardev:LABEL". */
+static bool uses_chardev(const char *option, const char *value, const char *label)
+{
+	if (*option != '-' || !strcmp(option, "-gdb") || !strcmp(option, "--gdb"))
+		return false;
+	return has_word(value, "chardev=", label, ",") ||
+	       has_word(value, "\"chardev\":\"", label, "\"") ||
+	       has_word(value, "chardev:", label, ",");
 }
 
 /* The folder of the socket that a URI names, decoded; "": it names none. */
@@ -250,4 +288,9 @@ bool libvirt_process_ended(const struct libvirt_process *p)
 	struct pollfd poll_fd = {.fd = p->fd, .events = POLLIN};
 
 	return p->pid && p->fd >= 0 && poll(&poll_fd, 1, 0) > 0;
+}
+
+bool libvirt_process_uses_chardev(const struct libvirt_process *p, const char *label)
+{
+	return p->pid && *label && has_option(p->pid, uses_chardev, label);
 }

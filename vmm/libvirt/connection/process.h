@@ -52,6 +52,10 @@ void libvirt_process_close(struct libvirt_process *process);
 /* False if the process is unknown. From any thread. */
 bool libvirt_process_ended(const struct libvirt_process *process);
 
+/* Whether QEMU was started with an option that uses this character device; its gdbstub's (-gdb) does
+ * not count. False if the process is not visible. */
+bool libvirt_process_uses_chardev(const struct libvirt_process *process, const char *label);
+
 /* Whether a visible process is this instance of the domain's QEMU. If the instance is unknown, any
  * process with the domain's uuid counts. */
 bool libvirt_instance_runs(const char *uuid, const struct libvirt_instance *instance);

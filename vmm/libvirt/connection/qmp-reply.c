@@ -137,6 +137,26 @@ enum libvirt_chardev libvirt_reply_chardev(const json_t *reply, const char *labe
 	return LIBVIRT_CHARDEV_NONE;
 }
 
+const char *libvirt_reply_frontend(const json_t *reply, size_t i)
+{
+	const json_t *device = json_array_get(reply, i);
+
+	return json_is_true(json_object_get(device, "frontend-open"))
+		       ? json_string_value(json_object_get(device, "label"))
+		       : NULL;
+}
+
+bool libvirt_reply_has_frontend(const json_t *reply, const char *label)
+{
+	for (size_t i = 0; i < json_array_size(reply); i++) {
+		const char *used = libvirt_reply_frontend(reply, i);
+
+		if (used && !strcmp(used, label))
+			return true;
+	}
+	return false;
+}
+
 const char *libvirt_reply_target(const json_t *reply)
 {
 	const char *target = json_string_value(json_object_get(json_array_get(reply, 0), "target"));

@@ -62,6 +62,10 @@ enum libvirt_chardev {
 	LIBVIRT_CHARDEV_CONNECTED, /* it has a peer */
 };
 enum libvirt_chardev libvirt_reply_chardev(const json_t *reply, const char *label);
+/* The label of entry i of the same reply, if something in QEMU uses the device: a device of the
+ * guest, a monitor, the gdbstub. Else NULL. */
+const char *libvirt_reply_frontend(const json_t *reply, size_t i);
+bool libvirt_reply_has_frontend(const json_t *reply, const char *label);
 
 /* The architecture of the vCPUs, as "x86_64"; `reply` is the "return" value of query-cpus-fast.
  * "": unknown. */

@@ -2,6 +2,8 @@
 #ifndef SONDE_VMM_LIBVIRT_GDB_INTERNAL_H
 #define SONDE_VMM_LIBVIRT_GDB_INTERNAL_H
 
+#include <jansson.h>
+#include "vmm/libvirt/connection/domain.h"
 #include "vmm/libvirt/gdb/rsp.h"
 
 /* rsp.c: packets. It has the requests on memory; vcpu.c has those on vCPUs. */
@@ -22,5 +24,13 @@ int rsp_expect_ok(struct rsp *rsp, const char *packet, struct error *err);
 
 /* The connection is lost, for this reason: "WHAT in a gdbstub packet: 'PACKET'". Returns -code. */
 int rsp_lose(struct rsp *rsp, struct error *err, int code, const char *what, const char *packet);
+
+/* The label of sonde's character device. */
+#define GDBSTUB_CHARDEV "sonde-gdb"
+
+/* owner.c: -EBUSY if the gdbstub has a server that is not sonde's, with or without a debugger.
+ * `devices` is the "return" value of query-chardev. A device that is in use, and not known to be
+ * used by another part of QEMU, counts as the gdbstub's. */
+int gdbstub_check_others(struct libvirt_domain *domain, const json_t *devices, struct error *err);
 
 #endif

@@ -9,10 +9,11 @@
 #include "formats/base/clock.h"
 #include "vmm/libvirt/connection/reply.h"
 #include "vmm/libvirt/connection/monitor.h"
+#include "vmm/libvirt/gdb/internal.h"
 
 enum { FREE_TRIES = 200, FREE_MS = 50 };
 
-static const char fd_name[] = "sonde-gdb", chardev[] = "sonde-gdb";
+static const char fd_name[] = "sonde-gdb", chardev[] = GDBSTUB_CHARDEV;
 
 static json_t *chardev_arguments(void)
 {
@@ -25,7 +26,7 @@ static json_t *chardev_arguments(void)
 static int start_server(struct libvirt_domain *domain, struct error *err)
 {
 	char *reply;
-	int ret = libvirt_hmp(domain, "gdbserver chardev:sonde-gdb", &reply, err);
+	int ret = libvirt_hmp(domain, "gdbserver chardev:" GDBSTUB_CHARDEV, &reply, err);
 
 	if (ret)
 		return ret;
@@ -35,37 +36,33 @@ static int start_server(struct libvirt_domain *domain, struct error *err)
 	return ret;
 }
 
-/* Unless the command would reach the domain's next start. */
+/* An administrator who starts another server ends ours, and takes its device away. */
+static int is_ours(struct libvirt_domain *domain, bool *out, struct error *err)
+{
+	json_t *devices = NULL;
+	int ret = libvirt_qmp(domain, "query-chardev", NULL, -1, &devices, err);
+
+	*out = !ret && libvirt_reply_has_frontend(devices, chardev);
+	json_decref(devices);
+	return ret;
+}
+
+/* Unless the command would reach the domain's next start, or another's server. */
 static int stop_server(struct libvirt_domain *domain, struct error *err)
 {
+	bool ours;
 	char *reply;
 	int ret;
 
 	if (libvirt_process_ended(&domain->qemu))
 		return 0;
+	ret = is_ours(domain, &ours, err);
+	if (ret || !ours)
+		return ret;
 	ret = libvirt_hmp(domain, "gdbserver none", &reply, err);
 	if (!ret)
 		free(reply);
 	return ret;
-}
-
-/* An administrator's server has the label "gdb". */
-static int check_no_server(struct libvirt_domain *domain, const json_t *devices, struct error *err)
-{
-	switch (libvirt_reply_chardev(devices, "gdb")) {
-	case LIBVIRT_CHARDEV_CONNECTED:
-		return error_set(err, EBUSY,
-				 "a debugger is connected to domain %s, and QEMU's gdbstub serves "
-				 "only one",
-				 domain->name);
-	case LIBVIRT_CHARDEV_LISTENS:
-		return error_set(err, EBUSY,
-				 "QEMU's gdbstub waits for a debugger: close it first (virsh "
-				 "qemu-monitor-command %.100s --hmp 'gdbserver none')",
-				 domain->name);
-	default:
-		return 0;
-	}
 }
 
 static int check_devices(struct libvirt_domain *domain, bool ours, struct error *err)
@@ -77,7 +74,7 @@ static int check_devices(struct libvirt_domain *domain, bool ours, struct error 
 		ret = error_set(err, EBUSY, "another user's sonde is attached to domain %s",
 				domain->name);
 	else if (!ret)
-		ret = check_no_server(domain, reply, err);
+		ret = gdbstub_check_others(domain, reply, err);
 	json_decref(reply);
 	return ret;
 }

@@ -89,6 +89,11 @@ static int command(virDomainPtr domain, const char *text, char **result, unsigne
 		return asprintf(result, "{\"return\": {\"status\": \"%s\"}}",
 				world.runs ? "running" : still) < 0;
 	}
+	if (strstr(text, "\"query-chardev\"")) {
+		*result = strdup("{\"return\": [{\"label\": \"sonde-gdb\", \"filename\": "
+				 "\"unix:\", \"frontend-open\": true}]}");
+		return 0;
+	}
 	if (strstr(text, "\"stop\"")) {
 		do_acts(&world.acts);
 		world.noted = world.journal && has_stop(world.journal);

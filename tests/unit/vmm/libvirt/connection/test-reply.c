@@ -162,6 +162,10 @@ static void test_connected(void)
 	   "query-chardev: an unknown device does not exist");
 	ok(libvirt_reply_chardev(NULL, "gdb") == LIBVIRT_CHARDEV_NONE,
 	   "query-chardev: without a reply no device exists");
+	ok(libvirt_reply_has_frontend(reply, "sonde-gdb") &&
+		   !libvirt_reply_has_frontend(reply, "gdb") &&
+		   !libvirt_reply_has_frontend(NULL, "gdb"),
+	   "query-chardev: a device is in use if its frontend is open");
 	json_decref(reply);
 }
 
