@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -238,12 +239,50 @@ bool libvirt_instances_differ(const struct libvirt_instance *a, const struct lib
 	return a->boot[0] && b->boot[0] && (strcmp(a->boot, b->boot) || a->start != b->start);
 }
 
+/* QEMU's user at the system's libvirt, unless its configuration names another: Debian's, and
+ * others'.
+ */
+static bool is_qemus_user(uid_t owner)
+{
+	static const char *const names[] = {"libvirt-qemu", "qemu"};
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		const struct passwd *user = getpwnam(names[i]);
+
+		if (user && user->pw_uid == owner)
+			return true;
+	}
+	return false;
+}
+
+/* libvirt, src/util/vircgroup.c: where only root can put a process. */
+static bool is_in_machines(pid_t pid)
+{
+	char path[64], text[MAX_STAT];
+
+	snprintf(path, sizeof(path), "/proc/%d/cgroup", pid);
+	read_file(path, text, sizeof(text));
+	return strstr(text, ":/machine.slice/") || strstr(text, ":/machine/");
+}
+
+static bool may_be_qemu(pid_t pid)
+{
+	uid_t owner;
+
+	return is_trusted(NULL, pid) || is_in_machines(pid) ||
+	       (owner_of(pid, &owner) && is_qemus_user(owner));
+}
+
+/* A process that has just ended has no instance. */
 static bool is_instance(const void *arg, pid_t pid)
 {
+	const struct libvirt_instance *wanted = arg;
 	struct libvirt_instance now = {0};
 
+	if (!wanted->boot[0])
+		return may_be_qemu(pid);
 	read_instance(pid, &now);
-	return !libvirt_instances_differ(arg, &now);
+	return now.boot[0] && !libvirt_instances_differ(wanted, &now);
 }
 
 bool libvirt_instance_runs(const char *uuid, const struct libvirt_instance *instance)

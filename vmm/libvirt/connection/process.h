@@ -56,8 +56,8 @@ bool libvirt_process_ended(const struct libvirt_process *process);
  * not count. False if the process is not visible. */
 bool libvirt_process_uses_chardev(const struct libvirt_process *process, const char *label);
 
-/* Whether a visible process is this instance of the domain's QEMU. If the instance is unknown, any
- * process with the domain's uuid counts. */
+/* Whether a visible process is this instance of the domain's QEMU. If the instance is unknown, each
+ * process with the domain's uuid counts that is root's, this user's, or libvirt's for its QEMUs. */
 bool libvirt_instance_runs(const char *uuid, const struct libvirt_instance *instance);
 
 /* The start time in the text of a /proc/PID/stat (proc(5)). False: malformed. Pure. */

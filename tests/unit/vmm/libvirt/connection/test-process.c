@@ -201,6 +201,8 @@ static void test_stranger(void)
 	end_qemu(pid, input);
 	ok(!libvirt_instance_runs(uuid, &instance),
 	   "a stranger's process is not the instance that was traced");
+	ok(!libvirt_instance_runs(uuid, &unknown),
+	   "a stranger's process is not an instance that is unknown");
 	libvirt_process_open(uuid, "", &p);
 	ok(!p.pid, "a stranger's process is not taken for the domain's QEMU");
 	libvirt_process_close(&p);
@@ -208,6 +210,7 @@ static void test_stranger(void)
 	decoy = start_as(STRANGER, AS_EFFECTIVE, &decoy_input);
 	libvirt_process_open(uuid, "", &p);
 	ok(!p.pid, "nor is one that runs with the rights of two users");
+	ok(!libvirt_instance_runs(uuid, &unknown), "which is no unknown instance, either");
 	libvirt_process_close(&p);
 	end_qemu(decoy, decoy_input);
 }
