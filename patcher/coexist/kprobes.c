@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include "patcher/coexist/features.h"
 #include "patcher/coexist/kprobe-table.h"
 #include "patcher/text/site.h"
 
@@ -120,7 +121,9 @@ bool kprobe_handoff_sees_all(const struct kernel *kernel)
 {
 	struct btf_field field;
 
-	return !kernel_symbol(kernel, "arch_prepare_kprobe") || find_address(kernel, &field);
+	if (!kernel_feature_symbol(kernel, FEATURE_KPROBES))
+		return true;
+	return kernel_symbol(kernel, "arch_prepare_kprobe") && find_address(kernel, &field);
 }
 
 /* Those that are registered already have made their copies. */

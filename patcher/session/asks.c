@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include "formats/base/clock.h"
+#include "patcher/coexist/features.h"
 #include "patcher/session/internal.h"
 
 /* The guest may change sites many times in a row: the tracer's stay out until it has been quiet for
@@ -18,18 +19,21 @@ static const uint64_t quiet_ns = 200000000;
  */
 static const struct {
 	const char *function, *name, *leaving;
+	enum kernel_feature feature;
 	enum ask_wait wait;
 	bool refuses;
 	unsigned int patience_ms;
 } kinds[SESSION_ASKS] = {
 	/* A tracer that hangs is killed after ten seconds, and its patches taken out then. What spins
 	 * must not wait for that: a guest's watchdogs may complain after two seconds. */
-	[ASK_FTRACE] = {"ftrace_arch_code_modify_prepare", "ftrace", NULL, ASK_SLEEP, false, 20000},
-	[ASK_KPROBES] = {"arch_prepare_kprobe", "kprobes", NULL, ASK_SPIN, true, 1000},
+	[ASK_FTRACE] = {"ftrace_arch_code_modify_prepare", "ftrace", NULL, FEATURE_FTRACE,
+			ASK_SLEEP, false, 20000},
+	[ASK_KPROBES] = {"arch_prepare_kprobe", "kprobes", NULL, FEATURE_KPROBES, ASK_SPIN, true,
+			 1000},
 	[ASK_HIBERNATION] = {"hibernate_preallocate_memory", "hibernation", "the guest hibernates",
-			     ASK_SLEEP, true, 20000},
+			     FEATURE_HIBERNATION, ASK_SLEEP, true, 20000},
 	[ASK_KEXEC] = {"kernel_kexec", "kexec", "the guest starts another kernel (kexec)",
-		       ASK_SLEEP, false, 20000},
+		       FEATURE_KEXEC, ASK_SLEEP, false, 20000},
 };
 
 const char *session_ask_name(enum session_ask kind)
@@ -49,14 +53,26 @@ const char *session_ask_leaving(enum session_ask kind)
 
 /* --- where ------------------------------------------------------------------------------------ */
 
-/* -ENOENT: the kernel has none, so that it cannot do it. */
-static int find_place(const struct trace_session *s, const char *function, struct displaced *out,
+/* -ENOENT: the kernel cannot do it. -ENOTSUP: it can, in a way that is not known. */
+static int lacks(const struct trace_session *s, enum session_ask kind, struct error *err)
+{
+	const char *symbol = kernel_feature_symbol(&s->kernel, kinds[kind].feature);
+
+	return symbol ? error_set(err, ENOTSUP, "the kernel has %s but no %s()", symbol,
+				  kinds[kind].function)
+		      : error_set(err, ENOENT, "the kernel has no %s", kinds[kind].name);
+}
+
+static int find_place(const struct trace_session *s, enum session_ask kind, struct displaced *out,
 		      struct error *err)
 {
+	const char *function = kinds[kind].function;
 	const struct symbol *symbol = symbols_find(s->image->symbols, function);
 
-	if (!symbol || !symbol->size)
-		return error_set(err, ENOENT, "the kernel has no %s()", function);
+	if (!symbol)
+		return lacks(s, kind, err);
+	if (!symbol->size)
+		return error_set(err, ENOTSUP, "the end of %s() is not known", function);
 	return function_displace(&s->kernel, s->decoder, kernel_gva(&s->kernel, symbol->address),
 				 symbol->size, oneshot_place(&s->kernel, function), out, err);
 }
@@ -86,18 +102,16 @@ static int find_ask(const struct trace_session *s, enum session_ask kind, struct
 				   .wait = kinds[kind].wait,
 				   .refuses = kinds[kind].refuses,
 				   .patience_ms = kinds[kind].patience_ms};
-	if (kinds[kind].wait == ASK_SLEEP && !s->asks.config.sleep)
+	ret = find_place(s, kind, &out->place, err);
+	if (ret != -ENOENT && kinds[kind].wait == ASK_SLEEP && !s->asks.config.sleep)
 		return error_set(err, ENOTSUP, "the kernel has no msleep()");
-	ret = find_place(s, out->function, &out->place, err);
 	return ret ? ret : find_argument(s, kind, &out->argument, err);
 }
 
 /* By a trap, in a guest that has traps. */
 static int find_trap(const struct trace_session *s, enum session_ask kind, struct error *err)
 {
-	if (oneshot_place(&s->kernel, kinds[kind].function))
-		return 0;
-	return error_set(err, ENOENT, "the kernel has no %s()", kinds[kind].function);
+	return oneshot_place(&s->kernel, kinds[kind].function) ? 0 : lacks(s, kind, err);
 }
 
 void session_asks_find(struct trace_session *s)

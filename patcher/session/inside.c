@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Instances that record an instruction in the middle of a function. */
 #include <string.h>
+#include "patcher/coexist/features.h"
 #include "patcher/session/internal.h"
 
 uint64_t inside_of(const struct session_instance *instance)
@@ -21,7 +22,7 @@ static bool is_asking(const char *function)
 static bool sees_kprobes(const struct trace_session *s)
 {
 	return kprobe_handoff_sees_all(&s->kernel) &&
-	       (!kernel_symbol(&s->kernel, "arch_prepare_kprobe") ||
+	       (!kernel_feature_symbol(&s->kernel, FEATURE_KPROBES) ||
 		session_is_asked(s, ASK_KPROBES));
 }
 

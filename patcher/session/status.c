@@ -190,7 +190,7 @@ static void fill_instances(const struct trace_session *s, struct trace_status *o
 	out->nr_specs = (unsigned int)s->instances.n;
 }
 
-/* A kernel that lacks the function does no such thing. */
+/* -ENOENT: the kernel does no such thing. */
 static void fill_yields(const struct trace_session *s, struct trace_status *out)
 {
 	_Static_assert((int)SESSION_ASKS == (int)TRACE_MAX_YIELDS, "each kind has a row");

@@ -277,7 +277,9 @@ static void print_symbol(FILE *map, uint64_t address, char type, const char *nam
 	fprintf(map, "%016llx %c %s\n", (unsigned long long)address, type, name);
 }
 
-int fake_guest_add_symbols(struct fake_guest *fg, const struct fake_symbol *symbols)
+/* Without the one of this name. */
+static int make_symbols(struct fake_guest *fg, const char *without,
+			const struct fake_symbol *symbols)
 {
 	struct symbol_table *old = fg->base.image.symbols, *table = NULL;
 	char *text = NULL;
@@ -290,7 +292,8 @@ int fake_guest_add_symbols(struct fake_guest *fg, const struct fake_symbol *symb
 	for (size_t i = 0; i < symbols_count(old); i++) {
 		const struct symbol *s = symbols_at(old, i);
 
-		print_symbol(map, s->address, s->type, s->name);
+		if (strcmp(s->name, without))
+			print_symbol(map, s->address, s->type, s->name);
 	}
 	for (; symbols->name; symbols++)
 		print_symbol(map, FAKE_LINK_TEXT + symbols->offset,
@@ -303,6 +306,18 @@ int fake_guest_add_symbols(struct fake_guest *fg, const struct fake_symbol *symb
 	symbols_destroy(old);
 	fg->base.image.symbols = table;
 	return 0;
+}
+
+int fake_guest_add_symbols(struct fake_guest *fg, const struct fake_symbol *symbols)
+{
+	return make_symbols(fg, "", symbols);
+}
+
+int fake_guest_inline(struct fake_guest *fg, const char *function)
+{
+	static const struct fake_symbol none[] = {{NULL, 0}};
+
+	return make_symbols(fg, function, none);
 }
 
 uint64_t fake_gva(uint64_t offset)

@@ -69,6 +69,8 @@ struct fake_symbol {
 	uint64_t offset;
 };
 int fake_guest_add_symbols(struct fake_guest *fg, const struct fake_symbol *symbols);
+/* As if the compiler had inlined it: its symbol is gone. */
+int fake_guest_inline(struct fake_guest *fg, const char *function);
 
 /* gva of an image offset. */
 uint64_t fake_gva(uint64_t offset);

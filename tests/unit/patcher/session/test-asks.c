@@ -515,6 +515,35 @@ static void test_no_place(void)
 	end();
 }
 
+/* What has no symbol may have been inlined: that the kernel cannot do it takes other evidence. */
+static void test_inlined(void)
+{
+	static const struct fake_symbol evidence[] = {{"hibernation_snapshot", FAKE_MSLEEP},
+						      {NULL, 0}};
+	const struct trace_options options = {.exitless = true, .ring_bytes = RING_BYTES};
+	struct trace_status status;
+
+	fake_session_create(&fs);
+	fs.fg.guest.caps &= ~(uint32_t)GUEST_CAP_PORT_TRAP;
+	if (fake_guest_inline(&fs.fg, "ftrace_arch_code_modify_prepare") ||
+	    fake_guest_inline(&fs.fg, "hibernate_preallocate_memory") ||
+	    fake_guest_inline(&fs.fg, "kernel_kexec") || fake_guest_add_symbols(&fs.fg, evidence))
+		abort();
+	trace_session_set_options(fs.session, &options);
+	ok(!trace_session_start(fs.session, NULL, NULL),
+	   "a kernel with inlined functions is traced");
+	status = fake_session_status(&fs);
+	is_u64(status.nr_yields, 3, "of the four things one is nothing that the kernel does");
+	is_str(status.yields[0].refusal,
+	       "the kernel has ftrace_lock but no ftrace_arch_code_modify_prepare()",
+	       "ftrace is one that the tracer cannot give way to");
+	is_str(status.yields[1].refusal, "", "to kprobes it can");
+	is_str(status.yields[2].refusal,
+	       "the kernel has hibernation_snapshot but no hibernate_preallocate_memory()",
+	       "to hibernation it cannot");
+	end();
+}
+
 /* Where the guest cannot be made to ask, a kprobe copies a jump unseen. */
 static void test_copied(void)
 {
@@ -581,6 +610,7 @@ int main(void)
 	test_leaving_last();
 	test_spinning();
 	test_no_place();
+	test_inlined();
 	test_copied();
 	return tap_done();
 }
