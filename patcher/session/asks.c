@@ -133,6 +133,17 @@ void session_asks_find(struct trace_session *s)
 	}
 }
 
+/* A kprobe that is made unseen copies a jump into the tracer's memory, and outlives it: recovery
+ * has to unmap that memory without knowing the guest's kprobes. */
+int trace_session_check_exitless(const struct trace_session *s, struct error *err)
+{
+	const struct error *why = &s->asks.missing[ASK_KPROBES];
+
+	if (guest_has_traps(s->guest) || !why->code || why->code == ENOENT)
+		return 0;
+	return error_set(err, ENOTSUP, "kprobes of the guest cannot be noticed: %s", why->text);
+}
+
 bool session_is_asked(const struct trace_session *s, enum session_ask kind)
 {
 	return !s->asks.missing[kind].code;

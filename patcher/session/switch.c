@@ -100,6 +100,8 @@ int session_start_without_traps(struct trace_session *s, struct error *err)
 	ret = session_plan(s, err);
 	s->no_rings = (struct error){0};
 	if (!ret)
+		ret = trace_session_check_exitless(s, err);
+	if (!ret)
 		ret = ftrace_handoff_begin(&s->ftrace, err);
 	if (!ret)
 		ret = kprobe_handoff_begin(&s->kprobes, err);

@@ -20,6 +20,15 @@ struct attach_hint attach_virsh(const struct attach *a, const char *command)
 	return hint;
 }
 
+int attach_refuse(const struct attach *a, const struct error *why, struct error *err)
+{
+	if (a->options->recorder.mode == RECORDER_EXITLESS && why->code == ENOTSUP)
+		return error_set(err, ENOTSUP, "%s; try --mode trap", why->text);
+	if (err)
+		*err = *why;
+	return -why->code;
+}
+
 /* --- before anything is changed -------------------------------------------------------------- */
 
 static int check_running(struct attach *a, struct error *err)

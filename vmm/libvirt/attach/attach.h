@@ -68,6 +68,10 @@ struct attach_hint {
 };
 struct attach_hint attach_virsh(const struct attach *attach, const char *command);
 
+/* Set *err to why the guest is not traced, and to what may be tried instead: ENOTSUP in exitless
+ * mode means that it has something that cannot be traced without exits. Returns -errno. */
+int attach_refuse(const struct attach *attach, const struct error *why, struct error *err);
+
 /* For -v: the domain, how its memory is read, and its kernel. */
 void attach_print(struct attach *attach, FILE *to);
 

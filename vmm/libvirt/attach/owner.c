@@ -173,19 +173,12 @@ static int plug(struct attach *a, struct error *err)
 			 why.text);
 }
 
-/* -ENOTSUP: the guest has something that cannot be traced without exits. */
 static int begin_recorder(struct attach *a, struct error *err)
 {
 	struct error why;
 	int ret = recorder_begin(a->recorder, libvirt_guest(a->guest), &why);
 
-	if (!ret)
-		return 0;
-	if (a->options->recorder.mode == RECORDER_EXITLESS && ret == -ENOTSUP)
-		return error_set(err, ENOTSUP, "%s; try --mode trap", why.text);
-	if (err)
-		*err = why;
-	return ret;
+	return ret ? attach_refuse(a, &why, err) : 0;
 }
 
 static void on_beat(void *watchdog, bool exposed)

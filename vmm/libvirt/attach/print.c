@@ -160,6 +160,21 @@ static void print_instances(const struct trace_status *status, bool verbose, FIL
 	}
 }
 
+static int make_plan(struct attach *a, struct trace_session *session,
+		     const struct patch_plan **plan, struct error *err)
+{
+	struct guest *guest = libvirt_guest(a->guest);
+	struct error why;
+	int ret = guest_hold_to_read(guest, err);
+
+	if (ret)
+		return ret;
+	ret = trace_session_plan(session, a->options->recorder.specs, plan, &why);
+	if (!ret && a->options->recorder.mode == RECORDER_EXITLESS)
+		ret = trace_session_check_exitless(session, &why);
+	return guest_release(guest, ret ? attach_refuse(a, &why, err) : 0, err);
+}
+
 int attach_print_plan(struct attach *a, FILE *to, struct error *err)
 {
 	const struct kernel *kernel = &a->kernel.kernel;
@@ -180,11 +195,7 @@ int attach_print_plan(struct attach *a, FILE *to, struct error *err)
 	if (ret)
 		return ret;
 	trace_session_kernel_at(session, kernel->virt_slide, kernel->phys_text);
-	ret = guest_hold_to_read(libvirt_guest(a->guest), err);
-	if (!ret)
-		ret = guest_release(
-			libvirt_guest(a->guest),
-			trace_session_plan(session, a->options->recorder.specs, &plan, err), err);
+	ret = make_plan(a, session, &plan, err);
 	if (!ret) {
 		trace_session_status(session, &status);
 		print_instances(&status, a->options->recorder.verbose, to);

@@ -544,19 +544,45 @@ static void test_inlined(void)
 	end();
 }
 
-/* Where the guest cannot be made to ask, a kprobe copies a jump unseen. */
-static void test_copied(void)
+static void is_refused(const char *label)
 {
 	const struct trace_options options = {.exitless = true, .ring_bytes = RING_BYTES};
+	const struct patch_plan *plan;
 	struct error err = {0};
 
-	fake_session_create(&fs);
-	fs.fg.guest.caps &= ~(uint32_t)GUEST_CAP_PORT_TRAP;
-	fake_code(&fs.fg, FAKE_PREPARE_KPROBE, "\x8b\x05\0\0\0\0\xc3", 7); /* relative to RIP */
 	fake_session_keep_text(&fs);
+	fs.fg.guest.caps &= ~(uint32_t)GUEST_CAP_PORT_TRAP;
 	trace_session_set_options(fs.session, &options);
-	ok(!trace_session_start(fs.session, NULL, NULL) && first_byte(SLOT) == JMP,
-	   "a guest that cannot ask before it makes a kprobe is traced");
+	ok(!trace_session_plan(fs.session, NULL, &plan, NULL) &&
+		   trace_session_check_exitless(fs.session, NULL) == -ENOTSUP,
+	   "%s: a plan says so", label);
+	ok(trace_session_start(fs.session, NULL, &err) == -ENOTSUP &&
+		   strstr(err.text, "kprobes of the guest cannot be noticed: "),
+	   "%s: the guest is not traced: %s", label, err.text);
+	ok(fake_session_text_same(&fs) && fs.fg.nr_regions == 1 && !fs.fg.stopped,
+	   "%s: nothing is changed", label);
+	fake_session_destroy(&fs);
+}
+
+/* A kprobe that is made unseen would copy a jump, of which recovery knows nothing. */
+static void test_unwatched(void)
+{
+	fake_session_create(&fs);
+	fake_code(&fs.fg, FAKE_PREPARE_KPROBE, "\x8b\x05\0\0\0\0\xc3", 7); /* relative to RIP */
+	is_refused("the function that makes kprobes cannot ask");
+	fake_session_create(&fs);
+	if (fake_guest_inline(&fs.fg, "arch_prepare_kprobe"))
+		abort();
+	is_refused("the function that makes kprobes is inlined");
+}
+
+/* By other means than the function that asks, a kprobe copies a jump unseen. */
+static void test_copied(void)
+{
+	struct error err = {0};
+
+	begin();
+	ok(first_byte(SLOT) == JMP, "an exit is a jump");
 	hold();
 	fake_session_put_kprobe(&fs, SLOT, 0);
 	let_run();
@@ -611,6 +637,7 @@ int main(void)
 	test_spinning();
 	test_no_place();
 	test_inlined();
+	test_unwatched();
 	test_copied();
 	return tap_done();
 }
