@@ -344,7 +344,6 @@ int ring_engine_create(const struct engine_config *config, struct engine **out, 
 	x->guest = config->kernel->guest;
 	x->nr_vcpus = x->guest->nr_vcpus;
 	x->poll_ns = POLL_NS;
-	x->patience_ns = RING_PATIENCE_NS;
 	init_sync(x);
 	direct_init(x);
 	asks_init(x);

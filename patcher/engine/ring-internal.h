@@ -28,11 +28,10 @@
 enum { RING_LATE_POLLS = 2 };
 
 /*
- * How long writers wait for room at most. By default the guest's watchdogs complain after 20 s; with
- * watchdog_thresh at 1 it is a soft lockup after 2 s, and a hard one after 1.2 s at the earliest. Two
- * vCPUs may wait one after the other, as one holds a lock that the other wants.
+ * How long writers wait for room at most, if the guest's watchdogs allow it: a host that needs 2 ms
+ * to make room may have to wait for a CPU or a disk. Where writers poll, they cannot be told to stop.
  */
-enum { RING_PATIENCE_NS = 500000000 };
+static const uint64_t ring_patience_ns = 5000000000, ring_spin_patience_ns = 500000000;
 
 /* Until a reservation is visible to the host. */
 enum { RING_MARGIN_NS = 20000 };
@@ -126,7 +125,6 @@ struct ring_engine {
 	/* Under lock: until when all vCPUs together wait for room; 0: none waits. The thread clears
 	 * it when it makes room. */
 	uint64_t give_up_ns;
-	uint64_t patience_ns; /* how long that is */
 	_Atomic bool asleep;  /* the thread waits for a ring's doorbell */
 	/* Host time in which the guest ran while a record was unfinished, in steps of poll_ns; and
 	 * when that was polled last. */

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "introspect/tasks/task-reader.h"
+#include "patcher/coexist/watchdogs.h"
 #include "patcher/engine/host-record.h"
 #include "patcher/engine/ring-internal.h"
 
@@ -304,7 +305,8 @@ uint64_t ring_engine_ticks(const struct ring_engine *x, uint64_t ns)
 /* In ticks, capped: writers compare RING_PATIENCE_BITS. */
 static uint32_t patience(const struct ring_engine *x)
 {
-	uint64_t wanted = ring_engine_ticks(x, RING_PATIENCE_NS);
+	uint64_t wanted = ring_engine_ticks(
+		x, watchdogs_allow_ns(x->kernel, ring_spin_patience_ns));
 
 	return wanted < UINT32_MAX ? (uint32_t)wanted : UINT32_MAX;
 }

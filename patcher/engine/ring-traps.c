@@ -2,6 +2,7 @@
 /* What vCPUs' threads do: wait for room in a ring, and write the hits of traps. */
 #include <errno.h>
 #include <string.h>
+#include "patcher/coexist/watchdogs.h"
 #include "patcher/engine/host-record.h"
 #include "patcher/engine/ring-internal.h"
 #include "patcher/engine/trap-reader.h"
@@ -25,7 +26,7 @@ static enum ring_room wait_for_room(struct ring_engine *x, struct ring_engine_vc
 		struct timespec until;
 
 		if (!x->give_up_ns)
-			x->give_up_ns = now + x->patience_ns;
+			x->give_up_ns = now + watchdogs_allow_ns(x->kernel, ring_patience_ns);
 		if (now >= x->give_up_ns)
 			break;
 		until = ring_engine_deadline(x->give_up_ns, 0);

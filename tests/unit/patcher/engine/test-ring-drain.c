@@ -220,13 +220,10 @@ static void test_block(void)
 
 enum { CALLS = 5000 };
 
-/* Half of what the guest's watchdogs allow if they are set as low as can be. */
-static const uint64_t longest_ns = 1000000000;
-
 /* The host hangs: its thread makes no room, for longer than vCPUs wait. */
 static void test_hang(void)
 {
-	uint64_t written = 0, before, waited, ns[2];
+	uint64_t written = 0, before, waited;
 
 	begin(TRAMPOLINE_BLOCK);
 	pthread_mutex_lock(&f.gate);
@@ -237,11 +234,6 @@ static void test_hang(void)
 	is_u64(before, CALLS - written, "what finds no room while the host hangs is counted");
 	ok(before > CALLS / 2 && waited <= 2,
 	   "of %lu calls without room, on two vCPUs, %lu have waited", before, waited);
-	for (unsigned int i = 0; i < 2; i++)
-		ns[i] = count_of(i, COUNTER_RING_WAIT_NS);
-	ok(ns[0] + ns[1] > 0 && ns[0] < longest_ns && ns[1] < longest_ns,
-	   "for %.2f and %.2f s, which no watchdog of the guest notices", (double)ns[0] / 1e9,
-	   (double)ns[1] / 1e9);
 	pthread_mutex_unlock(&f.gate);
 	ok(fake_exitless_wait(&f, written), "what found room is emitted in the end");
 	for (uint64_t i = 0; i < MANY; i++)

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef SONDE_PATCHER_COEXIST_WATCHDOGS_H
+#define SONDE_PATCHER_COEXIST_WATCHDOGS_H
+
+#include <stdint.h>
+#include "introspect/kernel/kernel.h"
+
+/* What watchdogs with the shortest time that their files in /proc and /sys take allow. */
+enum { WATCHDOGS_SHORTEST_NS = 500000000 };
+
+/*
+ * For how long a vCPU may wait with interrupts off, so that the guest's kernel does not report it: in
+ * nanoseconds, at most `most`. That is half of a hard lockup's time, which is watchdog_thresh
+ * (kernel/watchdog.c; a soft lockup's is twice as long), and a quarter of the time of an RCU stall
+ * (kernel/rcu/update.c), which begins before the wait. The guest may change these at any time. If
+ * they cannot be read: WATCHDOGS_SHORTEST_NS. Any thread.
+ */
+uint64_t watchdogs_allow_ns(const struct kernel *kernel, uint64_t most);
+
+#endif
