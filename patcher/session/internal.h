@@ -181,7 +181,9 @@ struct trace_session {
 	struct error direct_failure; /* why they do not record, though rings came; or code 0 */
 	struct trace_switch switched;
 	struct module_bell bell;
-	uint64_t next_follow, next_cpus; /* session_look_is_due(): for modules, CPUs */
+	/* session_look_is_due(): for modules, CPUs, a crash */
+	uint64_t next_follow, next_cpus, next_crash;
+	bool crashed; /* the guest, which has a crash kernel */
 	struct module_orcs *module_orcs;
 	uint64_t next_orcs; /* when they may be read again */
 
@@ -285,6 +287,8 @@ void session_cpus_deinit(struct trace_session *session);
 void session_note_cpus(struct trace_session *session);
 /* Some times per second while tracing: check again when the guest has changed them. */
 void session_follow_cpus(struct trace_session *session);
+/* Likewise: find out whether the guest has left for its crash kernel. */
+void session_watch_crash(struct trace_session *session);
 /* Any thread: the nodes of trace_info. */
 void session_describe_nodes(struct trace_session *session, struct trace_info *info);
 

@@ -94,6 +94,21 @@ int trace_session_guest_panicked(struct trace_session *s)
 	return ret ? ret : cpu != UINT32_MAX;
 }
 
+/*
+ * A panic with a crash kernel loaded goes to that kernel, in memory of its own: the one that is traced
+ * stays where it was, and does no more. It does not pass kernel_kexec(), and must not be held up.
+ */
+void session_watch_crash(struct trace_session *s)
+{
+	const uint64_t image = kernel_symbol(&s->kernel, "kexec_crash_image");
+	uint64_t loaded;
+
+	if (s->crashed || !image || !session_look_is_due(s, &s->next_crash))
+		return;
+	s->crashed = !kernel_read(&s->kernel, image, &loaded, sizeof(loaded), NULL) && loaded &&
+		     trace_session_guest_panicked(s) == 1;
+}
+
 static void on_hibernation(void *arg, struct guest_trap *hit)
 {
 	leave(arg, ASK_HIBERNATION, on_hibernation, hit);

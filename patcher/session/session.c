@@ -377,6 +377,7 @@ int trace_session_start(struct trace_session *s, const char *const *specs, struc
 		return ret;
 	prepare_oneshots(s);
 	s->leaving_kernel = NULL;
+	s->crashed = false;
 	s->cpus_differ = (struct first_error){0};
 	s->restored = (struct patch_outcome){0};
 	ret = start_stopped(s, err);
@@ -411,6 +412,7 @@ int trace_session_tick(struct trace_session *s, struct error *err)
 		return ret;
 	session_poll(s);
 	session_follow_cpus(s);
+	session_watch_crash(s);
 	ret = direct_start(s, true, err);
 	ret = ret ? ret : modules_follow(s, err);
 	if (!ret)

@@ -382,6 +382,8 @@ const char *trace_session_must_end(const struct trace_session *s)
 	const char *leaving = atomic_load(&s->leaving_kernel);
 	const struct error *cpus = first_error_get(&s->cpus_differ);
 
+	if (s->crashed)
+		return "the guest has crashed, and starts its crash kernel (kdump)";
 	return leaving ? leaving : cpus ? cpus->text : NULL;
 }
 

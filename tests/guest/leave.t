@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
 # A traced guest hibernates, or starts another kernel with kexec: tracing ends before, with a reason, and the guest goes on
-# undisturbed. GUEST='6.12' for another kernel than 6.1.
+# undisturbed. When it panics, and so starts its crash kernel, tracing ends then. WAYS='crash-trap' for some of them. GUEST='6.12' for another kernel than 6.1.
 use strict;
 use warnings;
 use FindBin;
@@ -16,9 +16,12 @@ use Testbed;
 use Tree;
 
 my $two_boots = qr/Linux version.*Linux version.*sonde-guest: init/s;
+my $crash = 'the guest has crashed, and starts its crash kernel (kdump)';
 my %ways = (
 	hibernation => {what => 'hibernation', mode => 'exitless', why => 'the guest hibernates', status => 0, proof => qr/hibernation: .*[Ii]mage created/},
 	'kexec-trap' => {what => 'kexec', mode => 'trap', why => 'the guest starts another kernel (kexec)', status => 3, proof => $two_boots},
+	'crash-trap' => {what => 'crash', mode => 'trap', why => $crash, status => 5, proof => $two_boots},
+	'crash-exitless' => {what => 'crash', mode => 'exitless', why => $crash, status => 5, proof => $two_boots},
 	'kexec-exitless' => {what => 'kexec', mode => 'exitless', why => 'the guest starts another kernel (kexec)', status => 3, proof => $two_boots},
 );
 
@@ -44,6 +47,7 @@ sub test_way {
 	is($ended, $way->{why}, 'the trace names the reason');
 	like($log, $way->{proof}, 'the guest goes on');
 	is_deeply([found($log, 'failure')], [], 'nothing fails in the guest');
+	$log =~ s/^.*sysrq: Trigger a crash.*?Linux version//ms if $way->{what} eq 'crash';
 	is_untroubled($log, "the guest's log has no kernel warnings", WARNINGS);
 	my $text = `\Q$build\E/sonde check \Q$out\E/trace 2>&1`;
 	is($? >> 8, 0, 'sonde check finds no error') or diag($text);
@@ -51,7 +55,7 @@ sub test_way {
 }
 
 for my $version (GuestConfigs::kernels('6.1')) {
-	for my $name (sort keys %ways) {
+	for my $name ($ENV{WAYS} ? split(' ', $ENV{WAYS}) : sort keys %ways) {
 		subtest "$version $name" => sub { test_way($version, $name) };
 	}
 }

@@ -7,6 +7,7 @@
  *   provoke hold CPU        occupies the CPU with a higher priority, until killed
  *   provoke toil CPU        occupies the CPU with work of the kernel, until killed
  *   provoke kexec KERNEL INITRD COMMAND_LINE   starts another kernel
+ *   provoke crash KERNEL INITRD COMMAND_LINE   panics, which starts another kernel
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -82,15 +83,31 @@ static void hold(int cpu)
 		;
 }
 
-static void start_kernel(char **arguments)
+enum { FILE_ON_CRASH = 2 }; /* KEXEC_FILE_ON_CRASH of linux/kexec.h */
+
+static void load_kernel(char **arguments, unsigned long flags)
 {
 	int kernel = open(arguments[0], O_RDONLY), initrd = open(arguments[1], O_RDONLY);
 
 	check(kernel >= 0, arguments[0]);
 	check(initrd >= 0, arguments[1]);
 	check(!syscall(SYS_kexec_file_load, kernel, initrd, strlen(arguments[2]) + 1, arguments[2],
-		       0UL),
+		       flags),
 	      "kexec_file_load");
+}
+
+static void crash(void)
+{
+	int enable = open("/proc/sys/kernel/sysrq", O_WRONLY);
+	int trigger = open("/proc/sysrq-trigger", O_WRONLY);
+
+	check(enable >= 0 && write(enable, "1", 1) == 1, "/proc/sys/kernel/sysrq");
+	check(trigger >= 0 && write(trigger, "c", 1) == 1, "/proc/sysrq-trigger");
+}
+
+static void start_kernel(char **arguments)
+{
+	load_kernel(arguments, 0);
 	check(!syscall(SYS_reboot, LINUX_REBOOT_MAGIC1, LINUX_REBOOT_MAGIC2, LINUX_REBOOT_CMD_KEXEC,
 		       NULL),
 	      "kexec");
@@ -108,7 +125,10 @@ int main(int argc, char **argv)
 		toil(atoi(argv[2]));
 	else if (argc == 5 && strcmp(argv[1], "kexec") == 0)
 		start_kernel(argv + 2);
-	else
+	else if (argc == 5 && strcmp(argv[1], "crash") == 0) {
+		load_kernel(argv + 2, FILE_ON_CRASH);
+		crash();
+	} else
 		return 2;
 	return 0;
 }

@@ -126,6 +126,26 @@ static void test_panicked(void)
 	fake_session_end(&fs);
 }
 
+static void test_crash(bool exitless)
+{
+	begin(exitless);
+	ok(!trace_session_tick(fs.session, NULL) && !trace_session_must_end(fs.session),
+	   "a guest that works is traced on");
+	put_panic_cpu(1);
+	ok(!trace_session_tick(fs.session, NULL) && !trace_session_must_end(fs.session),
+	   "so is one that has panicked, to see what it does then");
+	put_panic_cpu(UINT32_MAX);
+	fake_put64(&fs.fg.base, FAKE_PHYS_TEXT + FAKE_KEXEC_CRASH_IMAGE, fake_object());
+	ok(!trace_session_tick(fs.session, NULL) && !trace_session_must_end(fs.session),
+	   "and one that has loaded a crash kernel");
+	put_panic_cpu(1);
+	ok(!trace_session_tick(fs.session, NULL), "a guest panics that has one");
+	is_str(trace_session_must_end(fs.session),
+	       "the guest has crashed, and starts its crash kernel (kdump)",
+	       "the session says that tracing must end");
+	fake_session_end(&fs);
+}
+
 int main(void)
 {
 	for (int exitless = 0; exitless < 2; exitless++) {
@@ -135,5 +155,7 @@ int main(void)
 	test_paused();
 	test_late();
 	test_panicked();
+	test_crash(false);
+	test_crash(true);
 	return tap_done();
 }
