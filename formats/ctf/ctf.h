@@ -42,6 +42,9 @@ int ctf_encoder_create(const struct encoder_input *input, const struct ctf_ident
  * comment: that is what ctf_metadata_parse() reads. The last line is the CRC-32C of all before it.
  */
 #define CTF_METADATA_NAME "metadata"
+/* The same without names of ids, for a reader that finds `metadata` damaged or missing: a flipped
+ * bit there would else cost the whole trace. Traces of before have none. */
+#define CTF_METADATA_COPY_NAME ".sonde.metadata"
 
 struct ctf_instance_ids {
 	const struct trace_instance *about;

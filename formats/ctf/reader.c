@@ -284,30 +284,66 @@ static int open_text(const struct decoder_input *input, const char *text, size_t
 		return ret > 0 ? 0 : ret;
 	}
 	decoder->base = (struct trace_decoder){.ops = &ctf_decoder,
+					       .checksums = true,
 					       .losses_known = true,
 					       .instances = decoder->described.instances,
 					       .nr_instances = decoder->described.nr_instances};
-	if (decoder->described.damaged)
-		snprintf(decoder->base.damage, sizeof(decoder->base.damage),
-			 "%s is damaged: its checksum is wrong", CTF_METADATA_NAME);
 	decoder->input = *input;
 	*out = &decoder->base;
 	return 1;
 }
 
-static int open_trace(const struct decoder_input *input, struct trace_decoder **out,
-		      struct error *err)
+/* As open_text(); -ENOENT: there is no such file. */
+static int open_file(const struct decoder_input *input, const char *name,
+		     struct trace_decoder **out, struct error *err)
 {
 	char *text;
 	size_t size;
-	int ret =
-		trace_files_load(input->files, CTF_METADATA_NAME, MAX_METADATA, &text, &size, err);
+	int ret = trace_files_load(input->files, name, MAX_METADATA, &text, &size, err);
 
 	if (ret)
-		return ret == -ENOENT ? refuse_orphans(input->files, err) : ret;
+		return ret;
 	ret = open_text(input, text, size, out, err);
 	free(text);
 	return ret;
+}
+
+static bool is_whole(const struct trace_decoder *base)
+{
+	return base && !((const struct ctf_decoder *)base)->described.damaged;
+}
+
+static void say_damage(struct trace_decoder *base, const char *what)
+{
+	snprintf(base->damage, sizeof(base->damage), "%s", what);
+}
+
+/* The description of two that is whole, or else the one that can be read. A trace of another version
+ * or program has no copy: then *err says what its description is. */
+static int open_trace(const struct decoder_input *input, struct trace_decoder **out,
+		      struct error *err)
+{
+	struct trace_decoder *first = NULL, *copy = NULL;
+	int ret = open_file(input, CTF_METADATA_NAME, &first, err);
+	int copied = ret == -ENOMEM ? ret : open_file(input, CTF_METADATA_COPY_NAME, &copy, NULL);
+
+	if (!is_whole(first) && is_whole(copy)) {
+		say_damage(copy, ret == -ENOENT ? CTF_METADATA_NAME " is missing: its copy is read"
+						: CTF_METADATA_NAME
+					   " is damaged: its checksum is wrong; its copy is read");
+		if (first)
+			destroy(first);
+		*out = copy;
+		return 1;
+	}
+	if (first && !is_whole(first))
+		say_damage(first, CTF_METADATA_NAME " is damaged: its checksum is wrong");
+	else if (first && copied != -ENOENT && !is_whole(copy))
+		say_damage(first, CTF_METADATA_COPY_NAME " is damaged: its checksum is wrong");
+	if (copy)
+		destroy(copy);
+	*out = first;
+	return ret == -ENOENT ? refuse_orphans(input->files, err) : ret;
 }
 
 const struct decoder_ops ctf_decoder = {.sidecar_name = SIDECAR_HIDDEN_NAME,

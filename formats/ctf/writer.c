@@ -327,7 +327,8 @@ static int add_instance(struct trace_encoder *base, const struct trace_instance 
 
 /* --- the trace: its identity, its ids, and the file `metadata` -------------------------------- */
 
-static char *metadata_text(struct ctf_encoder *encoder, const struct sidecar *sidecar)
+/* The ids are named, or not. */
+static char *metadata_text(struct ctf_encoder *encoder, const struct sidecar *sidecar, bool named)
 {
 	struct ctf_metadata metadata = {.identity = encoder->identity, .sidecar = sidecar};
 	struct ctf_instance_ids ids[TRACE_INSTANCES_MAX] = {0};
@@ -343,6 +344,8 @@ static char *metadata_text(struct ctf_encoder *encoder, const struct sidecar *si
 		ids[i].about = &instance->about;
 		ids[i].suffix = instance->suffix;
 		ids[i].plan = instance->plan;
+		if (!named)
+			continue;
 		ids[i].code = ctf_dictionary_copy(&instance->code, &ids[i].nr_code);
 		ids[i].flags = ctf_dictionary_copy(&instance->flags, &ids[i].nr_flags);
 		ids[i].strings = ctf_dictionary_copy(&instance->strings, &ids[i].nr_strings);
@@ -358,18 +361,28 @@ static char *metadata_text(struct ctf_encoder *encoder, const struct sidecar *si
 
 #define METADATA_TEMP_NAME ".metadata.tmp"
 
+static int put_description(const struct ctf_encoder *encoder, const char *name, char *text,
+			   enum file_durability durability, struct error *err)
+{
+	int ret = text ? file_replace(encoder->dir_fd, name, METADATA_TEMP_NAME, text, strlen(text),
+				      durability)
+		       : -ENOMEM;
+
+	free(text);
+	return ret ? error_set(err, -ret, "%s: %s", name, strerror(-ret)) : 0;
+}
+
+/* The copy is only for a trace that is damaged later: a disk that has no room for it is no fault. */
 static int describe(struct trace_encoder *base, const struct sidecar *sidecar, struct error *err)
 {
 	struct ctf_encoder *encoder = (struct ctf_encoder *)base;
-	char *text = metadata_text(encoder, sidecar);
-	int ret;
+	int ret = put_description(encoder, CTF_METADATA_NAME,
+				  metadata_text(encoder, sidecar, true), FILE_DURABLE, err);
 
-	if (!text)
-		return error_set(err, ENOMEM, "%s: out of memory", CTF_METADATA_NAME);
-	ret = file_replace(encoder->dir_fd, CTF_METADATA_NAME, METADATA_TEMP_NAME, text,
-			   strlen(text), FILE_DURABLE);
-	free(text);
-	return ret ? error_set(err, -ret, "%s: %s", CTF_METADATA_NAME, strerror(-ret)) : 0;
+	if (!ret)
+		put_description(encoder, CTF_METADATA_COPY_NAME,
+				metadata_text(encoder, sidecar, false), FILE_VOLATILE, NULL);
+	return ret;
 }
 
 static void destroy(struct trace_encoder *base)

@@ -16,6 +16,7 @@
  */
 struct trace_decoder {
 	const struct decoder_ops *ops;
+	bool checksums;    /* of its records: damage to them is noticed */
 	bool losses_known; /* the encoding itself says what was lost: */
 	uint64_t overruns; /* records of all streams, apart from what the streams themselves say */
 	char note[96];     /* what the user should know of the encoding; or "" */

@@ -357,6 +357,11 @@ const struct trace_instance *trace_reader_instances(const struct trace_reader *r
 	return reader->decoder->instances;
 }
 
+bool trace_reader_has_checksums(const struct trace_reader *reader)
+{
+	return reader->decoder->checksums;
+}
+
 bool trace_reader_cut(const struct trace_reader *reader)
 {
 	return reader->cut;

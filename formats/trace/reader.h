@@ -157,6 +157,10 @@ const struct trace_instance *trace_reader_instances(const struct trace_reader *r
  */
 bool trace_reader_cut(const struct trace_reader *reader);
 
+/* Whether the format has checksums of its records: else only values that are impossible show damage.
+ */
+bool trace_reader_has_checksums(const struct trace_reader *reader);
+
 /* What was not recorded. */
 struct trace_losses {
 	bool known; /* the trace says what was lost; else all of this is 0 */

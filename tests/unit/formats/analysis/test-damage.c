@@ -399,6 +399,58 @@ static void test_said(void)
 	scratch_remove(&dir);
 }
 
+/* A bit of the description that costs the reader all that it says of the streams. */
+static void test_copy(void)
+{
+	static const char *const places[] = {"/* CTF 1.", "tracer_name = \"",    "sonde_format = ",
+					     "uuid = \"",   "byte_order = ",     "\"instances\":",
+					     "\"suffix\":",  "\"classes\":"};
+	static const char want[] = "metadata is damaged: its checksum is wrong; its copy is read";
+	struct scratch dir = scratch_make();
+	struct files files = {0};
+	char *copy;
+	size_t size;
+
+	load_files(&files, FEW);
+	copy = strdup(files.texts[METADATA]);
+	size = files.all[METADATA].size;
+	for (int i = 0; i < FILES; i++)
+		file_put(dir.path, names[i], files.texts[i], files.all[i].size);
+	file_put(dir.path, ".sonde.metadata", copy, size);
+	for (size_t i = 0; i < sizeof(places) / sizeof(*places); i++) {
+		const char *const argv[] = {"check", dir.path, NULL};
+		char *at = strstr(files.texts[METADATA], places[i]);
+		struct verb_result result;
+
+		at += strlen(places[i]);
+		at += *at == ' ';
+		*at ^= 1;
+		file_put(dir.path, "metadata", files.texts[METADATA], size);
+		*at ^= 1;
+		result = verb_run(cmd_check, argv);
+		if (!ok(result.status == 1 && strstr(result.out, want) &&
+				strstr(result.out, "1 error,"),
+			"a flipped bit behind '%s' costs nothing, and is said", places[i]))
+			tap_diag("%s%s", result.out, result.err);
+		verb_result_deinit(&result);
+	}
+	file_put(dir.path, "metadata", copy, size);
+	copy[size / 2] ^= 1;
+	file_put(dir.path, ".sonde.metadata", copy, size);
+	{
+		const char *const argv[] = {"check", dir.path, NULL};
+		struct verb_result result = verb_run(cmd_check, argv);
+
+		ok(result.status == 1 &&
+			   strstr(result.out, ".sonde.metadata is damaged: its checksum is wrong"),
+		   "one in the copy is said, too");
+		verb_result_deinit(&result);
+	}
+	free(copy);
+	free_files(&files);
+	scratch_remove(&dir);
+}
+
 /* --- other machines -------------------------------------------------------------------------- */
 
 /* The text of a report, without the trace's name. */
@@ -471,6 +523,22 @@ static void test_writers_of(put_fn *put, const char *encoding)
 	}
 }
 
+static void test_no_checksums(void)
+{
+	static struct kmem_record records[N];
+	static const char want[] = "Limits    records of this format have no checksums: damage may go";
+	struct scratch dir = scratch_make();
+	const char *const argv[] = {"check", dir.path, NULL};
+	struct verb_result result;
+
+	make_records(records, N, 64);
+	put_kmemtrace(dir.path, records, false);
+	result = verb_run(cmd_check, argv);
+	ok(strstr(result.out, want) != NULL, "check says that kmemtrace has no checksums");
+	verb_result_deinit(&result);
+	scratch_remove(&dir);
+}
+
 static void test_writers(void)
 {
 	test_writers_of(put_ctf, "ctf");
@@ -482,6 +550,8 @@ int main(void)
 	test_cuts();
 	test_mutations();
 	test_said();
+	test_copy();
+	test_no_checksums();
 	test_writers();
 	return tap_done();
 }
