@@ -55,6 +55,7 @@ struct recorder {
 	uint64_t switches;                     /* of sites that the user was told of */
 	uint64_t printed[TRACE_MAX_INSTANCES]; /* ids of the instances that trace, likewise */
 	uint64_t gaps_mark;                    /* of the gaps of which the user was told */
+	bool yields_printed;                   /* what the tracer cannot give way to */
 	size_t progress_len;                   /* characters on the terminal */
 
 	uint64_t patience_ms;   /* until a disk that does not answer hangs */
@@ -130,6 +131,8 @@ void recorder_print_switched(struct recorder *recorder);
 /* Print functions that a tracer cannot see, with the reasons, and how many are traced: once, when
  * tracing is on, and again when they change. Likewise. */
 void recorder_print_gaps(struct recorder *recorder);
+/* Once tracing is on: what of the guest's own the tracer cannot give way to, in one line, once. */
+void recorder_print_yields(struct recorder *recorder);
 
 /* Print instances that have begun to trace: all with -v, else those that have refused functions.
  * Likewise. */

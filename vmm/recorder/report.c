@@ -145,6 +145,33 @@ void recorder_print_gaps(struct recorder *r)
 		text_number(status.entry_sites, "function").s);
 }
 
+/* What the guest must not do meanwhile. */
+void recorder_print_yields(struct recorder *r)
+{
+	struct trace_status status;
+	const char *before = "the tracer cannot give way to";
+
+	if (!r->session || r->yields_printed)
+		return;
+	trace_session_status(r->session, &status);
+	if (!status.enabled)
+		return;
+	r->yields_printed = true;
+	for (unsigned int i = 0; i < status.nr_yields; i++) {
+		const struct trace_yield *yield = &status.yields[i];
+
+		if (!yield->refusal[0])
+			continue;
+		recorder_clear_progress(r);
+		if (*before == 't')
+			fprintf(stderr, "sonde %s: ", r->config.verb);
+		fprintf(stderr, "%s %s (%s)", before, yield->to, yield->refusal);
+		before = ",";
+	}
+	if (*before == ',')
+		fputs(": not to be used in the guest meanwhile\n", stderr);
+}
+
 static void print_conditions(const char *decider, const char *conditions)
 {
 	if (*conditions)

@@ -210,6 +210,7 @@ static void tick_session(void *arg)
 		recorder_fail_meanwhile(r, &err);
 	recorder_print_switched(r);
 	recorder_print_gaps(r);
+	recorder_print_yields(r);
 	recorder_print_instances(r);
 	if (r->session)
 		end_if_due(r);

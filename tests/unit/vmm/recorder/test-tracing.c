@@ -439,7 +439,8 @@ static void test_metrics(void)
 	ok(!recorder_run(t.recorder, &reason, &err), "--metrics writes while it traces");
 	event_source_remove(timer);
 	recorder_end(t.recorder, RECORDER_GUEST_RUNS, NULL);
-	for (int i = 0; i < LIMIT_MS && !metrics_have(&t, "\nsonde_tracing{domain=\"web1\"} 0\n"); i += PAUSE_MS)
+	for (int i = 0; i < LIMIT_MS && !metrics_have(&t, "\nsonde_tracing{domain=\"web1\"} 0\n");
+	     i += PAUSE_MS)
 		clock_wait_ms(PAUSE_MS);
 	ok(metrics_have(&t, "\nsonde_tracing{domain=\"web1\"} 0\n"), "and when tracing has ended");
 	ok(metrics_have(&t, "\nsonde_allocs_total{domain=\"web1\",vcpu=\"0\"} 1\n"),
@@ -768,6 +769,51 @@ static void test_gaps(void)
 	end_tracing(&t);
 }
 
+static int print_yields(int argc, char **argv)
+{
+	(void)argc;
+	(void)argv;
+	recorder_print_yields(printed);
+	return 0;
+}
+
+/* Two functions by which the guest would show what it does are inlined. */
+static void test_yields(void)
+{
+	static const struct fake_symbol evidence[] = {{"machine_kexec", FAKE_MSLEEP}, {NULL, 0}};
+	static const char *const argv[] = {"print", NULL};
+	static struct tracing t;
+	struct verb_result result;
+
+	begin_tracing(&t, 0);
+	printed = t.recorder;
+	result = verb_run(print_yields, argv);
+	is_str(result.err, "", "nothing is said if the tracer gives way to all");
+	verb_result_deinit(&result);
+	switch_tracing(&t, false);
+	if (fake_guest_inline(&t.fs.fg, "arch_prepare_kprobe") ||
+	    fake_guest_inline(&t.fs.fg, "kernel_kexec") ||
+	    fake_guest_add_symbols(&t.fs.fg, evidence))
+		abort();
+	t.recorder->yields_printed = false;
+	result = verb_run(print_yields, argv);
+	is_str(result.err, "", "nor while nothing is traced");
+	verb_result_deinit(&result);
+	switch_tracing(&t, true);
+	result = verb_run(print_yields, argv);
+	is_str(result.err,
+	       "sonde attach: the tracer cannot give way to kprobes (the kernel has kprobe_table "
+	       "but "
+	       "no arch_prepare_kprobe()), kexec (the kernel has machine_kexec but no "
+	       "kernel_kexec()): not to be used in the guest meanwhile\n",
+	       "what it cannot give way to is one line");
+	verb_result_deinit(&result);
+	result = verb_run(print_yields, argv);
+	is_str(result.err, "", "once");
+	verb_result_deinit(&result);
+	end_tracing(&t);
+}
+
 /* The guest wants more memory than it may have. */
 static void test_budget(void)
 {
@@ -809,5 +855,6 @@ int main(void)
 	test_query();
 	test_print();
 	test_gaps();
+	test_yields();
 	return tap_done();
 }
