@@ -695,7 +695,7 @@ static int attach_device(virDomainPtr domain, const char *xml, unsigned int flag
 	(void)flags;
 	if (sscanf(xml, "<shmem name='%63[^']'", q->alias) == 1) {
 		strcat(path, q->alias);
-		fd = open(path, O_RDWR | O_CREAT | O_EXCL, 0600);
+		fd = open(path, O_RDWR | O_CREAT, 0644);
 	}
 	q->device = fd >= 0 && !ftruncate(fd, FAKE_DEVICE_BYTES);
 	if (fd >= 0)

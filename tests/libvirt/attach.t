@@ -46,6 +46,8 @@ sub test_plain {
 	my $descriptors = () = glob "/proc/$qemu/fd/*";
 	my $pid = $libvirt->spawn('first', attach_command('t', '--duration', 4, '--monitor', "$work/run/m"));
 	ok(wait_tracing(), 'attach traces');
+	my @modes = map { sprintf '%o', (stat)[2] & 0777 } grep { readlink =~ m{^/dev/shm/ua-sonde-} } glob "/proc/$qemu/fd/*";
+	is("@modes", '600', 'no other user can read the memory that QEMU shares');
 	my ($status, $text) = attach('t', '--duration', 1);
 	like($text, qr/another sonde is attached/, 'a second tracer is refused');
 	($status, $text) = $libvirt->run("$work/sonde", 'ctl', '--json', "$work/run/m", 'query-trace');

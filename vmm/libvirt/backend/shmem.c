@@ -125,15 +125,52 @@ static int check_survives(struct libvirt_domain *domain, struct error *err)
 
 /* --- plugging -------------------------------------------------------------------------------- */
 
+struct shmem_path {
+	char text[sizeof("/dev/shm/") + ALIAS_SIZE];
+};
+
+static struct shmem_path path_of(const char *alias)
+{
+	struct shmem_path path;
+
+	snprintf(path.text, sizeof(path.text), "/dev/shm/%s", alias);
+	return path;
+}
+
+/*
+ * QEMU makes the file readable for all, but takes one that is there (QEMU, softmmu/physmem.c,
+ * file_ram_open()). With SELinux it must be QEMU's own, for its label. False: QEMU has to make it.
+ */
+static bool make_file(const struct libvirt_domain *domain, const char *path)
+{
+	uid_t user;
+	bool made;
+	int fd;
+
+	if (!libvirt_process_user(&domain->qemu, &user) || !access("/sys/fs/selinux/enforce", F_OK))
+		return false;
+	fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (fd < 0)
+		return false;
+	made = !ftruncate(fd, LIBVIRT_SHMEM_BYTES) &&
+	       (user == geteuid() || !fchown(fd, user, (gid_t)-1));
+	close(fd);
+	if (!made)
+		unlink(path);
+	return made;
+}
+
 /* The file has the name of the device. */
 static int attach(struct libvirt_domain *domain, char alias[static ALIAS_SIZE], unsigned int bus,
 		  struct error *err)
 {
 	char xml[512], address[96] = "";
 	int ret = make_alias(alias, err);
+	bool made;
 
 	if (ret)
 		return ret;
+	made = make_file(domain, path_of(alias).text);
 	if (bus)
 		snprintf(address, sizeof(address),
 			 "<address type='pci' domain='0' bus='%u' slot='0' function='0'/>", bus);
@@ -144,7 +181,12 @@ static int attach(struct libvirt_domain *domain, char alias[static ALIAS_SIZE], 
 	pthread_mutex_lock(&domain->calling);
 	ret = domain->api->attach_device(domain->domain, xml, LIBVIRT_AFFECT_LIVE);
 	pthread_mutex_unlock(&domain->calling);
-	return !ret ? 0 : libvirt_error(domain, "libvirt refuses a <shmem> device", err);
+	if (!ret)
+		return 0;
+	ret = libvirt_error(domain, "libvirt refuses a <shmem> device", err);
+	if (made)
+		unlink(path_of(alias).text);
+	return ret;
 }
 
 /*
@@ -172,36 +214,42 @@ static int attach_somewhere(struct libvirt_domain *domain, char alias[static ALI
 	return -ENOSPC;
 }
 
-struct shmem_path {
-	char text[sizeof("/dev/shm/") + ALIAS_SIZE];
-};
-
-static struct shmem_path path_of(const char *alias)
+/* What only QEMU and this process can have written, and others cannot read from now on. */
+static int map_private(const struct libvirt_domain *domain, int fd, void **at, struct error *err)
 {
-	struct shmem_path path;
+	struct stat st;
 
-	snprintf(path.text, sizeof(path.text), "/dev/shm/%s", alias);
-	return path;
+	if (fstat(fd, &st) || !S_ISREG(st.st_mode) || st.st_size != LIBVIRT_SHMEM_BYTES)
+		return error_set(err, EIO, "cannot map the memory that QEMU shares");
+	if (!libvirt_process_owns(&domain->qemu, st.st_uid))
+		return error_set(err, EPERM,
+				 "the memory that QEMU shares belongs to another user (%u)",
+				 st.st_uid);
+	if ((st.st_mode & 0777) != 0600 && fchmod(fd, 0600))
+		return error_set(err, errno, "the memory that QEMU shares is open to others: %s",
+				 strerror(errno));
+	*at = mmap(NULL, LIBVIRT_SHMEM_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	return *at == MAP_FAILED ? error_set(err, EIO, "cannot map the memory that QEMU shares")
+				 : 0;
 }
 
-static int map_file(const char *alias, struct guest_region *out, struct error *err)
+static int map_file(const struct libvirt_domain *domain, const char *alias,
+		    struct guest_region *out, struct error *err)
 {
 	struct shmem_path path = path_of(alias);
-	struct stat st;
-	void *at = MAP_FAILED;
-	int fd;
+	void *at;
+	int ret, fd;
 
-	fd = open(path.text, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+	fd = open(path.text, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
 	if (fd < 0)
 		return error_set(err, EACCES, "cannot open the memory that QEMU shares: %s: %s",
 				 path.text, strerror(errno));
-	if (!fstat(fd, &st) && st.st_size == LIBVIRT_SHMEM_BYTES)
-		at = mmap(NULL, LIBVIRT_SHMEM_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	ret = map_private(domain, fd, &at, err);
 	close(fd);
 	/* the mappings keep it alive; no file is left behind */
 	unlink(path.text);
-	if (at == MAP_FAILED)
-		return error_set(err, EIO, "cannot map the memory that QEMU shares");
+	if (ret)
+		return ret;
 	madvise(at, LIBVIRT_SHMEM_BYTES, MADV_DONTDUMP);
 	*out = (struct guest_region){.size = LIBVIRT_SHMEM_BYTES, .hva = at};
 	return 0;
@@ -267,7 +315,7 @@ int libvirt_shmem_plug(struct libvirt_domain *domain, struct guest_region *out, 
 		ret = attach_somewhere(domain, alias, err);
 	if (ret)
 		return ret;
-	ret = map_file(alias, out, err);
+	ret = map_file(domain, alias, out, err);
 	if (!ret)
 		ret = wait_for_gpa(domain, &out->gpa, err);
 	if (ret)

@@ -333,3 +333,17 @@ bool libvirt_process_uses_chardev(const struct libvirt_process *p, const char *l
 {
 	return p->pid && *label && has_option(p->pid, uses_chardev, label);
 }
+
+bool libvirt_process_user(const struct libvirt_process *p, uid_t *out)
+{
+	return p->pid && owner_of(p->pid, out);
+}
+
+bool libvirt_process_owns(const struct libvirt_process *p, uid_t owner)
+{
+	uid_t user;
+
+	if (!owner || owner == geteuid())
+		return true;
+	return libvirt_process_user(p, &user) ? owner == user : is_qemus_user(owner);
+}

@@ -52,6 +52,12 @@ void libvirt_process_close(struct libvirt_process *process);
 /* False if the process is unknown. From any thread. */
 bool libvirt_process_ended(const struct libvirt_process *process);
 
+/* The user that QEMU runs as. False if the process is not visible. */
+bool libvirt_process_user(const struct libvirt_process *process, uid_t *out);
+/* Whether what belongs to this user may be QEMU's: it is the user that QEMU runs as, or, if that is
+ * not visible, libvirt's for QEMU; or root, or this process's own. */
+bool libvirt_process_owns(const struct libvirt_process *process, uid_t owner);
+
 /* Whether QEMU was started with an option that uses this character device; its gdbstub's (-gdb) does
  * not count. False if the process is not visible. */
 bool libvirt_process_uses_chardev(const struct libvirt_process *process, const char *label);

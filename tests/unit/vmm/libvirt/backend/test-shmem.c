@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include "tests/lib/core-dump.h"
 #include "tests/lib/tap.h"
@@ -20,11 +21,14 @@
 static const char two_ports[] =
 	"    <controller type='pci' index='0' model='pcie-root'/>\n" PORT("1") PORT("2");
 
+enum { STRANGER = 65534 };
+
 /* The domain as libvirt and QEMU have it. */
 static struct {
 	bool kvm, paused, mute;
 	unsigned int vcpus, listeners;
 	const char *ports;     /* controllers in its XML */
+	char asked[64];        /* the alias of the last try */
 	char device[64];       /* its alias; "": none */
 	unsigned int bus;      /* where libvirt takes the device: 0 by itself */
 	bool refuses;          /* any device */
@@ -33,7 +37,17 @@ static struct {
 	uint64_t size;
 	unsigned int deaf, deletes; /* requests that the guest loses; that came */
 	bool no_file;
+	bool strange;  /* the file is another user's */
+	int held;      /* a descriptor of it; -1: none */
+	bool was_open; /* others could read it when it was plugged in */
 } world;
+
+static unsigned int mode_of(int fd)
+{
+	struct stat st;
+
+	return fstat(fd, &st) ? 0 : st.st_mode & 0777;
+}
 
 static void make_file(const char *alias)
 {
@@ -41,10 +55,14 @@ static void make_file(const char *alias)
 	int fd;
 
 	snprintf(path, sizeof(path), "/dev/shm/%s", alias);
-	fd = open(path, O_RDWR | O_CREAT, 0600);
-	if (fd < 0 || ftruncate(fd, (off_t)world.size))
+	fd = open(path, O_RDWR | O_CREAT, 0644);
+	if (fd < 0 || ftruncate(fd, (off_t)world.size) ||
+	    (world.strange && fchown(fd, STRANGER, (gid_t)-1)))
 		abort();
-	close(fd);
+	world.was_open = mode_of(fd) & 077;
+	if (world.held >= 0)
+		close(world.held);
+	world.held = fd;
 }
 
 static bool has_file(const char *alias)
@@ -63,9 +81,10 @@ static int attach_device(virDomainPtr domain, const char *xml, unsigned int flag
 	(void)domain;
 	(void)flags;
 	world.attached++;
-	if (world.refuses || number != world.bus ||
-	    sscanf(xml, "<shmem name='%63[^']'", world.device) != 1)
+	if (sscanf(xml, "<shmem name='%63[^']'", world.asked) != 1 || world.refuses ||
+	    number != world.bus)
 		return -1;
+	memcpy(world.device, world.asked, sizeof(world.device));
 	if (!world.no_file)
 		make_file(world.device);
 	return 0;
@@ -177,7 +196,10 @@ static struct error why;
 
 static void begin(void)
 {
+	if (world.held > 0)
+		close(world.held);
 	memset(&world, 0, sizeof(world));
+	world.held = -1;
 	world.kvm = true;
 	world.vcpus = world.listeners = 2;
 	world.size = LIBVIRT_SHMEM_BYTES;
@@ -310,6 +332,35 @@ static void test_memory(void)
 	   "and is not taken for the tracer's: %s", why.text);
 }
 
+/* QEMU itself makes a file that all may read. */
+static void test_private(void)
+{
+	char alias[64];
+	bool tried;
+
+	begin();
+	ok(!plug(&tried) && world.was_open && mode_of(world.held) == 0600,
+	   "a file that others can read is closed to them");
+	begin();
+	domain.qemu = (struct libvirt_process){.pid = getpid(), .fd = -1};
+	ok(!plug(&tried) && !world.was_open,
+	   "if QEMU's user is known, they can read it at no time");
+	begin();
+	domain.qemu = (struct libvirt_process){.pid = getpid(), .fd = -1};
+	world.refuses = true;
+	ok(plug(&tried) < 0 && world.asked[0] && !has_file(world.asked),
+	   "a file for a device that libvirt refuses is removed");
+	if (geteuid()) {
+		tap_skip("another user's file", "needs root");
+		return;
+	}
+	begin();
+	world.strange = true;
+	ok(plug(&tried) == -EPERM, "another user's file is not used: %s", why.text);
+	snprintf(alias, sizeof(alias), "%s", world.device);
+	ok(!has_file(alias), "and removed");
+}
+
 static void test_unplug(void)
 {
 	bool tried;
@@ -346,6 +397,7 @@ int main(void)
 	test_survives();
 	test_slots();
 	test_memory();
+	test_private();
 	test_unplug();
 	test_describe();
 	return tap_done();
