@@ -82,6 +82,7 @@ struct fake_qemu {
 	enum fake_notices notices;
 	bool crosses; /* fake_qemu_cross(): */
 	uint64_t crossing_rip;
+	_Atomic unsigned int late_ms, status_queries;
 	bool unacked; /* the gdbstub's last packet is not acknowledged */
 	char packet[MAX_PACKET];
 	size_t nr_packet;
@@ -354,6 +355,7 @@ static void *serve(void *arg)
 	char c;
 
 	while (recv(q->fd, &c, 1, 0) == 1) {
+		clock_wait_ms(atomic_exchange(&q->late_ms, 0));
 		pthread_mutex_lock(&q->lock);
 		take(q, c);
 		pthread_mutex_unlock(&q->lock);
@@ -453,6 +455,8 @@ static json_t *command(struct fake_qemu *q, const char *name)
 
 	if (is_refused(q, name))
 		return failure();
+	if (!strcmp(name, "query-status"))
+		q->status_queries++;
 	if (!strcmp(name, "query-status"))
 		return json_pack("{s:s}", "status", states[q->run]);
 	if (!strcmp(name, "query-kvm"))
@@ -986,6 +990,16 @@ void fake_qemu_cross(struct fake_qemu *q, uint64_t rip)
 	q->crosses = true;
 	q->crossing_rip = rip;
 	pthread_mutex_unlock(&q->lock);
+}
+
+void fake_qemu_be_late(struct fake_qemu *q, unsigned int ms)
+{
+	atomic_store(&q->late_ms, ms);
+}
+
+unsigned int fake_qemu_status_queries(struct fake_qemu *q)
+{
+	return atomic_load(&q->status_queries);
 }
 
 uint8_t *fake_qemu_ram(struct fake_qemu *q)

@@ -86,6 +86,11 @@ uint64_t fake_qemu_rip(struct fake_qemu *qemu, unsigned int vcpu);
  * it, to complete a migration. */
 void fake_qemu_cross(struct fake_qemu *qemu, uint64_t rip);
 
+/* The gdbstub takes up the next byte so much later. */
+void fake_qemu_be_late(struct fake_qemu *qemu, unsigned int ms);
+/* How often the monitor was asked for the run state. */
+unsigned int fake_qemu_status_queries(struct fake_qemu *qemu);
+
 /* Another debugger removes all breakpoints. */
 void fake_qemu_forget(struct fake_qemu *qemu);
 

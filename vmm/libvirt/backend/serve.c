@@ -9,7 +9,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <string.h>
-#include <unistd.h>
+#include <sys/eventfd.h>
 #include "formats/base/clock.h"
 #include "vmm/libvirt/backend/internal.h"
 
@@ -226,21 +226,23 @@ static void wait_for_hit(struct libvirt_guest *g, bool *silent)
 {
 	struct pollfd fds[] = {{.fd = g->traps.wake, .events = POLLIN},
 			       {.fd = -1, .events = POLLIN}};
-	uint64_t count;
-	int n, ms;
+	bool has_more = false;
+	eventfd_t count;
+	int ms = -1;
 
 	pthread_mutex_lock(&g->stopper);
-	if (g->traps.running && !g->traps.failure.code)
+	if (g->traps.running && !g->traps.failure.code) {
 		fds[1].fd = g->stub.fd;
-	n = has_stop_notice(g) && fds[1].fd >= 0 ? 1 : 0;
-	ms = g->traps.parked ? PARKED_MS : WATCH_MS;
+		ms = g->traps.parked ? PARKED_MS : WATCH_MS;
+		has_more = rsp_has_more(&g->stub.rsp);
+	}
 	pthread_mutex_unlock(&g->stopper);
 	*silent = false;
-	if (n)
+	if (has_more)
 		return;
-	*silent = poll(fds, 2, fds[1].fd < 0 ? -1 : ms) == 0;
-	if (fds[0].revents && read(g->traps.wake, &count, sizeof(count)) < 0)
-		return; /* another read has reset it */
+	*silent = poll(fds, 2, ms) == 0;
+	if (fds[0].revents)
+		eventfd_read(g->traps.wake, &count);
 }
 
 void *libvirt_traps_serve(void *arg)

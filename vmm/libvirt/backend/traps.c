@@ -22,12 +22,10 @@ void libvirt_traps_note_parked(struct libvirt_guest *g)
 	libvirt_traps_changed(&g->traps);
 }
 
+/* If this fails the thread is awake. */
 static void wake(struct libvirt_traps *t)
 {
-	const uint64_t one = 1;
-
-	if (write(t->wake, &one, sizeof(one)) != (ssize_t)sizeof(one))
-		return; /* it is awake */
+	eventfd_write(t->wake, 1);
 }
 
 void libvirt_traps_fail(struct libvirt_traps *t, const struct error *why)

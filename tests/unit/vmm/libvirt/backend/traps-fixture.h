@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef SONDE_TESTS_UNIT_VMM_LIBVIRT_BACKEND_TRAPS_FIXTURE_H
+#define SONDE_TESTS_UNIT_VMM_LIBVIRT_BACKEND_TRAPS_FIXTURE_H
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#include "formats/base/clock.h"
+#include "tests/lib/fake-qemu.h"
+#include "vmm/libvirt/backend/internal.h"
+
+/* A fake domain with breakpoints at PLACES places, whose hits are counted and served. */
+enum {
+	PLACES = 2,
+	FIRST_GVA = 0x1000,
+	STEP = 0x100,
+	PATIENCE_MS = 3000,
+};
+
+struct fixture {
+	struct fake_qemu *qemu;
+	struct libvirt_domain domain;
+	struct libvirt_journal journal;
+	struct libvirt_guest *g;
+	_Atomic unsigned int hits, gaps;
+	_Atomic uint64_t gap_ns; /* the last one */
+	atomic_bool disown;      /* hits are not the tracer's */
+
+	enum fake_fault fault;
+	int countdown; /* the packet that meets the fault; 0: it has, or there is none */
+	char met[40];
+};
+
+static inline uint64_t place(unsigned int i)
+{
+	return FIRST_GVA + i * STEP;
+}
+
+static inline bool on_trap(void *arg, struct guest_trap *trap)
+{
+	struct fixture *f = arg;
+
+	if (trap->gap_ns) {
+		f->gaps++;
+		f->gap_ns = trap->gap_ns;
+		return true;
+	}
+	f->hits++;
+	if (f->disown)
+		return false;
+	trap->regs.rip++;
+	return true;
+}
+
+static inline enum fake_fault on_packet(void *arg, const char *packet)
+{
+	struct fixture *f = arg;
+
+	if (!f->countdown || --f->countdown)
+		return FAKE_OBEY;
+	snprintf(f->met, sizeof(f->met), "%.8s", packet);
+	return f->fault;
+}
+
+static inline void on_beat(void *arg, bool exposed)
+{
+	(void)arg;
+	(void)exposed;
+}
+
+static inline int set_all(struct fixture *f, bool on)
+{
+	struct guest *guest = libvirt_guest(f->g);
+	int ret = libvirt_guest_stop(guest, NULL);
+
+	if (ret)
+		return ret;
+	for (unsigned int i = 0; !ret && i < PLACES; i++)
+		ret = guest->traps->set_break(guest, place(i), place(i), on, NULL);
+	libvirt_guest_resume(guest, NULL);
+	return ret;
+}
+
+/* The breakpoints are set, and the domain runs. */
+static inline void set_up_domain(struct fixture *f)
+{
+	struct guest *guest;
+
+	*f = (struct fixture){
+		.qemu = fake_qemu_create(2),
+		.journal = {.fd = memfd_create("journal", MFD_CLOEXEC), .compact_at = 1 << 20}};
+	f->domain = fake_qemu_domain(f->qemu);
+	if (libvirt_guest_create(&f->domain, &f->journal, false, &f->g, NULL) ||
+	    libvirt_guest_beat(f->g, on_beat, NULL, NULL) || libvirt_guest_use_traps(f->g, NULL))
+		abort();
+	guest = libvirt_guest(f->g);
+	guest->traps->set_handler(guest, on_trap, f, NULL);
+	if (set_all(f, true))
+		abort();
+}
+
+static inline void tear_down(struct fixture *f)
+{
+	libvirt_guest_destroy(f->g);
+	fake_qemu_destroy(f->qemu);
+	close(f->journal.fd);
+}
+
+static inline bool failed(struct fixture *f, struct error *err)
+{
+	struct libvirt_trap_counts counts;
+
+	return libvirt_guest_trap_counts(f->g, &counts, err);
+}
+
+/* A vCPU reaches a breakpoint. Waits until it is served. False: it will not be. */
+static inline bool hit(struct fixture *f, unsigned int vcpu, unsigned int i)
+{
+	const uint64_t end = clock_monotonic_ms() + PATIENCE_MS;
+	const unsigned int before = f->hits;
+	struct error err;
+
+	fake_qemu_reach(f->qemu, vcpu, place(i));
+	while (clock_monotonic_ms() < end && !failed(f, &err)) {
+		if (f->hits > before && fake_qemu_runs(f->qemu))
+			return true;
+		clock_wait_ms(1);
+	}
+	return false;
+}
+
+#endif
