@@ -15,8 +15,8 @@ static const struct known {
 	const char *version;
 	const char *not_covered; /* "function: reason. " for each */
 } known[] = {
-	{"5.10", ""}, {"6.1", ""}, {"6.12", ""}, {"6.17", ""},
-	{"7.0", ""},  {"7.2", ""}, {"7.3", ""},
+	{"5.10", ""}, {"6.1", ""}, {"6.1-generic", ""}, {"6.12", ""}, {"6.12-rt", ""},
+	{"6.17", ""}, {"7.0", ""}, {"7.1", ""},         {"7.2", ""},  {"7.3", ""},
 };
 
 static void is_uncovered(const struct alloc_points *points, const char *want, const char *label)
