@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* How hits are served: what QEMU and libvirt are asked for meanwhile, and what is left afterwards. */
+/* How hits are served: what QEMU and libvirt are asked for meanwhile, and what is left behind. */
 #include <dirent.h>
 #include <string.h>
 #include "tests/lib/tap.h"
@@ -61,7 +61,8 @@ static void test_pace(void)
 	}
 	ok(paced, "libvirt is waited for after every %d hits", PACE_HITS);
 	n = fake_qemu_status_queries(f.qemu) - before;
-	ok(n <= PACES + (clock_monotonic_ms() - begin) / WATCH_MS, "and not more often: asked %u times", n);
+	ok(n <= PACES + (clock_monotonic_ms() - begin) / WATCH_MS,
+	   "and not more often: asked %u times", n);
 	tear_down(&f);
 }
 

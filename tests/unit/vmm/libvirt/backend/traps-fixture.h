@@ -83,13 +83,14 @@ static inline int set_all(struct fixture *f, bool on)
 	return ret;
 }
 
-/* The breakpoints are set, and the domain runs. */
-static inline void set_up_domain(struct fixture *f)
+/* A tracer comes: the breakpoints are set, and the domain runs. */
+static inline void attach(struct fixture *f)
 {
+	struct fake_qemu *qemu = f->qemu;
 	struct guest *guest;
 
 	*f = (struct fixture){
-		.qemu = fake_qemu_create(2),
+		.qemu = qemu,
 		.journal = {.fd = memfd_create("journal", MFD_CLOEXEC), .compact_at = 1 << 20}};
 	f->domain = fake_qemu_domain(f->qemu);
 	if (libvirt_guest_create(&f->domain, &f->journal, false, &f->g, NULL) ||
@@ -101,11 +102,22 @@ static inline void set_up_domain(struct fixture *f)
 		abort();
 }
 
-static inline void tear_down(struct fixture *f)
+static inline void detach(struct fixture *f)
 {
 	libvirt_guest_destroy(f->g);
-	fake_qemu_destroy(f->qemu);
 	close(f->journal.fd);
+}
+
+static inline void set_up_domain(struct fixture *f)
+{
+	f->qemu = fake_qemu_create(2);
+	attach(f);
+}
+
+static inline void tear_down(struct fixture *f)
+{
+	detach(f);
+	fake_qemu_destroy(f->qemu);
 }
 
 static inline bool failed(struct fixture *f, struct error *err)
