@@ -108,22 +108,26 @@ static bool is_worth_waiting(int ret)
 	       ret == -EIO || ret == -EBADMSG || ret == -ECONNRESET;
 }
 
+static unsigned int longer(unsigned int step)
+{
+	return step * 2 < AGAIN_MOST_S ? step * 2 : AGAIN_MOST_S;
+}
+
 /* In a process that no other waits for. It gives up stderr, as a reader of the tracer's output may
  * wait for its end. */
-static int keep_trying(const char *uri, const char *uuid)
+static void keep_trying(const char *uri, const char *uuid)
 {
 	struct libvirt_recovery recovery;
-	unsigned int step = AGAIN_S;
+	unsigned int waited = 0;
 	int ret = -EBUSY;
 
 	dup2(STDOUT_FILENO, STDERR_FILENO);
-	for (unsigned int waited = 0; waited < GIVE_UP_S && is_worth_waiting(ret); waited += step) {
-		step = waited ? step * 2 : step;
-		step = step < AGAIN_MOST_S ? step : AGAIN_MOST_S;
+	for (unsigned int step = AGAIN_S; waited < GIVE_UP_S && is_worth_waiting(ret);
+	     step = longer(step)) {
 		sleep(step);
+		waited += step;
 		ret = libvirt_recover(uri, uuid, false, PATIENCE_MS, &recovery, NULL);
 	}
-	return ret ? CLI_FAILED : CLI_OK;
 }
 
 /* Nothing is printed before the recovery: the terminal may be what blocks. */
@@ -153,7 +157,9 @@ static int recover(const struct watch *w)
 		     GIVE_UP_S / 60);
 	cli_error("attach", &err);
 	/* a tracer that lives waits for this process's exit status */
-	return fork() ? CLI_FAILED : keep_trying(uri, uuid);
+	if (!fork())
+		keep_trying(uri, uuid);
+	return CLI_FAILED;
 }
 
 /* Ctrl-C and a closing terminal are for the tracer alone. */
@@ -166,10 +172,9 @@ static void become_independent(void)
 	signal(SIGHUP, SIG_IGN);
 	signal(SIGTERM, SIG_IGN);
 	signal(SIGPIPE, SIG_IGN);
-	if (null >= 0) {
-		dup2(null, STDIN_FILENO);
-		dup2(null, STDOUT_FILENO);
-	}
+	/* without it they stay as they are */
+	dup2(null, STDIN_FILENO);
+	dup2(null, STDOUT_FILENO);
 }
 
 static int watch(int fd, int tracer, const char *uri)
@@ -197,8 +202,7 @@ static pid_t start(int ends[2], const char *uri)
 		close(ends[1]);
 		_exit(watch(ends[0], tracer, uri));
 	}
-	if (tracer >= 0)
-		close(tracer);
+	close(tracer);
 	return pid < 0 ? -code : pid;
 }
 

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include "formats/base/clock.h"
@@ -215,10 +216,15 @@ static void test_started_again(void)
 	end();
 }
 
+static _Atomic unsigned int *deaf; /* how often it was; shared with processes that are forked */
+
 static enum fake_fault be_deaf(void *arg, const char *packet)
 {
 	(void)arg;
-	return packet[0] == '?' ? FAKE_CUT : FAKE_OBEY;
+	if (packet[0] != '?')
+		return FAKE_OBEY;
+	++*deaf;
+	return FAKE_CUT;
 }
 
 static void test_failures(void)
@@ -238,6 +244,15 @@ static void test_failures(void)
 	fake_qemu_set_dead_libvirtd(qemu, true);
 	ok(recover(true) < 0 && has_journal(), "without libvirtd the journal is kept: %s",
 	   why.text);
+	end();
+	begin();
+	libvirt_journal_stop(&journal, true, NULL);
+	stop_by_monitor();
+	fake_qemu_refuse(qemu, "cont", 0);
+	ok(recover(true) < 0 && strlen(why.text) && has_journal() && !fake_qemu_runs(qemu),
+	   "a recovery that cannot resume the domain says so, and keeps the journal: %s", why.text);
+	fake_qemu_refuse(qemu, NULL, 0);
+	ok(!recover(false) && fake_qemu_runs(qemu) && !has_journal(), "the next one resumes it");
 	end();
 }
 
@@ -468,22 +483,44 @@ static void test_alive(void)
 
 /* --- the watchdog ---------------------------------------------------------------------------- */
 
-/* A tracer, in a process of its own, arms its watchdog and reports `undone`, or dies. */
+static void on_signal(int signal)
+{
+	(void)signal;
+}
+
+/* From now on signals interrupt this process again and again. */
+static void be_interrupted(void)
+{
+	const struct itimerval often = {.it_interval.tv_usec = 1000, .it_value.tv_usec = 1000};
+
+	if (setitimer(ITIMER_REAL, &often, NULL))
+		_exit(99);
+}
+
+/*
+ * A tracer, in a process of its own, arms its watchdog and reports `undone`, or dies. Signals
+ * interrupt both of them.
+ */
 static void run_tracer(bool undone, bool exposed, bool hang)
 {
+	const struct sigaction action = {.sa_handler = on_signal};
 	struct libvirt_watchdog watchdog;
 
+	sigaction(SIGALRM, &action, NULL);
 	if (libvirt_watchdog_start(NULL, &watchdog, NULL) ||
 	    libvirt_watchdog_arm(&watchdog, fake_qemu_uuid(), NULL))
 		_exit(99);
 	libvirt_watchdog_beat(&watchdog, true);
 	if (!exposed)
 		libvirt_watchdog_beat(&watchdog, false);
+	clock_wait_ms(50);
+	kill(watchdog.pid, SIGALRM);
 	/* time enough for a watchdog that takes the tracer for one that hangs */
 	if (!hang)
-		clock_wait_ms(100);
+		clock_wait_ms(50);
 	else
 		sleep(14);
+	be_interrupted();
 	_exit(libvirt_watchdog_end(&watchdog, undone) ? 0 : 1);
 }
 
@@ -565,16 +602,20 @@ static void test_watchdog(void)
 	end();
 }
 
+/* Pauses between the watchdog's attempts are shorter than this, and grow. */
 static bool await_end_of_journal(void)
 {
-	for (int i = 0; i < 10000 && has_journal(); i++)
+	const uint64_t end_ms = clock_monotonic_ms() + 20000;
+
+	while (has_journal() && clock_monotonic_ms() < end_ms)
 		clock_wait_ms(1);
 	return !has_journal();
 }
 
-/* The first recovery fails, for a reason that passes by itself. */
+/* The first recovery fails, for a reason that passes by itself; or the first two do. */
 static void test_watchdog_tries_again(bool suspended)
 {
+	unsigned int tries;
 	int status;
 
 	begin();
@@ -584,6 +625,9 @@ static void test_watchdog_tries_again(bool suspended)
 	status = trace(false, true, false);
 	ok(WIFEXITED(status) && WEXITSTATUS(status) == 1 && has_journal(),
 	   "the watchdog's first recovery fails, and it says so");
+	tries = *deaf;
+	for (int i = 0; i < 10000 && !suspended && *deaf == tries; i++)
+		clock_wait_ms(1);
 	if (suspended) {
 		fake_qemu_resume(qemu);
 		fake_qemu_forget(qemu);
@@ -663,6 +707,9 @@ int main(int argc, char **argv)
 	if (!geteuid() && (chown(folder, NOBODY, NOBODY) || setgid(NOBODY) || setuid(NOBODY)))
 		abort();
 	prctl(PR_SET_DUMPABLE, 1);
+	deaf = mmap(NULL, sizeof(*deaf), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (deaf == MAP_FAILED)
+		abort();
 	test_breakpoints();
 	test_running();
 	test_stopped(true);
