@@ -23,36 +23,14 @@
 enum { LABEL = 6, FOLLOW_MS = 250, LOOK_MS = 1000 };
 
 struct options {
-	struct cli_list events, instances, filters;
+	struct event_choice choice;
 	const char *kernel, *debug_file, *only;
 	bool lines, json, follow, graph, syscalls;
 	uint64_t depth;
-	struct cli_vcpus vcpus;
 	struct cli_time_range time;
 };
 
 static const struct cli_option option_table[] = {
-	{.name = "event",
-	 .letter = 'e',
-	 .value = "GLOB",
-	 .help = "only events whose name matches: kmem:kmalloc, 'mm_page_*';\n"
-		 "several -e, -i and -f take what any of them takes",
-	 .store = cli_store_list,
-	 .offset = offsetof(struct options, events)},
-	{.name = "instance",
-	 .letter = 'i',
-	 .value = "NAME",
-	 .help = "only events of the traced instance with this name",
-	 .store = cli_store_list,
-	 .offset = offsetof(struct options, instances)},
-	{.name = "filter",
-	 .letter = 'f',
-	 .value = "EXPR",
-	 .help = "only events whose fields match, in ftrace's grammar:\n"
-		 "'bytes_req > 4096 && call_site ~ \"ext4_*\"'",
-	 .store = cli_store_list,
-	 .offset = offsetof(struct options, filters)},
-	CLI_VCPU_OPTION(struct options, "only events of these vCPUs: 0,2-3"),
 	{.name = "time",
 	 .letter = 't',
 	 .value = "FROM,TO",
@@ -98,7 +76,8 @@ static const struct cli_option option_table[] = {
 	{.name = NULL},
 };
 
-static const struct cli_table tables[] = {{option_table, 0}, {NULL, 0}};
+static const struct cli_table tables[] = {
+	{event_choice_options, offsetof(struct options, choice)}, {option_table, 0}, {NULL, 0}};
 
 static const struct cli_verb verb = {
 	.name = "events",
@@ -140,15 +119,6 @@ static const struct call_view *call_view_of(const struct options *o)
 	return o->graph ? &graph : NULL;
 }
 
-static bool is_asked_for(const struct options *o, const char *name)
-{
-	bool found = !o->instances.n;
-
-	for (size_t i = 0; !found && i < o->instances.n; i++)
-		found = !strcmp(o->instances.words[i], name);
-	return found;
-}
-
 /* The instance whose calls are asked for. */
 static int find_instance(const struct options *o, const struct trace_instance *instances, size_t n,
 			 const struct trace_instance **out, struct error *err)
@@ -157,7 +127,8 @@ static int find_instance(const struct options *o, const struct trace_instance *i
 
 	*out = NULL;
 	for (size_t i = 0; i < n; i++) {
-		if (!is_asked_for(o, instances[i].name) || !view->has(&instances[i]))
+		if (!event_choice_has_instance(&o->choice, instances[i].name) ||
+		    !view->has(&instances[i]))
 			continue;
 		if (*out)
 			return error_set(err, EINVAL,
@@ -169,8 +140,9 @@ static int find_instance(const struct options *o, const struct trace_instance *i
 	if (*out)
 		return 0;
 	return error_set(err, ENOENT, "%s: no instance of the %s tracer%s%s", view->option,
-			 view->tracer, o->instances.n ? " has the name " : " is in the trace",
-			 o->instances.n ? o->instances.words[0] : "");
+			 view->tracer,
+			 o->choice.instances.n ? " has the name " : " is in the trace",
+			 o->choice.instances.n ? o->choice.instances.words[0] : "");
 }
 
 static int select_syscalls(struct listing *l, const struct trace_instance *instance,
@@ -179,7 +151,7 @@ static int select_syscalls(struct listing *l, const struct trace_instance *insta
 	const struct syscall_text_options options = {
 		.json = l->options->json,
 		.filters = l->filters,
-		.vcpus = &l->options->vcpus,
+		.vcpus = &l->options->choice.vcpus,
 		.prototypes = sidecar_prototypes(trace_reader_sidecar(l->reader), instance->name)};
 
 	return syscall_text_create(stdout, l->texts, &options, &l->syscalls, err);
@@ -188,14 +160,14 @@ static int select_syscalls(struct listing *l, const struct trace_instance *insta
 static int select_events(struct listing *l, struct error *err)
 {
 	const struct options *o = l->options;
-	struct event_wish wish = {.events = &o->events,
-				  .instances = &o->instances,
+	struct event_wish wish = {.events = &o->choice.events,
+				  .instances = &o->choice.instances,
 				  .filters = l->filters,
-				  .vcpus = &o->vcpus,
+				  .vcpus = &o->choice.vcpus,
 				  .graph = o->graph};
 	size_t nr_instances;
 	const struct trace_instance *instances = trace_reader_instances(l->reader, &nr_instances);
-	int ret = cli_vcpus_check(&o->vcpus, trace_reader_vcpu_end(l->reader), err);
+	int ret = cli_vcpus_check(&o->choice.vcpus, trace_reader_vcpu_end(l->reader), err);
 
 	if (!ret && call_view_of(o))
 		ret = find_instance(o, instances, nr_instances, &wish.instance, err);
@@ -407,7 +379,7 @@ int cmd_events(int argc, char **argv)
 		return ret - 1;
 	if (optind != argc - 1)
 		return cli_usage(verb.name, "name one trace directory; see 'sonde events --help'");
-	if (options.syscalls && (options.graph || options.events.n))
+	if (options.syscalls && (options.graph || options.choice.events.n))
 		return cli_usage(verb.name,
 				 "--syscalls prints calls: leave out --graph and --event");
 	if (options.graph && options.json)
@@ -416,7 +388,8 @@ int cmd_events(int argc, char **argv)
 		return cli_usage(verb.name, "--depth belongs to --graph");
 	if (options.only && !options.graph)
 		return cli_usage(verb.name, "--only belongs to --graph");
-	if (event_filters_parse(options.filters.words, options.filters.n, &filters, &err))
+	if (event_filters_parse(options.choice.filters.words, options.choice.filters.n, &filters,
+				&err))
 		return cli_usage_error(verb.name, &err);
 	ret = print_trace(&listing, argv[optind]);
 	close_listing(&listing);

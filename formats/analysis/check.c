@@ -18,15 +18,16 @@ struct check_analysis {
 	uint64_t counts[CHECK_SEVERITY_COUNT];
 };
 
-/* Whether events are missing at unknown places: they were lost, or their functions were not traced.
- */
+/* Whether events are missing at unknown places: they were lost, their functions were not traced, or
+ * they are not in the part that was copied. */
 static bool has_holes(const struct trace_reader *reader)
 {
 	const struct sidecar *sidecar = trace_reader_sidecar(reader);
 	struct trace_losses losses;
 
 	trace_reader_losses(reader, &losses);
-	return counters_are_lossy(&losses.counters) || (sidecar && sidecar->info.nr_gaps);
+	return counters_are_lossy(&losses.counters) ||
+	       (sidecar && (sidecar->info.nr_gaps || sidecar->info.part[0]));
 }
 
 static int create(const struct replay *replay, const struct analysis_options *options,

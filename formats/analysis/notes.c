@@ -27,38 +27,14 @@ __attribute__((format(printf, 2, 3))) static void note(const struct notes *n, co
 
 /* --- the time -------------------------------------------------------------------------------- */
 
-/* What there is before the window and behind it. */
-static struct text nearest(const struct replay_outside *outside)
-{
-	struct text out = {""};
-
-	if (outside->before && outside->is_after)
-		snprintf(out.s, sizeof(out.s), "the nearest are at %.100s and %.100s s",
-			 text_clock_before(outside->last_ns).s,
-			 text_clock_after(outside->after_ns).s);
-	else if (outside->before)
-		snprintf(out.s, sizeof(out.s), "the trace has some from %.100s to %.100s s",
-			 text_clock_before(outside->first_ns).s,
-			 text_clock_after(outside->last_ns).s);
-	else
-		snprintf(out.s, sizeof(out.s), "the first is at %.100s s",
-			 text_clock_before(outside->after_ns).s);
-	return out;
-}
-
 static void note_time(const struct notes *n)
 {
 	const struct replay *replay = n->replay;
-	const struct replay_outside *outside = &replay->outside;
+	const struct trace_outside *outside = &replay->outside;
 
 	if (replay->records || replay->others || (!outside->before && !outside->is_after))
 		return;
-	note(n, "no event is in the time that %s: %s",
-	     !replay->view->since_init ? "--time chooses"
-	     : replay->view->time.to_ns == INT64_MAX && replay->view->time.from_ns == INT64_MIN
-		     ? "--since chooses"
-		     : "--since and --time choose",
-	     nearest(outside).s);
+	note(n, "%s", text_outside(outside, &replay->view->time, replay->view->since_init).s);
 }
 
 /* --- what is selected ------------------------------------------------------------------------ */

@@ -251,14 +251,6 @@ static int take_record(struct replay *replay, const struct event *event)
 	return heap_apply(replay->heap, &record, event->vcpu, selected);
 }
 
-static void note_before(struct replay_outside *outside, int64_t ns)
-{
-	if (!outside->before++)
-		outside->first_ns = outside->last_ns = ns;
-	outside->first_ns = ns < outside->first_ns ? ns : outside->first_ns;
-	outside->last_ns = ns > outside->last_ns ? ns : outside->last_ns;
-}
-
 static int take_event(struct replay *replay, const struct event *event)
 {
 	const struct replay_parts *parts = replay->parts;
@@ -266,7 +258,7 @@ static int take_event(struct replay *replay, const struct event *event)
 
 	replay->in_window = event->ns >= replay->from_ns;
 	if (!replay->in_window)
-		note_before(&replay->outside, event->ns);
+		trace_outside_before(&replay->outside, event->ns);
 	for (size_t i = 0; !ret && i < parts->nr_of_events; i++)
 		ret = parts->of_events[i]->ops->event(parts->of_events[i], event);
 	return ret ? ret : take_record(replay, event);
@@ -301,8 +293,7 @@ static int take_events(struct replay *replay, struct error *err)
 
 	while ((ret = trace_reader_next_run(replay->reader, end_ns, &run, err)) > 0) {
 		if (run.events[0].event.ns >= end_ns) {
-			replay->outside.is_after = true;
-			replay->outside.after_ns = run.events[0].event.ns;
+			trace_outside_after(&replay->outside, run.events[0].event.ns);
 			return 0;
 		}
 		if (take_run(replay, &run))

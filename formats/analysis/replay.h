@@ -10,6 +10,7 @@
 #include "formats/base/error.h"
 #include "formats/cli/options.h"
 #include "formats/heap/heap.h"
+#include "formats/report/trace-text.h"
 #include "formats/trace/reader.h"
 
 /*
@@ -40,14 +41,6 @@ extern const struct cli_option replay_time_options[];
 
 struct analysis;
 
-/* Events of all instances that are not in the window, as far as they were read. */
-struct replay_outside {
-	uint64_t before;
-	int64_t first_ns, last_ns; /* of those before: the smallest and greatest time */
-	bool is_after;             /* the window has an end, and an event is behind it: */
-	int64_t after_ns;
-};
-
 struct replay {
 	/* For analyses: */
 	struct trace_reader *reader;
@@ -59,10 +52,10 @@ struct replay {
 	int64_t from_ns;                       /* the window's begin; INT64_MIN: the trace's */
 	bool in_window;                        /* the current event is one of the window */
 	uint64_t records;                      /* of the instance, in the window */
-	int64_t first_ns, last_ns; /* their smallest and greatest time; 0 without records */
-	uint64_t nr_selected;      /* allocations; if some are not selected */
-	struct replay_outside outside;
-	uint64_t others; /* events of other tracers and instances, in the window */
+	int64_t first_ns, last_ns;    /* their smallest and greatest time; 0 without records */
+	uint64_t nr_selected;         /* allocations; if some are not selected */
+	struct trace_outside outside; /* of all instances */
+	uint64_t others;              /* events of other tracers and instances, in the window */
 	bool init_moved; /* a trace that is followed shows that init begins later than init_ns */
 	/* The replay's own: */
 	int64_t init_ns; /* of --since init */

@@ -36,16 +36,6 @@ int grouping_parse(const char *verb, const struct cli_option *option, const char
 	}
 }
 
-static int store_since(const char *verb, const struct cli_option *option, const char *text,
-		       void *field)
-{
-	if (strcmp(text, "init"))
-		return cli_usage(verb, "%s takes init, not '%s'; for a time, use --time %s,",
-				 cli_label(option).text, text, text);
-	*(bool *)field = true;
-	return CLI_OK;
-}
-
 const struct cli_option replay_view_options[] = {
 	{.name = "type",
 	 .letter = 't',
@@ -62,11 +52,7 @@ const struct cli_option replay_view_options[] = {
 	 .store = cli_store_text,
 	 .offset = offsetof(struct replay_view, filter)},
 	CLI_VCPU_OPTION(struct replay_view, "only objects that these vCPUs allocated: 0,2-3"),
-	{.name = "since",
-	 .value = "init",
-	 .help = "what happened since the guest began to run its init",
-	 .store = store_since,
-	 .offset = offsetof(struct replay_view, since_init)},
+	CLI_SINCE_OPTION(struct replay_view, since_init),
 	{.name = "instance",
 	 .letter = 'i',
 	 .value = "NAME",

@@ -59,6 +59,14 @@ struct cli_option {
 	 .store = cli_store_text, .offset = offsetof(type, debug_file_)}
 /* clang-format on */
 
+/* The row of --since, for a bool of a struct. */
+/* clang-format off */
+#define CLI_SINCE_OPTION(type, since_init_)                              \
+	{.name = "since", .value = "init",                               \
+	 .help = "what happened since the guest began to run its init",  \
+	 .store = cli_store_since, .offset = offsetof(type, since_init_)}
+/* clang-format on */
+
 /* The row of -C, for `struct cli_vcpus vcpus` of a struct. */
 /* clang-format off */
 #define CLI_VCPU_OPTION(type, help_)                                             \
@@ -140,6 +148,7 @@ cli_store_fn cli_store_choice;     /* unsigned int: the index among `words` */
 cli_store_fn cli_store_size;       /* uint64_t, bytes: "64", "256K", "1.5G", "4GiB" */
 cli_store_fn cli_store_vcpus;      /* struct cli_vcpus: "0,2-3" */
 cli_store_fn cli_store_time_range; /* struct cli_time_range: "5,10" */
+cli_store_fn cli_store_since;      /* bool: true, of "init" */
 cli_store_fn cli_store_time; /* uint64_t, milliseconds: "2", "0.5", "500ms", "2s", "1m", "1h" */
 
 #endif

@@ -73,3 +73,13 @@ int cli_store_time_range(const char *verb, const struct cli_option *option, cons
 	return cli_usage(verb, "%s: '%s' is not a range of seconds such as 5,10 or 2.5,",
 			 cli_label(option).text, text);
 }
+
+int cli_store_since(const char *verb, const struct cli_option *option, const char *text,
+		    void *field)
+{
+	if (strcmp(text, "init"))
+		return cli_usage(verb, "%s takes init, not '%s'; for a time, use --time %s,",
+				 cli_label(option).text, text, text);
+	*(bool *)field = true;
+	return CLI_OK;
+}

@@ -148,8 +148,11 @@ static int add_column(struct csv *c, struct row *row, const struct event_field *
 	return 0;
 }
 
-static int add_row(struct csv *c, const struct event_class *class)
+/* What is not exported needs no columns. */
+static int add_row(struct csv *c, const struct trace_instance *instance,
+		   const struct event_class *class)
 {
+	const bool is_shown = export_has_class(&c->base.input, instance, class);
 	struct row *row = &c->rows[c->nr_rows++];
 	char *event = NULL;
 	int ret = 0;
@@ -157,7 +160,7 @@ static int add_row(struct csv *c, const struct event_class *class)
 	if (asprintf(&event, "%s:%s", class->system, class->name) < 0)
 		return -ENOMEM;
 	row->event = event;
-	for (size_t i = 0; !ret && i < class->nr_fields; i++) {
+	for (size_t i = 0; !ret && is_shown && i < class->nr_fields; i++) {
 		ret = add_column(c, row, &class->fields[i], false);
 		if (!ret && event_field_is_code(&class->fields[i]))
 			ret = add_column(c, row, &class->fields[i], true);
@@ -178,7 +181,7 @@ static int add_rows(struct csv *c)
 	for (size_t i = 0; !ret && i < c->nr_instances; i++) {
 		c->first_row[i] = c->nr_rows;
 		for (size_t k = 0; !ret && k < c->instances[i].nr_classes; k++)
-			ret = add_row(c, &c->instances[i].classes[k]);
+			ret = add_row(c, &c->instances[i], &c->instances[i].classes[k]);
 	}
 	return ret;
 }

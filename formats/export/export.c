@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "formats/export/export.h"
 
+#include <stdio.h>
 #include <string.h>
+#include "formats/report/progress.h"
+#include "formats/report/trace-text.h"
 
 const char *const export_value_names[] = {[EXPORT_COUNT] = "count",
 					  [EXPORT_BYTES] = "bytes",
@@ -24,26 +27,71 @@ const char *export_banner(const struct trace_reader *reader)
 	return sidecar ? sidecar->info.banner : "";
 }
 
-static int export_events(struct trace_reader *reader, struct exporter *exporter,
-			 uint64_t *nr_events, struct error *err)
+bool export_has_class(const struct export_input *input, const struct trace_instance *instance,
+		      const struct event_class *class)
+{
+	return !input->part || trace_part_has_class(input->part, instance, class);
+}
+
+bool export_has_instance(const struct export_input *input, const struct trace_instance *instance)
+{
+	return !input->part || trace_part_has_instance(input->part, instance);
+}
+
+struct text export_about(const struct export_input *input)
+{
+	const struct text missing = text_missing(input->reader);
+	struct text part = {""}, out;
+
+	if (input->part)
+		part = trace_part_text(input->part);
+	snprintf(out.s, sizeof(out.s), "%s%.300s%s%.300s", *part.s ? "part: " : "", part.s,
+		 *part.s && *missing.s ? "; " : "", missing.s);
+	return out;
+}
+
+static int take_event(struct exporter *exporter, const struct event *event,
+		      const struct part_place *place, uint64_t *nr_events)
+{
+	const bool is_of_part = place->in_time && place->is_selected;
+
+	*nr_events += is_of_part;
+	if (is_of_part)
+		return exporter->ops->event(exporter, event);
+	return place->in_instance && exporter->ops->other
+		       ? exporter->ops->other(exporter, event, place)
+		       : 0;
+}
+
+static int export_events(struct trace_reader *reader, struct trace_part *part,
+			 struct exporter *exporter, uint64_t *nr_events, struct error *err)
 {
 	const struct export_file *file = exporter->input.file;
+	struct part_place place = {true, true, true};
+	struct progress progress;
 	struct event event;
 	int ret;
 
+	progress_begin(&progress, reader);
 	while ((ret = trace_reader_next(reader, &event, err)) > 0) {
-		ret = exporter->ops->event(exporter, &event);
+		if (part && !trace_part_place(part, &event, &place)) {
+			ret = 0;
+			break;
+		}
+		progress_count(&progress, 1);
+		ret = take_event(exporter, &event, &place, nr_events);
 		if (ret)
-			return error_set(err, -ret, "%s", strerror(-ret));
-		if (file->error)
-			return 0;
-		++*nr_events;
+			error_set(err, -ret, "%s", strerror(-ret));
+		if (ret || file->error)
+			break;
 	}
-	return ret;
+	progress_end(&progress);
+	return ret < 0 ? ret : 0;
 }
 
 static int run(const struct exporter_ops *ops, struct trace_reader *reader,
-	       const struct export_input *input, uint64_t *nr_events, struct error *err)
+	       const struct export_input *input, struct trace_part *part, uint64_t *nr_events,
+	       struct error *err)
 {
 	struct exporter *exporter;
 	int ret = ops->create(input, &exporter, err);
@@ -52,7 +100,7 @@ static int run(const struct exporter_ops *ops, struct trace_reader *reader,
 		return ret;
 	exporter->ops = ops;
 	exporter->input = *input;
-	ret = export_events(reader, exporter, nr_events, err);
+	ret = export_events(reader, part, exporter, nr_events, err);
 	if (!ret)
 		ret = ops->finish(exporter, err);
 	ops->destroy(exporter);
@@ -63,15 +111,17 @@ int export_trace(const struct exporter_ops *ops, struct trace_reader *reader, co
 		 bool replace, const struct export_options *options, uint64_t *nr_events,
 		 struct error *err)
 {
-	struct export_input input = {
-		.reader = reader, .value = options->value, .host = options->host};
+	struct export_input input = {.reader = reader,
+				     .value = options->value,
+				     .host = options->host,
+				     .part = options->part};
 	int ret = export_file_create(path, replace, &input.file, err);
 
 	*nr_events = 0;
 	if (!ret)
 		ret = event_texts_create(trace_reader_sidecar(reader), &input.texts, err);
 	if (!ret)
-		ret = run(ops, reader, &input, nr_events, err);
+		ret = run(ops, reader, &input, options->part, nr_events, err);
 	event_texts_destroy(input.texts);
 	export_file_destroy(input.file);
 	return ret;

@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include "formats/base/error.h"
 #include "formats/export/file.h"
+#include "formats/part/part.h"
 #include "formats/report/event-text.h"
 #include "formats/trace/reader.h"
 
@@ -24,13 +25,15 @@ struct export_input {
 	struct event_texts *texts;
 	struct export_file *file;
 	enum export_value value;
-	const char *host; /* of tables */
+	const char *host;              /* of tables */
+	const struct trace_part *part; /* NULL: the whole trace */
 };
 
 /* What the user chose. */
 struct export_options {
 	enum export_value value;
-	const char *host; /* printable ASCII */
+	const char *host;        /* printable ASCII */
+	struct trace_part *part; /* NULL: the whole trace */
 };
 
 /* An export at work. Its own data begins with it. */
@@ -47,8 +50,14 @@ struct exporter_ops {
 
 	/* Fills in its own data only. Returns 0 or -errno. */
 	int (*create)(const struct export_input *input, struct exporter **out, struct error *err);
-	/* In merged order. Returns 0 or -errno; errors of the file are left to it. */
+	/* Of the part, in merged order. Returns 0 or -errno; errors of the file are left to it. */
 	int (*event)(struct exporter *exporter, const struct event *event);
+	/*
+	 * An event of an instance that is exported, but not of the part: what keeps a heap needs
+	 * it. NULL: nothing does. Returns 0 or -errno; likewise.
+	 */
+	int (*other)(struct exporter *exporter, const struct event *event,
+		     const struct part_place *place);
 	/* After the last event. Returns 0 or -errno; likewise. */
 	int (*finish)(struct exporter *exporter, struct error *err);
 	void (*destroy)(struct exporter *exporter);
@@ -64,10 +73,18 @@ extern const char *const export_value_names[];
 /* The export of this name, or NULL. */
 const struct exporter_ops *exporter_find(const char *name);
 
+/* Whether events of a class may be exported. */
+bool export_has_class(const struct export_input *input, const struct trace_instance *instance,
+		      const struct event_class *class);
+bool export_has_instance(const struct export_input *input, const struct trace_instance *instance);
+
+/* For texts: the part, and what is missing from sums over it; "" if all is there. */
+struct text export_about(const struct export_input *input);
+
 /*
- * Read a fresh reader to its end, and write what the export makes of it to the file `path`, as
- * export_file_create() takes it. Returns 0, or -errno and there is no new file. *nr_events is how
- * many were read.
+ * Read a fresh reader to its end, or to that of the part, and write what the export makes of it to
+ * the file `path`, as export_file_create() takes it. Returns 0, or -errno and there is no new file.
+ * *nr_events is how many were read.
  */
 int export_trace(const struct exporter_ops *ops, struct trace_reader *reader, const char *path,
 		 bool replace, const struct export_options *options, uint64_t *nr_events,

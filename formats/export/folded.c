@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include "formats/export/flame-svg.h"
 #include "formats/export/stacks.h"
-#include "formats/report/trace-text.h"
 
 struct folded {
 	struct exporter base;
@@ -20,20 +19,26 @@ static int put_event(struct exporter *base, const struct event *event)
 	return stacks_add(((struct folded *)base)->stacks, event);
 }
 
+static int note_event(struct exporter *base, const struct event *event,
+		      const struct part_place *place)
+{
+	return stacks_note(((struct folded *)base)->stacks, event, place);
+}
+
 static const char *const value_titles[] = {[EXPORT_COUNT] = "events",
 					   [EXPORT_BYTES] = "bytes allocated",
 					   [EXPORT_LIVE] = "bytes live",
 					   [EXPORT_TIME] = "ns"};
 
-/* The guest's kernel, and what is missing from the sums. */
-static struct text subtitle_of(const struct trace_reader *reader)
+/* The guest's kernel, the part of its trace, and what is missing from the sums. */
+static struct text subtitle_of(const struct export_input *input)
 {
-	const struct text missing = text_missing(reader);
-	const char *banner = export_banner(reader);
+	const struct text about = export_about(input);
+	const char *banner = export_banner(input->reader);
 	struct text out;
 
-	snprintf(out.s, sizeof(out.s), "%.500s%s%.100s", banner, *banner && *missing.s ? "; " : "",
-		 missing.s);
+	snprintf(out.s, sizeof(out.s), "%.300s%s%.300s", banner, *banner && *about.s ? "; " : "",
+		 about.s);
 	return out;
 }
 
@@ -49,7 +54,7 @@ static int finish_lines(struct exporter *base, bool as_svg, struct error *err)
 		return error_set(err, ENOMEM, "out of memory");
 	if (as_svg)
 		flame_svg_put(base->input.file, lines, n, value_titles[base->input.value],
-			      subtitle_of(base->input.reader).s);
+			      subtitle_of(&base->input).s);
 	for (size_t i = 0; !as_svg && i < n; i++)
 		export_printf(base->input.file, "%s %" PRIu64 "\n", lines[i].text, lines[i].value);
 	stacks_free_lines(lines, n);
@@ -94,6 +99,7 @@ const struct exporter_ops folded_exporter = {.takes_value = true,
 					     .takes_lines = true,
 					     .create = create,
 					     .event = put_event,
+					     .other = note_event,
 					     .finish = finish_folded,
 					     .destroy = destroy};
 
@@ -102,5 +108,6 @@ const struct exporter_ops flamegraph_exporter = {.takes_value = true,
 						 .takes_lines = true,
 						 .create = create,
 						 .event = put_event,
+						 .other = note_event,
 						 .finish = finish_svg,
 						 .destroy = destroy};

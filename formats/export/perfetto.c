@@ -418,8 +418,8 @@ static void count(const struct heap *heap, uint64_t values[NR_COUNTERS])
 		values[COUNTER_OBJECTS] += totals->objects[i].bytes;
 }
 
-/* The counters that an event of kmem has changed. */
-static int put_live(struct perfetto *p, const struct event *event)
+/* The counters that an event of kmem has changed; before the time of the part none is shown. */
+static int put_live(struct perfetto *p, const struct event *event, bool in_time)
 {
 	const size_t instance = (size_t)(event->instance - p->instances);
 	struct live_heap *live = &p->heaps[instance];
@@ -435,7 +435,7 @@ static int put_live(struct perfetto *p, const struct event *event)
 		heap_prefetch(live->heap, trace_reader_soon(p->base.input.reader));
 	if (!ret)
 		ret = heap_apply(live->heap, &record, event->vcpu, true);
-	if (ret)
+	if (ret || !in_time)
 		return ret;
 	count(live->heap, values);
 	for (enum heap_counter i = 0; i < NR_COUNTERS; i++)
@@ -464,7 +464,14 @@ static int put_event(struct exporter *base, const struct event *event)
 	else if (changed)
 		put_thread(p, thread);
 	put_instant(p, event, thread);
-	return put_live(p, event);
+	return put_live(p, event, true);
+}
+
+/* Live memory is that of all events, whichever are shown. */
+static int note_event(struct exporter *base, const struct event *event,
+		      const struct part_place *place)
+{
+	return put_live((struct perfetto *)base, event, place->in_time);
 }
 
 /* --- the whole ------------------------------------------------------------------------------- */
@@ -528,5 +535,8 @@ static int create(const struct export_input *input, struct exporter **out, struc
 	return 0;
 }
 
-const struct exporter_ops perfetto_exporter = {
-	.create = create, .event = put_event, .finish = finish, .destroy = destroy};
+const struct exporter_ops perfetto_exporter = {.create = create,
+					       .event = put_event,
+					       .other = note_event,
+					       .finish = finish,
+					       .destroy = destroy};

@@ -304,6 +304,12 @@ static int put_event(struct exporter *base, const struct event *event)
 	return stacks_add(p->stacks, event);
 }
 
+static int note_event(struct exporter *base, const struct event *event,
+		      const struct part_place *place)
+{
+	return stacks_note(((struct pprof *)base)->stacks, event, place);
+}
+
 /* Times may be any numbers, the profile's has 63 bits. */
 static uint64_t duration_of(const struct pprof *p)
 {
@@ -314,7 +320,7 @@ static uint64_t duration_of(const struct pprof *p)
 
 static void put_about(struct pprof *p)
 {
-	const struct text missing = text_missing(p->base.input.reader);
+	const struct text about = export_about(&p->base.input);
 	const struct sidecar *sidecar = trace_reader_sidecar(p->base.input.reader);
 	const struct trace_info *info = sidecar ? &sidecar->info : NULL;
 
@@ -330,8 +336,8 @@ static void put_about(struct pprof *p)
 	put_number(p, PROFILE_DURATION_NANOS, duration_of(p));
 	if (*export_banner(p->base.input.reader))
 		put_number(p, PROFILE_COMMENT, put_string(p, export_banner(p->base.input.reader)));
-	if (*missing.s)
-		put_number(p, PROFILE_COMMENT, put_string(p, missing.s));
+	if (*about.s)
+		put_number(p, PROFILE_COMMENT, put_string(p, about.s));
 }
 
 static int finish(struct exporter *base, struct error *err)
@@ -394,5 +400,6 @@ const struct exporter_ops pprof_exporter = {.takes_value = true,
 					    .takes_lines = true,
 					    .create = create,
 					    .event = put_event,
+					    .other = note_event,
 					    .finish = finish,
 					    .destroy = destroy};

@@ -16,6 +16,7 @@ struct instance_heap {
 	struct u64_map objects; /* by their address: their stack */
 	struct u64_map blocks;  /* likewise, of pages */
 	uint32_t at_hand;       /* the stack of the event that is applied */
+	bool in_time;           /* that event is in the time of the part */
 };
 
 struct stacks {
@@ -240,7 +241,8 @@ static int begin_life(struct instance_heap *h, const struct heap_change *change)
 	*its = h->at_hand;
 	if (change->origin->type == KMEM_TYPE_PAGES)
 		stack->page_origin = change->object->origin + 1;
-	sum_add(&stack->sums[STACK_BYTES], change->object->bytes);
+	if (h->in_time)
+		sum_add(&stack->sums[STACK_BYTES], change->object->bytes);
 	sum_add(&stack->sums[STACK_LIVE_BYTES], change->object->bytes);
 	stack->sums[STACK_LIVE_OBJECTS]++;
 	return 0;
@@ -268,7 +270,7 @@ static int take_change(void *arg, const struct heap_change *change)
 	uint64_t *sums;
 
 	if (change->kind == HEAP_ALLOC)
-		return begin_life(h, change);
+		return change->object->selected ? begin_life(h, change) : 0;
 	its = change->object ? u64_map_find(map_of(h, change), change->ptr) : NULL;
 	if (!its)
 		return 0;
@@ -281,7 +283,8 @@ static int take_change(void *arg, const struct heap_change *change)
 	return 0;
 }
 
-static int apply(struct stacks *stacks, const struct event *event, uint32_t stack)
+static int apply(struct stacks *stacks, const struct event *event, uint32_t stack,
+		 const struct part_place *place)
 {
 	struct instance_heap *h = &stacks->heaps[event->instance - stacks->instances];
 	struct kmem_record record;
@@ -295,12 +298,26 @@ static int apply(struct stacks *stacks, const struct event *event, uint32_t stac
 	if (!h->heap)
 		return -ENOMEM;
 	h->at_hand = stack;
+	h->in_time = place->in_time;
 	heap_prefetch(h->heap, trace_reader_soon(stacks->reader));
-	return heap_apply(h->heap, &record, event->vcpu, true);
+	return heap_apply(h->heap, &record, event->vcpu, place->is_selected);
+}
+
+int stacks_note(struct stacks *stacks, const struct event *event, const struct part_place *place)
+{
+	struct stack stack;
+	int64_t index;
+
+	if (stacks->times || !kmem_class_is_known(event->class))
+		return 0;
+	stack_of_event(&stack, event);
+	index = stacks_index(stacks, &stack);
+	return index < 0 ? (int)index : apply(stacks, event, (uint32_t)index, place);
 }
 
 int stacks_add(struct stacks *stacks, const struct event *event)
 {
+	static const struct part_place of_part = {true, true, true};
 	struct stack stack;
 	int64_t index;
 
@@ -313,7 +330,7 @@ int stacks_add(struct stacks *stacks, const struct event *event)
 	if (index < 0)
 		return (int)index;
 	stacks->all[index].sums[STACK_EVENTS]++;
-	return apply(stacks, event, (uint32_t)index);
+	return apply(stacks, event, (uint32_t)index, &of_part);
 }
 
 /* Which pages are for objects is known at the end only. */

@@ -15,6 +15,9 @@
  * Allocations have bytes, too, and what of them is live. Pages for slab objects and for large
  * kmalloc() objects have none, as their objects have them: no byte counts twice.
  *
+ * Of a part of a trace, the bytes are of the objects whose allocation is selected: allocated in its
+ * time, and live at its end, also those that are older.
+ *
  * With EXPORT_TIME the sums are over calls instead, whose ends are recorded, too: how many there
  * are, and their time (stack-times.c).
  */
@@ -51,6 +54,10 @@ void stacks_destroy(struct stacks *stacks);
 /* In merged order. The return of a call is no event of its own: it has no frames. Returns 0 or
  * -ENOMEM. */
 int stacks_add(struct stacks *stacks, const struct event *event);
+
+/* An event that is not of the part that the sums are of: its objects are live in it, if it is
+ * before its time and selected, and it may free others. Returns 0 or -ENOMEM. */
+int stacks_note(struct stacks *stacks, const struct event *event, const struct part_place *place);
 
 /* After the last event: settle the bytes. Returns the stacks, which belong to *stacks. */
 const struct stack *stacks_finish(struct stacks *stacks, size_t *n);

@@ -36,7 +36,8 @@ static int add_buffers(struct trace_dat *t)
 	int ret = add_buffer(t, "");
 
 	for (size_t i = 0; !ret && i < t->nr_instances; i++) {
-		if (!has_own_name(&t->instances[i]))
+		if (!has_own_name(&t->instances[i]) ||
+		    !export_has_instance(&t->base.input, &t->instances[i]))
 			continue;
 		t->buffer_of[i] = t->nr_buffers;
 		ret = add_buffer(t, t->instances[i].name);
@@ -176,6 +177,7 @@ static int create(const struct export_input *input, struct exporter **out, struc
 
 	if (!t)
 		return error_set(err, ENOMEM, "out of memory");
+	t->base.input = *input;
 	t->spool.fd = -1;
 	t->instances = trace_reader_instances(input->reader, &t->nr_instances);
 	t->nr_vcpus = trace_reader_vcpu_end(input->reader);

@@ -9,6 +9,46 @@
 #include "formats/base/text.h"
 #include "formats/event/graph.h"
 
+const struct cli_option event_choice_options[] = {
+	{.name = "event",
+	 .letter = 'e',
+	 .value = "GLOB",
+	 .help = "only events whose name matches: kmem:kmalloc, 'mm_page_*';\n"
+		 "several -e, -i and -f take what any of them takes",
+	 .store = cli_store_list,
+	 .offset = offsetof(struct event_choice, events)},
+	{.name = "instance",
+	 .letter = 'i',
+	 .value = "NAME",
+	 .help = "only events of the traced instance with this name",
+	 .store = cli_store_list,
+	 .offset = offsetof(struct event_choice, instances)},
+	{.name = "filter",
+	 .letter = 'f',
+	 .value = "EXPR",
+	 .help = "only events whose fields match, in ftrace's grammar:\n"
+		 "'bytes_req > 4096 && call_site ~ \"ext4_*\"'",
+	 .store = cli_store_list,
+	 .offset = offsetof(struct event_choice, filters)},
+	CLI_VCPU_OPTION(struct event_choice, "only events of these vCPUs: 0,2-3"),
+	{.name = NULL},
+};
+
+/* No name: any. */
+static bool names_have(const struct cli_list *names, const char *name)
+{
+	bool found = !names || !names->n;
+
+	for (size_t i = 0; !found && i < names->n; i++)
+		found = !strcmp(names->words[i], name);
+	return found;
+}
+
+bool event_choice_has_instance(const struct event_choice *choice, const char *name)
+{
+	return names_have(&choice->instances, name);
+}
+
 /* What is wanted of one class of an instance. */
 struct selected_class {
 	const struct event_class *class;
@@ -46,14 +86,8 @@ static bool any_name_matches(const struct event_class *class, const struct cli_l
 
 static bool is_instance(const struct trace_instance *instance, const struct event_wish *wish)
 {
-	const struct cli_list *names = wish->instances;
-	bool found = !names || !names->n;
-
-	if (wish->instance)
-		return wish->instance == instance;
-	for (size_t i = 0; !found && i < names->n; i++)
-		found = !strcmp(names->words[i], instance->name);
-	return found;
+	return wish->instance ? wish->instance == instance
+			      : names_have(wish->instances, instance->name);
 }
 
 /* But for its name. */
@@ -262,4 +296,13 @@ bool event_selection_has(struct event_selection *selection, const struct event *
 		return false;
 	return !s->predicates ||
 	       event_predicates_match_any(s->predicates, selection->nr_filters, event);
+}
+
+bool event_selection_has_class(const struct event_selection *selection,
+			       const struct event_class *class)
+{
+	for (size_t i = 0; i < selection->nr_classes; i++)
+		if (selection->classes[i].class == class && selection->classes[i].wanted)
+			return true;
+	return false;
 }

@@ -19,6 +19,16 @@ struct event_wish {
 	bool graph;
 };
 
+/* What users say of that with the options below. */
+struct event_choice {
+	struct cli_list events, instances, filters;
+	struct cli_vcpus vcpus;
+};
+extern const struct cli_option event_choice_options[];
+
+/* Whether events of an instance with this name may be chosen. */
+bool event_choice_has_instance(const struct event_choice *choice, const char *name);
+
 struct event_selection;
 
 /*
@@ -36,6 +46,10 @@ void event_selection_destroy(struct event_selection *selection);
 /* The filters, bound to classes; NULL where a class lacks a field. */
 struct event_predicate *const *event_selection_predicates(const struct event_selection *selection,
 							  size_t *n);
+
+/* Whether events of a class, that of an instance, may be wanted. */
+bool event_selection_has_class(const struct event_selection *selection,
+			       const struct event_class *class);
 
 bool event_selection_has(struct event_selection *selection, const struct event *event);
 

@@ -47,6 +47,53 @@ struct text text_clock_after(int64_t ns)
 	return clock_text(ns / 1000000 + (ns % 1000000 > 0));
 }
 
+void trace_outside_before(struct trace_outside *outside, int64_t ns)
+{
+	if (!outside->before++)
+		outside->first_ns = outside->last_ns = ns;
+	outside->first_ns = ns < outside->first_ns ? ns : outside->first_ns;
+	outside->last_ns = ns > outside->last_ns ? ns : outside->last_ns;
+}
+
+void trace_outside_after(struct trace_outside *outside, int64_t ns)
+{
+	outside->is_after = true;
+	outside->after_ns = ns;
+}
+
+/* What there is before the time and behind it. */
+static struct text nearest_text(const struct trace_outside *outside)
+{
+	struct text out = {""};
+
+	if (outside->before && outside->is_after)
+		snprintf(out.s, sizeof(out.s), "the nearest are at %.100s and %.100s s",
+			 text_clock_before(outside->last_ns).s,
+			 text_clock_after(outside->after_ns).s);
+	else if (outside->before)
+		snprintf(out.s, sizeof(out.s), "the trace has some from %.100s to %.100s s",
+			 text_clock_before(outside->first_ns).s,
+			 text_clock_after(outside->last_ns).s);
+	else
+		snprintf(out.s, sizeof(out.s), "the first is at %.100s s",
+			 text_clock_before(outside->after_ns).s);
+	return out;
+}
+
+struct text text_outside(const struct trace_outside *outside, const struct cli_time_range *time,
+			 bool since_init)
+{
+	const bool has_range = time->to_ns != INT64_MAX || time->from_ns != INT64_MIN;
+	struct text out;
+
+	snprintf(out.s, sizeof(out.s), "no event is in the time that %s: %.300s",
+		 !since_init  ? "--time chooses"
+		 : !has_range ? "--since chooses"
+			      : "--since and --time choose",
+		 nearest_text(outside).s);
+	return out;
+}
+
 static void print_trace(FILE *out, const struct trace_reader *reader,
 			const struct trace_window *window, int indent)
 {
@@ -78,6 +125,8 @@ void text_print_head(FILE *out, const struct trace_reader *reader,
 		line_print(out, indent, "Guest", "unknown, and no symbols: %s",
 			   trace_reader_sidecar_error(reader)->text);
 	print_trace(out, reader, window, indent);
+	if (sidecar && sidecar->info.part[0])
+		line_print(out, indent, "Part", "%s", sidecar->info.part);
 	if (sidecar && sidecar->info.ended[0])
 		line_print(out, indent, "Ended as", "%s", sidecar->info.ended);
 	if (trace_reader_note(reader)[0])

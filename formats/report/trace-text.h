@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include "formats/base/text.h"
+#include "formats/cli/options.h"
 #include "formats/trace/sidecar.h"
 #include "formats/trace/reader.h"
 
@@ -22,7 +23,22 @@ struct trace_window {
 	bool has_begin;            /* nothing that came before was left out */
 };
 
-/* "Guest" and "Trace"; if there is something to say, "Ended as" and "Format". */
+/* Events that are not in the time that a user chose, as far as they were read. */
+struct trace_outside {
+	uint64_t before;
+	int64_t first_ns, last_ns; /* of those before: the smallest and greatest time */
+	bool is_after;             /* the time has an end, and an event is behind it: */
+	int64_t after_ns;
+};
+void trace_outside_before(struct trace_outside *outside, int64_t ns);
+void trace_outside_after(struct trace_outside *outside, int64_t ns);
+
+/* "no event is in the time that --time chooses: the first is at 5.123 s". Some event is outside. */
+struct text text_outside(const struct trace_outside *outside, const struct cli_time_range *time,
+			 bool since_init);
+
+/* "Guest", "Trace" and, of a copied part, "Part"; if there is something to say, "Ended as" and
+ * "Format". */
 void text_print_head(FILE *out, const struct trace_reader *reader,
 		     const struct trace_window *window, int indent);
 

@@ -63,6 +63,7 @@ struct instance_sites {
 	struct heap *heap; /* NULL: it has no event of kmem */
 	struct sums *all;  /* by origin */
 	size_t room;
+	bool in_time; /* the event that is applied is in the time of the part */
 };
 
 struct sites {
@@ -92,31 +93,47 @@ static struct sums *sums_of(struct instance_sites *of, uint32_t origin)
 	return &of->all[origin];
 }
 
+/* What is live when the time begins is its first peak. */
+static void begin_life(struct sums *sums, const struct heap_object *object, bool in_time)
+{
+	if (in_time) {
+		sums->allocs++;
+		sum_add(&sums->requested, object->requested);
+		sum_add(&sums->allocated, object->bytes);
+	}
+	sums->live_objects++;
+	sum_add(&sums->live_bytes, object->bytes);
+	if (sums->live_bytes > sums->peak_bytes)
+		sums->peak_bytes = sums->live_bytes;
+}
+
+static void end_life(struct sums *sums, const struct heap_change *change, bool in_time)
+{
+	sums->frees += in_time && change->kind == HEAP_FREE;
+	sum_subtract(&sums->live_objects, 1);
+	sum_subtract(&sums->live_bytes, change->object->bytes);
+	if (!in_time)
+		sums->peak_bytes = sums->live_bytes;
+}
+
 static int take_change(void *arg, const struct heap_change *change)
 {
+	struct instance_sites *of = arg;
 	const struct heap_object *object = change->object;
 	struct sums *sums;
 
-	if (!object)
+	if (!object || !object->selected)
 		return 0;
-	sums = sums_of(arg, object->origin);
+	sums = sums_of(of, object->origin);
 	if (!sums)
 		return -ENOMEM;
 	switch (change->kind) {
 	case HEAP_ALLOC:
-		sums->allocs++;
-		sum_add(&sums->requested, object->requested);
-		sum_add(&sums->allocated, object->bytes);
-		sums->live_objects++;
-		sum_add(&sums->live_bytes, object->bytes);
-		if (sums->live_bytes > sums->peak_bytes)
-			sums->peak_bytes = sums->live_bytes;
+		begin_life(sums, object, of->in_time);
 		break;
 	case HEAP_FREE:
 	case HEAP_MISSED_FREE:
-		sums->frees += change->kind == HEAP_FREE;
-		sum_subtract(&sums->live_objects, 1);
-		sum_subtract(&sums->live_bytes, object->bytes);
+		end_life(sums, change, of->in_time);
 		break;
 	case HEAP_SPLIT:
 		sums->live_objects += change->pieces - 1;
@@ -127,25 +144,47 @@ static int take_change(void *arg, const struct heap_change *change)
 	return 0;
 }
 
-static int put_event(struct exporter *base, const struct event *event)
+static int apply(struct sites *s, const struct event *event, const struct kmem_record *record,
+		 const struct part_place *place)
+{
+	struct instance_sites *of = &s->of[event->instance - s->instances];
+
+	if (!of->heap)
+		of->heap = heap_create(trace_reader_sidecar(s->base.input.reader), take_change, of);
+	if (!of->heap)
+		return -ENOMEM;
+	of->in_time = place->in_time;
+	heap_prefetch(of->heap, trace_reader_soon(s->base.input.reader));
+	return heap_apply(of->heap, record, event->vcpu, place->is_selected);
+}
+
+static void note_time(struct sites *s, int64_t ns)
+{
+	if (!s->has_events || ns < s->first_ns)
+		s->first_ns = ns;
+	if (!s->has_events || ns > s->last_ns)
+		s->last_ns = ns;
+	s->has_events = true;
+}
+
+static int note_event(struct exporter *base, const struct event *event,
+		      const struct part_place *place)
 {
 	struct sites *s = (struct sites *)base;
-	struct instance_sites *of = &s->of[event->instance - s->instances];
 	struct kmem_record record;
 
 	if (!kmem_record_of(event, &record))
 		return 0;
-	if (!of->heap)
-		of->heap = heap_create(trace_reader_sidecar(base->input.reader), take_change, of);
-	if (!of->heap)
-		return -ENOMEM;
-	if (!s->has_events || event->ns < s->first_ns)
-		s->first_ns = event->ns;
-	if (!s->has_events || event->ns > s->last_ns)
-		s->last_ns = event->ns;
-	s->has_events = true;
-	heap_prefetch(of->heap, trace_reader_soon(base->input.reader));
-	return heap_apply(of->heap, &record, event->vcpu, true);
+	if (place->in_time)
+		note_time(s, event->ns);
+	return apply(s, event, &record, place);
+}
+
+static int put_event(struct exporter *base, const struct event *event)
+{
+	static const struct part_place of_part = {true, true, true};
+
+	return note_event(base, event, &of_part);
 }
 
 /* --- rows ------------------------------------------------------------------------------------ */
@@ -168,6 +207,8 @@ static int put_row(struct sites *s, size_t instance, uint32_t index, uint64_t lo
 
 	if (!sums)
 		return -ENOMEM;
+	if (!sums->allocs && !sums->frees && !sums->live_objects && !sums->peak_bytes)
+		return 0;
 	if (origin->call_site)
 		symbol = sidecar_symbol_text(sidecar, origin->call_site);
 	row[HOST] = (struct table_value){0, s->base.input.host};
@@ -263,11 +304,13 @@ const struct exporter_ops parquet_sites_exporter = {.takes_host = true,
 						    .has_sums = true,
 						    .create = create_parquet,
 						    .event = put_event,
+						    .other = note_event,
 						    .finish = finish,
 						    .destroy = destroy};
 const struct exporter_ops rowbinary_sites_exporter = {.takes_host = true,
 						      .has_sums = true,
 						      .create = create_rowbinary,
 						      .event = put_event,
+						      .other = note_event,
 						      .finish = finish,
 						      .destroy = destroy};

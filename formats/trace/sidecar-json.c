@@ -44,6 +44,7 @@ static const struct field fields[] = {
 	FIELD(symbol_source, STRING),
 	FIELD(clock, STRING),
 	FIELD(ended, STRING),
+	FIELD(part, STRING),
 	FIELD(virt_slide, SIGNED),
 	FIELD(started_realtime_ns, SIGNED),
 	FIELD(started_ns, SIGNED),

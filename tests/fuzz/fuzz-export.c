@@ -41,7 +41,8 @@ static void run(struct trace_reader *reader, uint8_t which)
 {
 	const struct exporter_ops *ops = exporters[which % EXPORTERS];
 	const struct export_options options = {
-		ops->takes_value ? which / EXPORTERS % (EXPORT_TIME + 1) : EXPORT_COUNT, "host"};
+		ops->takes_value ? which / EXPORTERS % (EXPORT_TIME + 1) : EXPORT_COUNT, "host",
+		NULL};
 	/* these events have no durations */
 	const bool refuses = options.value == EXPORT_TIME;
 	char path[64];

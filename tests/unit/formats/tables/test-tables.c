@@ -174,6 +174,52 @@ static void test_sites(void)
 	remove(out);
 }
 
+/* What a site did in the time, and what it held before that. */
+static void test_sites_of_time(void)
+{
+	static const struct {
+		uint64_t site, allocs, frees, live, peak;
+	} want[] = {{0x1010, 1, 2, 64, 128}, {0x2010, 1, 0, 128, 128}};
+	const struct kmem_record records[] = {
+		make_alloc(KMEM_TYPE_KMALLOC, 0x100, 0x1010, 60, 64, 1000000000),
+		make_alloc(KMEM_TYPE_KMALLOC, 0x200, 0x1010, 60, 64, 2000000000),
+		make_alloc(KMEM_TYPE_KMALLOC, 0x600, 0x1010, 60, 64, 2500000000),
+		make_free(KMEM_TYPE_KMALLOC, 0x600, 0x3010, 2600000000),
+		make_alloc(KMEM_TYPE_KMALLOC, 0x700, 0x4010, 60, 64, 2700000000),
+		make_free(KMEM_TYPE_KMALLOC, 0x700, 0x3010, 2800000000),
+		make_alloc(KMEM_TYPE_KMALLOC, 0x300, 0x2010, 100, 128, 4000000000),
+		make_free(KMEM_TYPE_KMALLOC, 0x200, 0x3010, 5000000000),
+		make_alloc(KMEM_TYPE_KMALLOC, 0x400, 0x1010, 60, 64, 6000000000),
+		make_free(KMEM_TYPE_KMALLOC, 0x400, 0x3010, 7000000000),
+		make_alloc(KMEM_TYPE_KMALLOC, 0x500, 0x2010, 100, 128, 8000000000),
+	};
+	const struct scratch source = scratch_make();
+	static struct row row;
+	unsigned int right = 0, n = 0;
+	size_t size;
+	char *bytes;
+	struct cursor c;
+
+	stream_put(source.path, 0, records, sizeof(records) / sizeof(records[0]));
+	export_make_convert(source.path, "rowbinary-sites", out, "--time=4,8");
+	bytes = file_get(dir.path, "table", &size);
+	c = (struct cursor){(uint8_t *)bytes, (uint8_t *)bytes + size};
+	for (; c.at != c.end && n < 2; n++) {
+		take_row(&c, &sites_schema, &row);
+		right += row.numbers[column(&sites_schema, "call_site")] == want[n].site &&
+			 row.numbers[column(&sites_schema, "allocs")] == want[n].allocs &&
+			 row.numbers[column(&sites_schema, "frees")] == want[n].frees &&
+			 row.numbers[column(&sites_schema, "live_bytes")] == want[n].live &&
+			 row.numbers[column(&sites_schema, "peak_bytes")] == want[n].peak &&
+			 row.numbers[column(&sites_schema, "begin_ns")] == 4000000000;
+	}
+	ok(n == 2 && c.at == c.end, "a site that neither acts nor holds in the time has no row");
+	is_u64(right, 2, "sites have what they did in the time, and held then");
+	free(bytes);
+	remove(out);
+	scratch_remove(&source);
+}
+
 /* --- Parquet --------------------------------------------------------------------------------- */
 
 static void test_frame(void)
@@ -308,6 +354,7 @@ int main(void)
 	export_make(trace);
 	test_events();
 	test_sites();
+	test_sites_of_time();
 	test_frame();
 	test_hybrid();
 	test_dictionary();

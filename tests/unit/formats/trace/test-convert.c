@@ -199,7 +199,6 @@ static void test_one_instance(void)
 		      "calls: the format kmemtrace has no events but those of kmem; use ctf\n");
 	convert_mixed(source, "kmemtrace", out, "kmen", 2,
 		      "--instance takes calls or kmem, not 'kmen'\n");
-	convert_mixed(source, "csv", out, "kmem", 2, "--instance: csv has all instances;");
 	ok(access(out, F_OK), "no directory was made for any of these");
 	convert_mixed(source, "kmemtrace", out, "kmem", 0, "1 record in ");
 	prints_events(out, "[000]     0.000000005 kmem:kmalloc: call_site=0x2 ptr=0x1 bytes_req=3 "

@@ -163,6 +163,7 @@ static const char *const keys[] = {
 	"phys_base",
 	"clock",
 	"ended",
+	"part",
 	"started_realtime_ns",
 	"started_ns",
 	"page_size",
