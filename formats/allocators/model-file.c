@@ -37,6 +37,7 @@ static const struct key keys[] = {
 	MODEL_KEY(partial_objects, .is_flag = true),
 	MODEL_KEY(merge, .is_flag = true),
 	MODEL_KEY(kmalloc_copies, .min = 1, .max = 64),
+	MODEL_KEY(kmalloc_buckets, .is_flag = true),
 	CACHE_KEY(align, .takes_auto = true, .is_power = true, .min = 1, .max = MODEL_PAGE_SIZE),
 	CACHE_KEY(extra, .max = 65536),
 	CACHE_KEY(order, .takes_auto = true, .max = MODEL_MAX_ORDER),

@@ -54,6 +54,7 @@ struct model {
 	int64_t partial_objects; /* a CPU's partial list is bounded by free objects: until 5.15 */
 	int64_t merge;           /* caches whose objects take the same bytes are one */
 	int64_t kmalloc_copies;  /* of each cache of kmalloc(), used by call site */
+	int64_t kmalloc_buckets; /* caches of their own for what users fill (buckets.c) */
 	uint32_t kmalloc_sizes[MODEL_MAX_SIZES]; /* ascending */
 	size_t nr_kmalloc_sizes;                 /* 0: those of the guest */
 	struct cache_params cache;
@@ -87,5 +88,23 @@ struct cache_params model_cache_params(const struct model *model, const char *ca
 
 /* The built-in models; the last one has no name. */
 extern const struct model model_table[];
+
+/* --- buckets.c ------------------------------------------------------------------------------- */
+
+/*
+ * Sets of kmalloc() caches of their own, for objects whose size and content users choose: "msg_msg-
+ * 64" and so on, "memdup_user-64" and so on. Kernels have them since 6.11 with CONFIG_SLAB_BUCKETS
+ * (kmem_buckets_create() in mm/slab_common.c; its callers are in ipc/msgutil.c and mm/util.c).
+ */
+
+/* The set that a cache is of, by its name; NULL: of none. */
+const char *buckets_of_cache(const char *cache);
+
+/*
+ * The set that kmalloc() in this function takes objects from, or would in a kernel with such sets;
+ * NULL: none. `copies` says that it was called with exactly the flags of memdup_user(),
+ * whose own name no call site has: its objects are attributed to its callers.
+ */
+const char *buckets_of_call(const char *function, bool copies);
 
 #endif

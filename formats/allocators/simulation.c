@@ -101,20 +101,36 @@ static unsigned int copy_of(const struct model *model, uint64_t call_site)
 			      (uint64_t)model->kmalloc_copies);
 }
 
+enum { KIND_ROOM = 41 };
+
+/* "kmalloc-cg": that of the guest, but for sets of caches that the model has or has not. */
+static void take_kind(const struct model *model, const struct allocation *a, char out[KIND_ROOM])
+{
+	static const char plain[] = "kmalloc", copies[] = "kmalloc-rnd-";
+	const char *own = buckets_of_cache(a->cache);
+	const size_t length = kind_length(a->cache);
+
+	if (model->kmalloc_buckets && (own || a->buckets))
+		snprintf(out, KIND_ROOM, "%s", own ? own : a->buckets);
+	else if (own || !length || !strncmp(a->cache, copies, strlen(copies)))
+		snprintf(out, KIND_ROOM, "%s", plain);
+	else
+		snprintf(out, KIND_ROOM, "%.*s", (int)length, a->cache);
+}
+
 static void name_kmalloc(const struct model *model, const struct allocation *a, uint64_t size,
 			 char *out, size_t room)
 {
-	const int length = (int)kind_length(a->cache);
-	const char *kind = length ? a->cache : "kmalloc";
-	const int shown = length ? length : (int)strlen(kind);
-	const bool is_plain = shown == 7 && !strncmp(kind, "kmalloc", 7);
-	const unsigned int copy = is_plain ? copy_of(model, a->call_site) : 0;
+	char kind[KIND_ROOM];
+	unsigned int copy;
 	const bool in_k = size >= 1024 && size % 1024 == 0;
 	char copy_text[16] = "";
 
+	take_kind(model, a, kind);
+	copy = strcmp(kind, "kmalloc") ? 0 : copy_of(model, a->call_site);
 	if (copy)
 		snprintf(copy_text, sizeof(copy_text), "rnd-%02u-", copy);
-	snprintf(out, room, "%.*s-%s%llu%s", shown > 40 ? 40 : shown, kind, copy_text,
+	snprintf(out, room, "%s-%s%llu%s", kind, copy_text,
 		 (unsigned long long)(in_k ? size / 1024 : size), in_k ? "k" : "");
 }
 

@@ -21,7 +21,8 @@ struct allocation {
 	uint64_t taken;       /* bytes that the object took in the guest */
 	uint64_t requested;
 	uint64_t call_site;
-	int32_t node; /* asked for; -1: any */
+	const char *buckets; /* that its call site uses, if there are any (buckets.c); or NULL */
+	int32_t node;        /* asked for; -1: any */
 	unsigned int cpu;
 	bool is_kmalloc; /* else of a cache */
 	bool is_large;   /* kmalloc() that got pages */

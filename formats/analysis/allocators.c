@@ -23,7 +23,9 @@ struct pages_course {
 struct allocators {
 	struct analysis base;
 	struct model model;
-	bool is_assumed; /* the model is of the guest, but its allocator is not known */
+	bool is_assumed;      /* the model is of the guest, but its allocator is not known */
+	bool guesses_buckets; /* the model has them, the guest has not (buckets.c) */
+	uint64_t copy_flags;  /* of memdup_user(); 0: not known */
 	struct simulation *simulation;
 	struct pages_course guest, replayed; /* bytes */
 	size_t *order;                       /* caches, most pages first; at the end */
@@ -39,6 +41,29 @@ static int load_model(struct allocators *a, const struct sidecar *sidecar, const
 		return model_load(name, &a->model, err);
 	a->is_assumed = !*allocator;
 	return model_of_guest(allocator, sidecar ? sidecar->info.banner : "", &a->model, err);
+}
+
+static uint64_t gfp_mask(const struct sidecar *sidecar, const char *name)
+{
+	for (size_t i = 0; i < sidecar->info.nr_gfp_names; i++)
+		if (!strcmp(sidecar->info.gfp_names[i].name, name))
+			return sidecar->info.gfp_names[i].mask;
+	return 0;
+}
+
+/* A guest that has buckets names them itself. */
+static void prepare_buckets(struct allocators *a, const struct sidecar *sidecar)
+{
+	uint64_t user, nowarn;
+
+	a->guesses_buckets = sidecar && a->model.kmalloc_buckets;
+	for (size_t i = 0; a->guesses_buckets && i < sidecar->nr_caches; i++)
+		a->guesses_buckets = !buckets_of_cache(sidecar->caches[i].name);
+	if (!a->guesses_buckets)
+		return;
+	user = gfp_mask(sidecar, "GFP_USER");
+	nowarn = gfp_mask(sidecar, "__GFP_NOWARN");
+	a->copy_flags = user && nowarn ? user | nowarn : 0;
 }
 
 static int create(const struct replay *replay, const struct analysis_options *options,
@@ -58,6 +83,7 @@ static int create(const struct replay *replay, const struct analysis_options *op
 		free(a);
 		return ret;
 	}
+	prepare_buckets(a, sidecar);
 	*out = &a->base;
 	return 0;
 }
@@ -111,6 +137,18 @@ static uint64_t guest_bytes(const struct replay *replay)
 	return totals->pages[HEAP_SLAB].bytes + totals->pages[HEAP_LARGE].bytes;
 }
 
+static const char *buckets_of(const struct allocators *a, const struct kmem_record *record)
+{
+	const struct sidecar *sidecar = trace_reader_sidecar(a->base.replay->reader);
+	const struct sidecar_symbol *symbol;
+
+	if (!a->guesses_buckets || record->type_id != KMEM_TYPE_KMALLOC)
+		return NULL;
+	symbol = sidecar_symbol(sidecar, record->call_site);
+	return buckets_of_call(symbol ? symbol->name : "",
+			       a->copy_flags && record->gfp_flags == a->copy_flags);
+}
+
 static int replay_alloc(struct allocators *a, const struct heap_change *change)
 {
 	const struct kmem_record *record = change->record;
@@ -123,6 +161,7 @@ static int replay_alloc(struct allocators *a, const struct heap_change *change)
 		.taken = record->bytes_alloc,
 		.requested = record->bytes_req,
 		.call_site = record->call_site,
+		.buckets = buckets_of(a, record),
 		.node = record->node,
 		.cpu = change->vcpu,
 		.is_kmalloc = record->type_id == KMEM_TYPE_KMALLOC,

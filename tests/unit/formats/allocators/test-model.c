@@ -58,6 +58,7 @@ static void test_errors(void)
 		{"order_max = 11", "m:1: order_max takes a number from 0 to 10, not '11'"},
 		{"align = 24", "m:1: align takes a power of 2, not '24'"},
 		{"merge = 1", "m:1: merge takes yes or no, not '1'"},
+		{"kmalloc_buckets = 2", "m:1: kmalloc_buckets takes yes or no, not '2'"},
 		{"kmalloc_sizes =", "m:1: kmalloc_sizes has no value"},
 		{"kmalloc_sizes = 64 32",
 		 "m:1: kmalloc_sizes: 32 does not follow 64 in ascending order"},

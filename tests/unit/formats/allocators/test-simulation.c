@@ -203,6 +203,57 @@ static void test_variants(void)
 	simulation_destroy(s);
 }
 
+/* An object of kmalloc() whose call site uses a set of caches, or NULL. */
+static void bucket_at(struct simulation *simulation, uint64_t ptr, const char *cache,
+		      const char *buckets)
+{
+	const struct allocation allocation = {.ptr = ptr,
+					      .cache = cache,
+					      .taken = 64,
+					      .requested = 50,
+					      .buckets = buckets,
+					      .node = -1,
+					      .is_kmalloc = true};
+
+	if (simulation_alloc(simulation, &allocation))
+		abort();
+}
+
+static bool has_objects(const struct simulation *s, const char *cache, uint64_t n)
+{
+	return find(s, cache) && find(s, cache)->objects == n;
+}
+
+static void test_buckets(void)
+{
+	struct simulation *s = make("base = slub-6.12-buckets\n", 1);
+
+	bucket_at(s, 1, "kmalloc-64", "memdup_user");
+	bucket_at(s, 2, "kmalloc-cg-64", "msg_msg");
+	bucket_at(s, 3, "kmalloc-64", NULL);
+	bucket_at(s, 4, "memdup_user-64", NULL);
+	bucket_at(s, 5, "memdup_user-rest", NULL);
+	ok(has_objects(s, "memdup_user-64", 2) && has_objects(s, "msg_msg-64", 1),
+	   "what users fill has caches of its own, also that of a guest with such caches");
+	ok(has_objects(s, "kmalloc-64", 2) && simulation_nr_caches(s) == 3, "all else has not");
+	ok(simulation_pages(s) == 3, "each set has slabs of its own");
+	simulation_destroy(s);
+	s = make("base = slub-6.12\n", 1);
+	bucket_at(s, 1, "memdup_user-64", NULL);
+	bucket_at(s, 2, "msg_msg-64", NULL);
+	bucket_at(s, 3, "kmalloc-64", "msg_msg");
+	bucket_at(s, 4, "kmalloc-rnd-05-64", NULL);
+	bucket_at(s, 5, "kmalloc-cg-64", NULL);
+	ok(has_objects(s, "kmalloc-64", 4) && has_objects(s, "kmalloc-cg-64", 1),
+	   "a model without buckets and copies has none of the guest's");
+	simulation_destroy(s);
+	s = make("base = slub-6.12-random\nkmalloc_buckets = yes\n", 1);
+	for (uint64_t i = 0; i < 200; i++)
+		bucket_at(s, i, "kmalloc-64", "msg_msg");
+	ok(simulation_nr_caches(s) == 1, "buckets have no copies");
+	simulation_destroy(s);
+}
+
 static void test_slab_orders(void)
 {
 	static const struct {
@@ -337,6 +388,7 @@ int main(void)
 	test_nodes();
 	test_places();
 	test_variants();
+	test_buckets();
 	test_slab_orders();
 	test_slab();
 	test_slab_sharing();

@@ -196,6 +196,64 @@ static void test_usage(const char *dir, const char *file)
 	verb_result_deinit(&result);
 }
 
+static uint64_t objects_of(const json_t *root, const char *cache)
+{
+	const json_t *caches = json_object_get(root, "caches"), *item;
+	size_t i;
+
+	json_array_foreach(caches, i, item)
+	{
+		if (!strcmp(json_string_value(json_object_get(item, "cache")), cache))
+			return number(item, "objects");
+	}
+	return 0;
+}
+
+/* A message, a copy of memory of a user, and others; the guest may have buckets of its own. */
+static void put_bucket_trace(const char *dir, const char *caches)
+{
+	static const uint64_t user = 0x100cc0, nowarn = 0x2000;
+	struct kmem_record records[] = {
+		make_alloc(KMEM_TYPE_KMALLOC, 0x100, 0x1010, 50, 64, MS),
+		make_alloc(KMEM_TYPE_KMALLOC, 0x200, 0x2010, 50, 64, 2 * MS),
+		make_alloc(KMEM_TYPE_KMALLOC, 0x300, 0x2010, 50, 64, 3 * MS),
+		make_alloc(KMEM_TYPE_KMALLOC, 0x400, 0x3010, 50, 64, 4 * MS),
+	};
+	char text[1024];
+
+	records[1].gfp_flags = user | nowarn;
+	records[2].gfp_flags = user;
+	snprintf(text, sizeof(text),
+		 "{\"version\":1,\"complete\":true,\"vcpus\":[{}],"
+		 "\"banner\":\"Linux version 6.12.0\",\"caches\":[%s],\"gfp_flags\":["
+		 "{\"name\":\"GFP_USER\",\"mask\":\"0x100cc0\"},"
+		 "{\"name\":\"__GFP_NOWARN\",\"mask\":\"0x2000\"}],\"symbols\":["
+		 "{\"name\":\"load_msg\",\"start\":\"0x1000\",\"size\":256},"
+		 "{\"name\":\"user\",\"start\":\"0x2000\",\"size\":256}]}",
+		 caches);
+	stream_put(dir, 0, records, sizeof(records) / sizeof(records[0]));
+	file_put(dir, "sonde.json", text, strlen(text));
+}
+
+static void test_buckets(void)
+{
+	struct scratch dir = scratch_make();
+	json_t *root;
+
+	put_bucket_trace(dir.path, "");
+	root = run(dir.path, "slub-6.12-buckets", "0,");
+	ok(objects_of(root, "msg_msg-64") == 1 && objects_of(root, "memdup_user-64") == 1 &&
+		   objects_of(root, "kmalloc-64") == 2,
+	   "messages are known by their function, copies by their flags");
+	json_decref(root);
+	put_bucket_trace(dir.path, "{\"id\":1,\"name\":\"memdup_user-64\","
+				   "\"object_size\":64,\"size\":64}");
+	root = run(dir.path, "slub-6.12-buckets", "0,");
+	ok(objects_of(root, "kmalloc-64") == 4, "a guest that has buckets names them itself");
+	json_decref(root);
+	scratch_remove(&dir);
+}
+
 int main(void)
 {
 	struct scratch dir = scratch_make();
@@ -209,6 +267,7 @@ int main(void)
 	test_text(dir.path);
 	test_follow(dir.path);
 	test_usage(dir.path, file);
+	test_buckets();
 	scratch_remove(&dir);
 	return tap_done();
 }
