@@ -6,19 +6,23 @@
 #include "guest-symbols/cmd.h"
 #include "guest-symbols/dwarf/debug-file.h"
 #include "guest-symbols/dwarf/dwarf-lines.h"
+#include "guest-symbols/dwarf/module-lines.h"
 
 struct kernel_lines {
 	struct source_lines base;
 	struct dwarf_lines *dwarf;
+	struct module_lines *modules;
 	uint64_t slide;
 };
 
-/* Addresses of modules are none of the kernel's once the slide is taken off. */
-static size_t find(struct source_lines *base, uint64_t address, struct source_frame *out)
+static size_t find(struct source_lines *base, const struct source_code *code,
+		   struct source_frame *out)
 {
 	struct kernel_lines *lines = (struct kernel_lines *)base;
 
-	return dwarf_lines_find(lines->dwarf, address - lines->slide, out);
+	return module_lines_are_of(code->function)
+		       ? module_lines_find(lines->modules, code, out)
+		       : dwarf_lines_find(lines->dwarf, code->address - lines->slide, out);
 }
 
 static void destroy(struct source_lines *base)
@@ -26,6 +30,7 @@ static void destroy(struct source_lines *base)
 	struct kernel_lines *lines = (struct kernel_lines *)base;
 
 	dwarf_lines_close(lines->dwarf);
+	module_lines_destroy(lines->modules);
 	free(lines);
 }
 
@@ -39,13 +44,16 @@ int kernel_lines(const char *path, const struct trace_info *info, struct source_
 	if (fd < 0)
 		return fd;
 	lines = calloc(1, sizeof(*lines));
-	ret = lines ? dwarf_lines_open(fd, &lines->dwarf, err)
-		    : error_set(err, ENOMEM, "out of memory");
+	if (lines)
+		lines->modules = module_lines_create("", path, info);
+	ret = lines && lines->modules ? dwarf_lines_open(fd, &lines->dwarf, err)
+				      : error_set(err, ENOMEM, "out of memory");
 	if (ret) {
 		if (path)
 			error_prefix(err, "%s: ", path);
 		close(fd);
-		free(lines);
+		if (lines)
+			destroy(&lines->base);
 		return ret;
 	}
 	lines->base = (struct source_lines){find, destroy};

@@ -175,6 +175,7 @@ static int symbolize(void *arg, uint64_t address, struct site_function *out)
 	out->start = symbol->start;
 	out->size = symbol->size;
 	out->returned = symbol->returned;
+	out->build_id = symbol->build_id;
 	return 0;
 }
 

@@ -20,15 +20,24 @@ struct source_frame {
 	unsigned int line;    /* from 1; 0 if unknown */
 };
 
+/* An instruction at run time, not behind it, and what is known of the function that has it. */
+struct source_code {
+	uint64_t address;
+	const char *function; /* "vfs_read", "ext4_read [ext4]"; "" if unknown */
+	uint64_t start, size; /* of it */
+	const char *build_id; /* of its module, in hex; "" if unknown */
+};
+
 /* Debug information at work. Its own data begins with it. */
 struct source_lines {
 	/*
-	 * Where the instruction at a run-time address is, not behind it. Fills in up to
+	 * Where the code is. Fills in up to
 	 * SOURCE_MAX_FRAMES frames and returns how many, 0 if nothing is known: the outermost
 	 * first, which is the function that the symbol table names; the others were inlined. The
 	 * strings live as long as the lines.
 	 */
-	size_t (*find)(struct source_lines *lines, uint64_t address, struct source_frame *out);
+	size_t (*find)(struct source_lines *lines, const struct source_code *code,
+		       struct source_frame *out);
 	void (*destroy)(struct source_lines *lines);
 };
 

@@ -74,10 +74,19 @@ size_t sidecar_call_frames(const struct sidecar *sidecar, uint64_t call_site,
 {
 	struct source_lines *lines = sidecar ? sidecar->lines : NULL;
 	const struct sidecar_symbol *symbol = lines ? sidecar_symbol(sidecar, call_site) : NULL;
+	char build_id[2 * sizeof(symbol->build_id.bytes) + 1] = "";
+	struct source_code code = {call_site - 1, "", 0, 0, build_id};
 
 	if (!lines)
 		return 0;
-	return lines->find(lines, call_site - !(symbol && symbol->start == call_site), out);
+	if (symbol) {
+		code.address = call_site - (symbol->start != call_site);
+		code.function = symbol->name;
+		code.start = symbol->start;
+		code.size = symbol->size;
+		hex_encode(build_id, symbol->build_id.bytes, symbol->build_id.size);
+	}
+	return lines->find(lines, &code, out);
 }
 
 struct text sidecar_source_text(const struct sidecar *sidecar, uint64_t call_site)
@@ -109,17 +118,33 @@ int sidecar_put_source(json_t *object, const struct sidecar *sidecar, uint64_t c
 
 /* --- printing -------------------------------------------------------------------------------- */
 
+static int put_returned(json_t *object, const struct sidecar_returned *returned)
+{
+	if (!returned->bytes)
+		return 0;
+	return json_object_set_new(object, "returned", json_from_text(returned->name)) |
+	       json_object_set_new(object, "returned_bytes", json_from_count(returned->bytes));
+}
+
+static int put_build_id(json_t *object, const struct sidecar_build_id *id)
+{
+	char text[2 * sizeof(id->bytes) + 1] = "";
+
+	if (!id->size)
+		return 0;
+	hex_encode(text, id->bytes, id->size);
+	return json_object_set_new(object, "build_id", json_from_text(text));
+}
+
 static json_t *to_json(const struct sidecar_symbol *symbol)
 {
-	json_t *object = json_pack("{so so so so}", "address", json_from_address(symbol->address),
-				   "name", json_from_text(symbol->name), "start",
-				   json_from_address(symbol->start), "size",
-				   json_from_count(symbol->size));
+	json_t *object =
+		json_pack("{so so so so}", "address", json_from_address(symbol->address), "name",
+			  json_from_text(symbol->name), "start", json_from_address(symbol->start),
+			  "size", json_from_count(symbol->size));
 
-	if (!object || !symbol->returned.bytes)
-		return object;
-	if (!json_object_set_new(object, "returned", json_from_text(symbol->returned.name)) &&
-	    !json_object_set_new(object, "returned_bytes", json_from_count(symbol->returned.bytes)))
+	if (object && !put_returned(object, &symbol->returned) &&
+	    !put_build_id(object, &symbol->build_id))
 		return object;
 	json_decref(object);
 	return NULL;
@@ -182,6 +207,17 @@ static int parse_returned(const json_t *item, struct sidecar_returned *out)
 	return json_read_count(item, "returned_bytes", &out->bytes);
 }
 
+/* Likewise. What is none is as good as none. */
+static void parse_build_id(const json_t *item, struct sidecar_build_id *out)
+{
+	const char *text = json_string_value(json_object_get(item, "build_id"));
+	const size_t digits = text ? strlen(text) : 0;
+
+	if (digits && digits % 2 == 0 && digits <= 2 * sizeof(out->bytes) &&
+	    hex_decode(out->bytes, text, digits / 2))
+		out->size = (uint8_t)(digits / 2);
+}
+
 static int parse(const json_t *item, struct sidecar_symbol *symbol)
 {
 	int ret = json_is_object(item) ? sidecar_get_name(item, &symbol->name) : -EINVAL;
@@ -189,6 +225,8 @@ static int parse(const json_t *item, struct sidecar_symbol *symbol)
 	ret = ret ? ret : json_read_address(item, "address", &symbol->address);
 	ret = ret ? ret : json_read_address(item, "start", &symbol->start);
 	ret = ret ? ret : json_read_count(item, "size", &symbol->size);
+	if (!ret)
+		parse_build_id(item, &symbol->build_id);
 	return ret ? ret : parse_returned(item, &symbol->returned);
 }
 

@@ -53,11 +53,17 @@ struct sidecar_returned {
 	char name[56];
 };
 
+/* The build id of the module that has a function; size 0: not known, or the kernel's own. */
+struct sidecar_build_id {
+	uint8_t bytes[20], size; /* as the kernel's own tables: BUILD_ID_SIZE_MAX */
+};
+
 struct sidecar_symbol {
 	uint64_t address;     /* lowest recorded call site in the function */
 	uint64_t start, size; /* run-time address and bytes; size 0 = unknown */
 	char *name;
 	struct sidecar_returned returned;
+	struct sidecar_build_id build_id;
 };
 
 struct sidecar {

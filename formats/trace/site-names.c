@@ -84,7 +84,8 @@ static int name_site(struct site_names *names, trace_symbolize_fn *symbolize, vo
 							   .start = function.start,
 							   .size = function.size,
 							   .name = function.name,
-							   .returned = function.returned});
+							   .returned = function.returned,
+							   .build_id = function.build_id});
 	return ret;
 }
 

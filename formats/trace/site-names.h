@@ -14,6 +14,7 @@ struct site_function {
 	char name[512];
 	uint64_t start, size; /* address and bytes */
 	struct sidecar_returned returned;
+	struct sidecar_build_id build_id;
 };
 
 /*

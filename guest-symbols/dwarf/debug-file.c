@@ -12,7 +12,7 @@
 #include <unistd.h>
 #include "formats/base/text.h"
 
-enum { MAX_ID = 32 /* bytes */, RELEASE_ROOM = 128 };
+enum { MAX_ID = 32 /* bytes */ };
 
 /* --- one file -------------------------------------------------------------------------------- */
 
@@ -54,11 +54,24 @@ int debug_file_open(const char *path, const struct trace_info *info, struct erro
 			 path, id, info->build_id);
 }
 
+int debug_file_open_id(const char *path, const char *id)
+{
+	char its[2 * MAX_ID + 1];
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+
+	if (fd < 0)
+		return -errno;
+	read_id(fd, its);
+	if (!*id || !strcmp(its, id))
+		return fd;
+	close(fd);
+	return -EINVAL;
+}
+
 /* --- installed files ------------------------------------------------------------------------- */
 
-/* "6.1.0-56-cloud-amd64" of "Linux version 6.1.0-56-cloud-amd64 (...". Traces are not trusted:
- * false for what is no name of a file. */
-static bool read_release(const struct trace_info *info, char out[RELEASE_ROOM])
+/* Of "Linux version 6.1.0-56-cloud-amd64 (...". Traces are not trusted. */
+bool debug_file_release(const struct trace_info *info, char out[DEBUG_RELEASE_ROOM])
 {
 	static const char begin[] = "Linux version ";
 	const char *from = info->banner + sizeof(begin) - 1;
@@ -67,24 +80,23 @@ static bool read_release(const struct trace_info *info, char out[RELEASE_ROOM])
 	if (strncmp(info->banner, begin, sizeof(begin) - 1) != 0)
 		return false;
 	n = strcspn(from, " ");
-	if (!n || n >= RELEASE_ROOM || memchr(from, '/', n) || *from == '.')
+	if (!n || n >= DEBUG_RELEASE_ROOM || memchr(from, '/', n) || *from == '.')
 		return false;
-	snprintf(out, RELEASE_ROOM, "%.*s", (int)n, from);
+	snprintf(out, DEBUG_RELEASE_ROOM, "%.*s", (int)n, from);
 	return true;
 }
 
 /* /usr/lib/debug/.build-id/3b/43fad5....debug, as gdb and elfutils look for it. */
-static int open_by_id(const char *root, const struct trace_info *info)
+static int open_by_id(const char *root, const char *id)
 {
 	char path[PATH_MAX];
 	uint8_t bytes[MAX_ID];
-	const size_t digits = strlen(info->build_id);
+	const size_t digits = strlen(id);
 
-	if (digits < 4 || digits > 2 * MAX_ID || !hex_decode(bytes, info->build_id, digits / 2))
+	if (digits < 4 || digits > 2 * MAX_ID || !hex_decode(bytes, id, digits / 2))
 		return -ENOENT;
-	snprintf(path, sizeof(path), "%s/usr/lib/debug/.build-id/%.2s/%s.debug", root,
-		 info->build_id, info->build_id + 2);
-	return debug_file_open(path, info, NULL);
+	snprintf(path, sizeof(path), "%s/usr/lib/debug/.build-id/%.2s/%s.debug", root, id, id + 2);
+	return debug_file_open_id(path, id);
 }
 
 /* Where Debian, Fedora, SUSE and who builds kernels have them. */
@@ -98,14 +110,14 @@ static int open_by_release(const char *root, const struct trace_info *info)
 		{"/lib/modules/", "/build/vmlinux"},
 		{"/boot/vmlinux-", ""},
 	};
-	char release[RELEASE_ROOM], path[PATH_MAX];
+	char release[DEBUG_RELEASE_ROOM], path[PATH_MAX];
 	int fd = -ENOENT;
 
-	if (!read_release(info, release))
+	if (!debug_file_release(info, release))
 		return -ENOENT;
 	for (size_t i = 0; fd < 0 && i < sizeof(places) / sizeof(places[0]); i++) {
 		snprintf(path, sizeof(path), "%s%s%s%s", root, places[i][0], release, places[i][1]);
-		fd = debug_file_open(path, info, NULL);
+		fd = debug_file_open_id(path, info->build_id);
 	}
 	return fd;
 }
@@ -133,15 +145,15 @@ static bool load_debuginfod(struct debuginfod *d)
 }
 
 /* An id of 0 bytes would be one in hex, not in bytes. */
-static int find_by_debuginfod(const struct debuginfod *d, const struct trace_info *info)
+static int find_by_debuginfod(const struct debuginfod *d, const char *build_id)
 {
 	unsigned char id[MAX_ID];
-	const size_t size = strlen(info->build_id) / 2;
+	const size_t size = strlen(build_id) / 2;
 	char *path = NULL;
 	void *client;
 	int fd;
 
-	if (!size || size > MAX_ID || !hex_decode(id, info->build_id, size))
+	if (!size || size > MAX_ID || !hex_decode(id, build_id, size))
 		return -EINVAL;
 	client = d->begin();
 	if (!client)
@@ -150,13 +162,13 @@ static int find_by_debuginfod(const struct debuginfod *d, const struct trace_inf
 	d->end(client);
 	if (fd >= 0) { /* what a server has sent is checked as any other file */
 		close(fd);
-		fd = debug_file_open(path, info, NULL);
+		fd = debug_file_open_id(path, build_id);
 	}
 	free(path);
 	return fd;
 }
 
-static int ask_debuginfod(const struct trace_info *info, const char **failure)
+static int ask_debuginfod(const char *build_id, const char **failure)
 {
 	const char *urls = getenv("DEBUGINFOD_URLS");
 	struct debuginfod d;
@@ -168,13 +180,23 @@ static int ask_debuginfod(const struct trace_info *info, const char **failure)
 	*failure = "libdebuginfod.so.1 cannot be loaded";
 	if (!load_debuginfod(&d))
 		return -ENOENT;
-	fd = find_by_debuginfod(&d, info);
+	fd = find_by_debuginfod(&d, build_id);
 	*failure = fd == -ENOENT ? "the servers of DEBUGINFOD_URLS do not have it"
 				 : strerror(fd < 0 ? -fd : 0);
 	return fd;
 }
 
 /* --- all of it ------------------------------------------------------------------------------- */
+
+int debug_file_search_id(const char *root, const char *id)
+{
+	const char *failure;
+	int fd = open_by_id(root, id);
+
+	if (fd < 0)
+		fd = ask_debuginfod(id, &failure);
+	return fd < 0 ? -ENOENT : fd;
+}
 
 int debug_file_search(const char *root, const struct trace_info *info, struct error *err)
 {
@@ -184,11 +206,11 @@ int debug_file_search(const char *root, const struct trace_info *info, struct er
 	if (!*info->build_id)
 		return error_set(err, EINVAL,
 				 "the trace has no build id to choose debug information by");
-	fd = open_by_id(root, info);
+	fd = open_by_id(root, info->build_id);
 	if (fd < 0)
 		fd = open_by_release(root, info);
 	if (fd < 0)
-		fd = ask_debuginfod(info, &failure);
+		fd = ask_debuginfod(info->build_id, &failure);
 	if (fd >= 0)
 		return fd;
 	return error_set(err, ENOENT,

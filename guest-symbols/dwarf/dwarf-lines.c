@@ -3,17 +3,29 @@
 
 #include <dwarf.h>
 #include <elfutils/libdw.h>
+#include <elfutils/libdwfl.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 #include "guest-symbols/dwarf/units.h"
 
+/* A function of a module's symbol table. */
+struct function {
+	const char *name;
+	uint64_t address, size;
+};
+
 struct dwarf_lines {
 	int fd;
 	Elf *elf;
-	Dwarf *dwarf;
+	Dwarf *dwarf; /* libdwfl's, if there is one */
 	struct dwarf_units *units;
+	/* Of a module: */
+	Dwfl *dwfl;
+	Dwarf_Addr bias;            /* of the symbols' addresses over those of the DWARF */
+	struct function *functions; /* sorted by name */
+	size_t nr_functions;
 };
 
 void dwarf_lines_close(struct dwarf_lines *lines)
@@ -21,11 +33,25 @@ void dwarf_lines_close(struct dwarf_lines *lines)
 	if (!lines)
 		return;
 	dwarf_units_destroy(lines->units);
-	dwarf_end(lines->dwarf);
+	free(lines->functions);
+	if (lines->dwfl)
+		dwfl_end(lines->dwfl);
+	else
+		dwarf_end(lines->dwarf);
 	elf_end(lines->elf);
 	if (lines->fd >= 0)
 		close(lines->fd);
 	free(lines);
+}
+
+static int load_units(struct dwarf_lines *lines, struct error *err)
+{
+	lines->units = dwarf_units_create(lines->dwarf);
+	if (!lines->units)
+		return error_set(err, ENOMEM, "out of memory");
+	if (!dwarf_units_count(lines->units))
+		return error_set(err, EINVAL, "it has no debug information of code");
+	return 0;
 }
 
 static int load(struct dwarf_lines *lines, int fd, struct error *err)
@@ -38,12 +64,7 @@ static int load(struct dwarf_lines *lines, int fd, struct error *err)
 	lines->dwarf = dwarf_begin_elf(lines->elf, DWARF_C_READ, NULL);
 	if (!lines->dwarf)
 		return error_set(err, EINVAL, "it has no debug information: %s", dwarf_errmsg(-1));
-	lines->units = dwarf_units_create(lines->dwarf);
-	if (!lines->units)
-		return error_set(err, ENOMEM, "out of memory");
-	if (!dwarf_units_count(lines->units))
-		return error_set(err, EINVAL, "it has no debug information of code");
-	return 0;
+	return load_units(lines, err);
 }
 
 int dwarf_lines_open(int fd, struct dwarf_lines **out, struct error *err)
@@ -62,6 +83,129 @@ int dwarf_lines_open(int fd, struct dwarf_lines **out, struct error *err)
 	lines->fd = fd;
 	*out = lines;
 	return 0;
+}
+
+/* --- modules --------------------------------------------------------------------------------- */
+
+static int by_name(const void *a, const void *b)
+{
+	return strcmp(((const struct function *)a)->name, ((const struct function *)b)->name);
+}
+
+static int read_functions(struct dwarf_lines *lines, Dwfl_Module *module, struct error *err)
+{
+	const int n = dwfl_module_getsymtab(module);
+
+	lines->functions = calloc(n > 0 ? (size_t)n : 1, sizeof(*lines->functions));
+	if (!lines->functions)
+		return error_set(err, ENOMEM, "out of memory");
+	for (int i = 0; i < n; i++) {
+		GElf_Addr address;
+		GElf_Sym symbol;
+		const char *name =
+			dwfl_module_getsym_info(module, i, &symbol, &address, NULL, NULL, NULL);
+
+		if (name && *name && GELF_ST_TYPE(symbol.st_info) == STT_FUNC &&
+		    symbol.st_shndx != SHN_UNDEF)
+			lines->functions[lines->nr_functions++] =
+				(struct function){name, address, symbol.st_size};
+	}
+	qsort(lines->functions, lines->nr_functions, sizeof(*lines->functions), by_name);
+	return 0;
+}
+
+/* Debug information is in the file itself. */
+static int find_none(Dwfl_Module *module, void **data, const char *name, Dwarf_Addr base,
+		     const char *file, const char *link, GElf_Word crc, char **out)
+{
+	(void)module, (void)data, (void)name, (void)base, (void)file, (void)link, (void)crc;
+	*out = NULL;
+	return -1;
+}
+
+/* libdwfl gives sections addresses, and relocates the debug information. */
+static int load_module(struct dwarf_lines *lines, int fd, struct error *err)
+{
+	static const Dwfl_Callbacks callbacks = {.find_debuginfo = find_none,
+						 .section_address = dwfl_offline_section_address};
+	Dwfl_Module *module;
+
+	lines->dwfl = dwfl_begin(&callbacks);
+	module = lines->dwfl ? dwfl_report_offline(lines->dwfl, "module", "module", fd) : NULL;
+	if (!module) {
+		close(fd);
+		return error_set(err, EINVAL, "not an ELF file: %s", dwfl_errmsg(-1));
+	}
+	dwfl_report_end(lines->dwfl, NULL, NULL);
+	lines->dwarf = dwfl_module_getdwarf(module, &lines->bias);
+	if (!lines->dwarf)
+		return error_set(err, EINVAL, "it has no debug information: %s", dwfl_errmsg(-1));
+	return read_functions(lines, module, err);
+}
+
+int dwarf_lines_open_module(int fd, struct dwarf_lines **out, struct error *err)
+{
+	struct dwarf_lines *lines = calloc(1, sizeof(*lines));
+	int ret;
+
+	if (!lines) {
+		close(fd);
+		return error_set(err, ENOMEM, "out of memory");
+	}
+	lines->fd = -1;
+	ret = load_module(lines, fd, err);
+	if (!ret)
+		ret = load_units(lines, err);
+	if (ret)
+		dwarf_lines_close(lines);
+	else
+		*out = lines;
+	return ret;
+}
+
+/* `slack`: how far its end may be from the next function. */
+static bool may_be(const struct function *function, uint64_t offset, uint64_t size, uint64_t slack)
+{
+	return !function->size || (offset < function->size && function->size <= size &&
+				   size - function->size <= slack);
+}
+
+/* Returns how many there are; the last one's address. */
+static unsigned int count_functions(const struct dwarf_lines *lines, const struct function *first,
+				    uint64_t offset, uint64_t size, uint64_t slack,
+				    uint64_t *address)
+{
+	const struct function *end = lines->functions + lines->nr_functions;
+	unsigned int n = 0;
+
+	for (const struct function *at = first; at < end && !by_name(at, first); at++) {
+		if (!may_be(at, offset, size, slack) || (n && *address == at->address))
+			continue;
+		*address = at->address;
+		n++;
+	}
+	return n;
+}
+
+/* Static functions may have the same name. From the end of one to the next function it is less than
+ * functions are aligned to, which is mostly 16 bytes, unless it is the last one. */
+bool dwarf_lines_function(const struct dwarf_lines *lines, const char *name, uint64_t offset,
+			  uint64_t size, uint64_t *address)
+{
+	static const uint64_t slacks[] = {15, 63, UINT64_MAX};
+	const struct function wanted = {.name = name};
+	const struct function *first =
+		bsearch(&wanted, lines->functions, lines->nr_functions, sizeof(wanted), by_name);
+	unsigned int n = 0;
+
+	while (first && first > lines->functions && !by_name(first - 1, &wanted))
+		first--;
+	for (size_t i = 0; first && !n && i < sizeof(slacks) / sizeof(slacks[0]); i++)
+		n = count_functions(lines, first, offset, size, slacks[i], address);
+	if (n != 1)
+		return false;
+	*address += offset - lines->bias;
+	return true;
 }
 
 /* --- texts ----------------------------------------------------------------------------------- */

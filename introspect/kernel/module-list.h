@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "formats/base/error.h"
+#include "formats/trace/sidecar.h"
 #include "introspect/kernel/address-list.h"
 #include "introspect/kernel/kernel.h"
 
@@ -38,13 +39,37 @@ int modules_for_each(const struct kernel *kernel, module_fn *fn, void *arg);
 /* The end of the text that an address is in; 0: in none. */
 uint64_t module_text_end(const struct module_view *module, uint64_t gva);
 
+/* --- module-sections.c ----------------------------------------------------------------------- */
+
+/*
+ * Where a module's sections are, which the kernel keeps for /sys/module/NAME/sections
+ * (kernel/module/sysfs.c). Offsets, out of BTF.
+ */
+struct section_layout {
+	uint32_t sect_attrs, bin_attrs, name, address;
+};
+
+/* False: BTF does not describe them. */
+bool module_sections_layout(const struct btf_types *btf, struct section_layout *out);
+/* Where the pointers to a module's sections are; 0: that is not known yet. */
+uint64_t module_sections_find(const struct kernel *kernel, const struct section_layout *layout,
+			      uint64_t module);
+/* The next section's address, and that of its name; false: there is none. *link goes on. */
+bool module_sections_next(const struct kernel *kernel, const struct section_layout *layout,
+			  uint64_t *link, uint64_t *address, uint64_t *name);
+/* Whether a section has this name. */
+bool module_section_is(const struct kernel *kernel, uint64_t name, const char *expected);
+
+/* Read a module's build id, out of its section .note.gnu.build-id. False: it has none. */
+bool module_read_build_id(const struct kernel *kernel, const struct section_layout *layout,
+			  uint64_t module, struct sidecar_build_id *out);
+
 /* --- module-returns.c ------------------------------------------------------------------------ */
 
 /*
  * The return slots of the loaded modules of a running kernel, from each module's own list, its
  * section .return_sites: 32-bit distances from the entry itself, as in the kernel image. The
- * section stays in memory with the module. Where it is, the kernel keeps for
- * /sys/module/NAME/sections (kernel/module/sysfs.c). How long it is, it does not keep: the list
+ * section stays in memory with the module. How long it is, the kernel does not keep: the list
  * ends where another section begins, or with the zeros that fill its page.
  *
  * slots: sorted gvas, for address_list_deinit(), whose memory is of the guest's budget. They are

@@ -13,56 +13,11 @@ enum {
 
 static const char list_name[] = ".return_sites";
 
-/*
- * Offsets. struct module_sect_attrs has a group of struct bin_attribute; to 6.13 each of these is
- * in a struct module_sect_attr with the section's address, from 6.14 on the address is its
- * `private`.
- */
-struct layout {
-	uint32_t sect_attrs, bin_attrs, name, address;
-};
-
 struct slots {
-	struct layout layout;
+	struct section_layout layout;
 	struct module_returns *out;
 	size_t left; /* entries that may still be read */
 };
-
-static bool get_offset(const struct btf_types *btf, const char *structure, const char *member,
-		       uint32_t *offset)
-{
-	struct btf_field field;
-
-	if (btf_field(btf, structure, member, &field, NULL) || field.size != sizeof(uint64_t))
-		return false;
-	*offset = field.offset;
-	return true;
-}
-
-static bool get_address(const struct btf_types *btf, uint32_t *offset)
-{
-	struct btf_field begin;
-
-	if (btf_field(btf, "module_sect_attr", "battr", &begin, NULL))
-		return get_offset(btf, "bin_attribute", "private", offset);
-	if (!get_offset(btf, "module_sect_attr", "address", offset))
-		return false;
-	*offset -= begin.offset;
-	return true;
-}
-
-static bool get_layout(const struct btf_types *btf, struct layout *out)
-{
-	return btf && get_offset(btf, "module", "sect_attrs", &out->sect_attrs) &&
-	       get_offset(btf, "module_sect_attrs", "grp.bin_attrs", &out->bin_attrs) &&
-	       get_offset(btf, "bin_attribute", "attr.name", &out->name) &&
-	       get_address(btf, &out->address);
-}
-
-static int read_u64(const struct kernel *kernel, uint64_t gva, uint64_t *out)
-{
-	return kernel_read(kernel, gva, out, sizeof(*out), NULL);
-}
 
 /* --- where a module's list is ---------------------------------------------------------------- */
 
@@ -70,49 +25,16 @@ struct range {
 	uint64_t begin, end;
 };
 
-static bool is_list(const struct kernel *kernel, uint64_t name)
-{
-	char text[sizeof(list_name) + 1];
-
-	return !kernel_read_string(kernel, name, text, sizeof(text), NULL) &&
-	       !strcmp(text, list_name);
-}
-
-/* The next section's address; false: there is none. */
-static bool next_section(const struct kernel *kernel, const struct layout *layout, uint64_t *link,
-			 uint64_t *address, uint64_t *name)
-{
-	uint64_t attribute;
-
-	if (read_u64(kernel, *link, &attribute) || !attribute)
-		return false;
-	*link += sizeof(attribute);
-	return !read_u64(kernel, attribute + layout->name, name) &&
-	       !read_u64(kernel, attribute + layout->address, address);
-}
-
-/* Where the pointers to its sections are; 0: that is not known yet. */
-static uint64_t find_sections(const struct kernel *kernel, const struct layout *layout,
-			      uint64_t module)
-{
-	uint64_t link;
-
-	if (read_u64(kernel, module + layout->sect_attrs, &link) || !link ||
-	    read_u64(kernel, link + layout->bin_attrs, &link))
-		return 0;
-	return link;
-}
-
 /* False: it has none. */
-static bool find_list(const struct kernel *kernel, const struct layout *layout, uint64_t link,
-		      struct range *list)
+static bool find_list(const struct kernel *kernel, const struct section_layout *layout,
+		      uint64_t link, struct range *list)
 {
 	uint64_t sections[MAX_SECTIONS], name;
 	size_t n = 0;
 
 	*list = (struct range){0, UINT64_MAX};
-	while (n < MAX_SECTIONS && next_section(kernel, layout, &link, &sections[n], &name))
-		if (!list->begin && is_list(kernel, name))
+	while (n < MAX_SECTIONS && module_sections_next(kernel, layout, &link, &sections[n], &name))
+		if (!list->begin && module_section_is(kernel, name, list_name))
 			list->begin = sections[n];
 		else
 			n++;
@@ -173,7 +95,7 @@ static int add_list(struct slots *slots, const struct kernel *kernel,
 static int add_module(void *arg, const struct kernel *kernel, const struct module_view *module)
 {
 	struct slots *slots = arg;
-	const uint64_t sections = find_sections(kernel, &slots->layout, module->gva);
+	const uint64_t sections = module_sections_find(kernel, &slots->layout, module->gva);
 	struct range list;
 
 	slots->out->complete &= sections != 0;
@@ -188,7 +110,7 @@ int module_returns_read(const struct kernel *kernel, struct module_returns *out,
 	int ret = 0;
 
 	*out = (struct module_returns){.slots.budget = kernel->guest->budget, .complete = true};
-	if (get_layout(kernel->image->btf, &slots.layout))
+	if (module_sections_layout(kernel->image->btf, &slots.layout))
 		ret = modules_for_each(kernel, add_module, &slots);
 	if (ret) {
 		address_list_deinit(&out->slots);

@@ -17,6 +17,7 @@ enum {
 struct module_symbol {
 	uint64_t start, end;
 	char *name; /* "fn [module]" */
+	struct sidecar_build_id build_id;
 };
 
 struct kernel_names {
@@ -24,6 +25,9 @@ struct kernel_names {
 	struct budget *budget;
 	struct module_symbol *symbols; /* sorted by start */
 	size_t n, room;
+	struct section_layout sections;
+	bool has_sections;
+	struct sidecar_build_id build_id; /* of the module that is added */
 };
 
 static int grow(struct kernel_names *names)
@@ -59,6 +63,7 @@ static int add_symbol(struct kernel_names *names, const struct module_view *modu
 		return -E2BIG;
 	out->start = sym->st_value;
 	out->end = end;
+	out->build_id = names->build_id;
 	names->n++;
 	return 0;
 }
@@ -67,6 +72,9 @@ static int add_module(void *arg, const struct kernel *kernel, const struct modul
 {
 	struct kernel_names *names = arg;
 
+	names->build_id.size = 0;
+	if (names->has_sections)
+		module_read_build_id(kernel, &names->sections, module->gva, &names->build_id);
 	for (uint32_t i = 0; i < module->nr_symbols; i++) {
 		Elf64_Sym sym;
 		int ret;
@@ -114,6 +122,7 @@ int kernel_names_create(const struct kernel *kernel, struct kernel_names **out, 
 		return error_set(err, ENOMEM, "out of memory");
 	names->kernel = kernel;
 	names->budget = kernel->guest->budget;
+	names->has_sections = module_sections_layout(kernel->image->btf, &names->sections);
 	ret = modules_for_each(kernel, add_module, names);
 	if (ret && ret != -E2BIG) {
 		kernel_names_destroy(names);
@@ -175,6 +184,13 @@ static const struct module_symbol *find_module_symbol(const struct kernel_names 
 	if (!above || gva >= names->symbols[above - 1].end)
 		return NULL;
 	return &names->symbols[above - 1];
+}
+
+struct sidecar_build_id kernel_names_build_id(const struct kernel_names *names, uint64_t gva)
+{
+	const struct module_symbol *found = find_module_symbol(names, gva);
+
+	return found ? found->build_id : (struct sidecar_build_id){.size = 0};
 }
 
 size_t kernel_names_count(const struct kernel_names *names)

@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "formats/base/error.h"
+#include "formats/trace/sidecar.h"
 #include "introspect/kernel/kernel.h"
 
 /*
@@ -28,6 +29,10 @@ void kernel_names_keep(struct kernel_names *names, struct kernel_names *older);
 /* Results as of a trace_symbolize_fn. -ENOENT: no function covers gva. */
 int kernel_names_lookup(void *names, uint64_t gva, char *name, size_t name_size, uint64_t *start,
 			uint64_t *size);
+
+/* The build id of the module that a function is in; size 0: it is in none, or the module has none,
+ * or BTF does not tell where modules keep theirs. */
+struct sidecar_build_id kernel_names_build_id(const struct kernel_names *names, uint64_t gva);
 
 /* How many functions of modules there are; and one of them, which is "fn [module]": they are in the
  * order of their gvas, and none begins before the one in front of it ends, unless both begin at the

@@ -328,14 +328,14 @@ static int name_in_image(const struct trace_session *s, uint64_t gva, struct sit
 				      &out->size);
 
 	if (!ret)
-		out->returned.bytes =
-			kernel_image_returned(s->image, out->name, out->returned.name,
-					      sizeof(out->returned.name));
+		out->returned.bytes = kernel_image_returned(s->image, out->name, out->returned.name,
+							    sizeof(out->returned.name));
 	return ret;
 }
 
 static int name_in_modules(const struct trace_session *s, uint64_t gva, struct site_function *out)
 {
+	out->build_id = kernel_names_build_id(s->names, gva);
 	return kernel_names_lookup(s->names, gva, out->name, sizeof(out->name), &out->start,
 				   &out->size);
 }

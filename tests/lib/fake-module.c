@@ -23,6 +23,7 @@ enum {
 	SECTIONS_GPA = PMD_GPA + 0x9000,
 
 	RETURN_SITES = 0x800, /* in the module's page */
+	NOTE = 0xc00,
 
 	/* offsets in fake-kernel.c's struct module */
 };
@@ -94,7 +95,9 @@ static void put_jump(struct fake_session *fs, uint64_t offset, uint64_t target)
 static void put_returns(struct fake_session *fs)
 {
 	static const struct fake_section sections[] = {
-		{".return_sites", FAKE_MODULE_TEXT + RETURN_SITES}, {NULL, 0}};
+		{".note.gnu.build-id", FAKE_MODULE_TEXT + NOTE},
+		{".return_sites", FAKE_MODULE_TEXT + RETURN_SITES},
+		{NULL, 0}};
 	const uint64_t slots[] = {FAKE_MODULE_TEXT + FAKE_MODULE_SLOT,
 				  FAKE_MODULE_TEXT + FAKE_MODULE_SLOT_2,
 				  FAKE_MODULE_TEXT + FAKE_MODULE_NO_SLOT};
@@ -110,6 +113,14 @@ static void put_returns(struct fake_session *fs)
 	fake_put_sections(&fs->fg.base, FAKE_6_12, MODULE_GPA, SECTIONS_GPA, sections);
 }
 
+static void put_build_id(struct fake_session *fs)
+{
+	static const uint8_t note[] = {4, 0, 0, 0, 8, 0, 0, 0, 3, 0, 0, 0, 'G', 'N', 'U', 0};
+
+	memcpy(fake_module_text(fs, NOTE), note, sizeof(note));
+	memcpy(fake_module_text(fs, NOTE + sizeof(note)), "\1\2\3\4\5\6\7\10", 8);
+}
+
 void fake_module_place(struct fake_session *fs)
 {
 	put64(fs, PT_GPA, TEXT_GPA | PRESENT_RW);
@@ -123,6 +134,7 @@ void fake_module_place(struct fake_session *fs)
 	memcpy(memory(fs, STRTAB_GPA), "\0brd_read\0brd_write", 20);
 	put_symbol(fs, 0, 1, FAKE_MODULE_TEXT);
 	put_symbol(fs, 1, 10, FAKE_MODULE_TEXT + FAKE_MODULE_FUNCTION);
+	put_build_id(fs);
 	put_returns(fs);
 }
 

@@ -173,8 +173,8 @@ static void test_objects(void)
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		struct sidecar_symbol symbols[] = {
-			{SITE_A, SITE_A, 0x100, "a", {rows[i].a, "struct a"}},
-			{SITE_B, SITE_B, 0x100, "b", {rows[i].b, "struct b"}}};
+			{SITE_A, SITE_A, 0x100, "a", {rows[i].a, "struct a"}, {.size = 0}},
+			{SITE_B, SITE_B, 0x100, "b", {rows[i].b, "struct b"}, {.size = 0}}};
 		const struct sidecar sidecar = {.symbols = symbols, .nr_symbols = 2};
 		const struct grouping by = {{BY_OBJECT}, 1};
 		struct sums a;

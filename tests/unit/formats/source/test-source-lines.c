@@ -13,7 +13,8 @@
 static const char sidecar[] =
 	"{\"version\":1,\"complete\":true,\"from_first_allocation\":true,\"build_id\":\"abcd\","
 	"\"vcpus\":[{}],\"symbols\":[{\"name\":\"first\",\"start\":\"0x1000\",\"size\":4096},"
-	"{\"name\":\"second\",\"start\":\"0x2000\",\"size\":4096}]}";
+	"{\"name\":\"second\",\"start\":\"0x2000\",\"size\":4096},"
+	"{\"name\":\"third [mod]\",\"start\":\"0x3000\",\"size\":256,\"build_id\":\"0a1B\"}]}";
 
 enum { CALL = 0x1010, BEGIN = 0x2000 };
 
@@ -28,12 +29,20 @@ static bool first_is_empty; /* of those that are open at a time */
 
 /* first() calls inner() in line 7, which is inlined from line 21 on; second() has a place at its
  * begin only. */
-static size_t find(struct source_lines *lines, uint64_t address, struct source_frame *out)
+static size_t find(struct source_lines *lines, const struct source_code *code,
+		   struct source_frame *out)
 {
+	const uint64_t address = code->address;
+
 	if (((struct made_up *)lines)->is_empty)
 		return 0;
 	if (address == BEGIN) {
 		out[0] = (struct source_frame){"second", "mm/b.c", 9};
+		return 1;
+	}
+	if (!strcmp(code->function, "third [mod]") && code->start == 0x3000 && code->size == 256 &&
+	    address == 0x300f && !strcmp(code->build_id, "0a1b")) {
+		out[0] = (struct source_frame){"third", "drivers/c.c", 5};
 		return 1;
 	}
 	if (address != CALL - 1)
@@ -72,6 +81,7 @@ static void put_trace(const char *dir)
 		make_alloc(KMEM_TYPE_KMALLOC, 0xffff888000001000, CALL, 60, 64, 1000),
 		make_alloc(KMEM_TYPE_KMALLOC, 0xffff888000002000, BEGIN, 60, 64, 2000),
 		make_alloc(KMEM_TYPE_KMALLOC, 0xffff888000003000, 0x9000, 60, 64, 3000),
+		make_alloc(KMEM_TYPE_KMALLOC, 0xffff888000004000, 0x3010, 60, 64, 3500),
 		make_free(KMEM_TYPE_KMALLOC, 0xffff888000003000, CALL, 4000)};
 
 	stream_put(dir, 0, records, sizeof(records) / sizeof(records[0]));
@@ -111,6 +121,8 @@ static void test_text(const char *dir)
 	shows(cmd_report, (const char *[]){"report", "--debug-file", "vmlinux", dir, NULL},
 	      "mm/b.c:9", "an address that begins a function is its own place");
 	is_str(opened, "vmlinux", "--debug-file names it");
+	shows(cmd_report, (const char *[]){"report", "--lines", dir, NULL}, "drivers/c.c:5",
+	      "of a module's function, its place, name and build id are known");
 	shows(cmd_report, (const char *[]){"report", "--lines", "--by", "callsite,node", dir, NULL},
 	      chain, "report: combined groups have places");
 	shows(cmd_leaks, (const char *[]){"leaks", "-v", "--lines", dir, NULL}, chain,
@@ -165,7 +177,7 @@ static void test_json(const char *dir)
 		is_u64((uint64_t)json_integer_value(json_object_get(frame, "line")), 21,
 		       "JSON has the line");
 	}
-	is_u64(n, 2, "a call site that is unknown has no source");
+	is_u64(n, 3, "a call site that is unknown has no source");
 	json_decref(root);
 	shows(cmd_events, (const char *[]){"events", "-j", "--lines", dir, NULL},
 	      "\"call_site_symbol\":\"first+0x10/0x1000\",\"call_site_source\":\"mm/a.c:7 > inner "

@@ -16,8 +16,16 @@ static char cache_name[] = "kmalloc-64", odd_name[] = "a\033[31m\xff";
 static char first_name[] = "first", second_name[] = "second";
 static struct sidecar_cache caches[] = {{2, odd_name, 60, 64}, {1, cache_name, 64, 64}};
 static struct sidecar_symbol symbols[] = {
-	{0xffffffff81000210, 0xffffffff81000200, 0x40, second_name, {0, ""}},
-	{0xffffffff81000110, 0xffffffff81000100, 0x20, first_name, {192, "struct\033dentry"}},
+	{.address = 0xffffffff81000210,
+	 .start = 0xffffffff81000200,
+	 .size = 0x40,
+	 .name = second_name,
+	 .build_id = {{0xab, 0x1c, 0}, 3}},
+	{.address = 0xffffffff81000110,
+	 .start = 0xffffffff81000100,
+	 .size = 0x20,
+	 .name = first_name,
+	 .returned = {192, "struct\033dentry"}},
 };
 static const struct sidecar sample = {
 	.info =
@@ -98,7 +106,10 @@ static void check_lookup(const struct sidecar *s)
 
 	is_str(symbol ? symbol->name : NULL, "second",
 	       "an address inside a function finds its symbol");
+	ok(symbol && symbol->build_id.size == 3 && !memcmp(symbol->build_id.bytes, "\xab\x1c", 3),
+	   "a symbol keeps the build id of its module");
 	symbol = sidecar_symbol(s, 0xffffffff81000100);
+	ok(symbol && !symbol->build_id.size, "one of the kernel has none");
 	is_str(symbol ? symbol->name : NULL, "first",
 	       "a function's first address finds its symbol");
 	is_str(symbol ? symbol->returned.name : NULL, "struct?dentry",
@@ -283,6 +294,25 @@ static void test_added_names(void)
 	sidecar_destroy(sidecar);
 }
 
+/* What is no build id is none; sizes are those of the kernel's. */
+static void test_build_ids(void)
+{
+	static const char *const ids[] = {"\"abc\"", "\"xy\"", "7", "\"\"",
+					  "\"0123456789012345678901234567890123456789ab\""};
+
+	for (size_t i = 0; i < sizeof(ids) / sizeof(ids[0]); i++) {
+		struct sidecar *sidecar;
+		char text[256];
+
+		snprintf(text, sizeof(text),
+			 "{\"version\":1,\"symbols\":[{\"name\":\"a\",\"build_id\":%s}]}", ids[i]);
+		ok(!sidecar_parse(text, strlen(text), &sidecar, NULL) &&
+			   !sidecar->symbols[0].build_id.size,
+		   "%s is no build id", ids[i]);
+		sidecar_destroy(sidecar);
+	}
+}
+
 /* Each bit of a sidecar is flipped. */
 static void test_checksum(void)
 {
@@ -319,6 +349,7 @@ int main(void)
 	test_hostile();
 	test_not_a_file();
 	test_added_names();
+	test_build_ids();
 	test_checksum();
 	return tap_done();
 }

@@ -61,6 +61,7 @@ static void test_trace(const struct kernel_image *image, const char *path)
 {
 	struct source_frame frames[SOURCE_MAX_FRAMES];
 	struct trace_info info = {.virt_slide = SLIDE};
+	struct source_code code = {.function = "kfree", .build_id = ""};
 	struct source_lines *lines;
 	struct error err;
 
@@ -68,8 +69,8 @@ static void test_trace(const struct kernel_image *image, const char *path)
 	if (!ok(!kernel_lines(path, &info, &lines, &err),
 		"a vmlinux of the traced kernel is taken"))
 		return;
-	ok(lines->find(lines, symbols_find(image->symbols, "kfree")->address + SLIDE, frames) > 0 &&
-		   !strcmp(frames[0].function, "kfree") &&
+	code.address = symbols_find(image->symbols, "kfree")->address + SLIDE;
+	ok(lines->find(lines, &code, frames) > 0 && !strcmp(frames[0].function, "kfree") &&
 		   !strcmp(frames[0].file, "mm/slab_common.c"),
 	   "kfree() is found where it was in the guest");
 	source_lines_destroy(lines);

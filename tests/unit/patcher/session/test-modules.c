@@ -95,6 +95,7 @@ static int symbolize(uint64_t gva, char name[64])
 
 static void test_polled(void)
 {
+	struct site_function function = {0};
 	char name[64];
 
 	create(false);
@@ -123,6 +124,10 @@ static void test_polled(void)
 	ok(tick(), "it goes");
 	ok(!symbolize(FAKE_MODULE_TEXT + 5, name) && !strcmp(name, "brd_read [brd]"),
 	   "its functions keep their names: %s", name);
+	ok(!trace_session_symbolize(fs.session, FAKE_MODULE_TEXT + 5, &function) &&
+		   function.build_id.size == 8 &&
+		   !memcmp(function.build_id.bytes, "\1\2\3\4\5\6\7\10", 8),
+	   "and the build id of the module");
 	end();
 }
 
