@@ -41,7 +41,7 @@ sub sonde_line {
 	my ($text) = @_;
 	my $event = $json->decode($text);
 	my %of = map { $_ => delete $event->{$_} } qw(vcpu ns instance event);
-	delete $event->{$_} for grep { /_symbol$/ } keys %$event;
+	delete $event->{$_} for grep { /_(symbol|cut)$/ } keys %$event;
 	# The library has flags as numbers, sonde events as names; the event's text is test-trace-dat.c's business.
 	delete $event->{gfp_flags};
 	my ($pid, $comm) = ($event->{pid}, $event->{comm});
