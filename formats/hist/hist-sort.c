@@ -21,7 +21,8 @@ static void list_columns(const struct hist_table *table, const char *out[MAX_NAM
 	out[n] = NULL;
 }
 
-int hist_order_parse(const char *text, const struct hist_table *table, struct hist_order *out,
+/* "bytes_req.descending" */
+static int parse_one(const char *text, const struct hist_table *table, struct hist_order *out,
 		     struct error *err)
 {
 	const char *const dot = strchr(text, '.');
@@ -37,9 +38,8 @@ int hist_order_parse(const char *text, const struct hist_table *table, struct hi
 	for (uint8_t i = 0; names[i]; i++) {
 		if (strcmp(names[i], name))
 			continue;
-		*out = (struct hist_order){.n = 1};
-		out->by[0].column = i;
-		out->by[0].descending = dot && !strcmp(dot, ".descending");
+		out->by[out->n].column = i;
+		out->by[out->n++].descending = dot && !strcmp(dot, ".descending");
 		return 0;
 	}
 	nearest = text_nearest(name, names);
@@ -49,6 +49,29 @@ int hist_order_parse(const char *text, const struct hist_table *table, struct hi
 				 table->name, name, nearest);
 	return error_set(err, EINVAL, "--sort of the histogram '%s' takes %s, not '%s'",
 			 table->name, text_words(names).s, name);
+}
+
+int hist_order_parse(const char *text, const struct hist_table *table, struct hist_order *out,
+		     struct error *err)
+{
+	const char *end;
+	int ret = 0;
+
+	*out = (struct hist_order){0};
+	do {
+		char *one;
+
+		end = strchrnul(text, ',');
+		if (out->n == HIST_SORTS)
+			return error_set(err, EINVAL, "more than %d columns to sort by",
+					 HIST_SORTS);
+		one = strndup(text, (size_t)(end - text));
+		ret = one ? parse_one(one, table, out, err)
+			  : error_set(err, ENOMEM, "out of memory");
+		free(one);
+		text = end + 1;
+	} while (!ret && *end);
+	return ret;
 }
 
 static int compare_numbers(uint64_t a, uint64_t b)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* The `hist` file of ftrace: hist_trigger_entry_print() in kernel/trace/trace_events_hist.c. */
 #include <inttypes.h>
+#include <string.h>
 #include "formats/base/text.h"
 #include "formats/hist/hists.h"
 
@@ -15,6 +16,8 @@ static void print_key(FILE *out, const struct hist_column *column, const struct 
 	}
 	switch (column->show) {
 	case HIST_UNSIGNED:
+	case HIST_PERCENT: /* no key is shown so */
+	case HIST_BAR:
 	case HIST_SHOWS:
 		fprintf(out, "%10" PRIu64, v->number);
 		break;
@@ -48,19 +51,100 @@ static void print_key(FILE *out, const struct hist_column *column, const struct 
 	}
 }
 
-static void print_row(FILE *out, const struct hist_table *table, const struct hist_row *row)
+/* --- values ---------------------------------------------------------------------------------- */
+
+enum { WHOLE = 10000, BAR_WIDTH = 20 };
+
+/* What parts of a column are parts of. */
+struct value_stat {
+	uint64_t total, max;
+};
+
+static void add_stats(const struct hist_table *table, struct value_stat stats[HIST_COLUMNS])
+{
+	memset(stats, 0, HIST_COLUMNS * sizeof(*stats));
+	for (size_t r = 0; r < table->n; r++)
+		for (size_t i = 0; i < table->nr_values; i++) {
+			const uint64_t v = table->v[r].values[i];
+
+			stats[i].total += v;
+			stats[i].max = v > stats[i].max ? v : stats[i].max;
+		}
+}
+
+/* In ten thousandths, as the kernel rounds it. False where sums have overflowed. */
+static bool part_of(uint64_t v, uint64_t all, uint64_t *out)
+{
+	*out = 0;
+	if (!v)
+		return true;
+	if (v >= UINT64_MAX / WHOLE)
+		all /= WHOLE;
+	else
+		v *= WHOLE;
+	if (!all)
+		return false;
+	*out = v / all;
+	return *out <= WHOLE;
+}
+
+static void print_percent(FILE *out, const char *name, uint64_t v, uint64_t total)
+{
+	uint64_t part;
+
+	if (part_of(v, total, &part))
+		fprintf(out, " %s (%%): %3" PRIu64 ".%02" PRIu64, name, part / 100, part % 100);
+	else
+		fprintf(out, " %s (%%):[ERROR]", name);
+}
+
+static void print_bar(FILE *out, const char *name, uint64_t v, uint64_t max)
+{
+	static const char full[] = "####################";
+	uint64_t part;
+
+	if (part_of(v, max, &part))
+		fprintf(out, " %s: %-*.*s", name, BAR_WIDTH, (int)(part * BAR_WIDTH / WHOLE), full);
+	else
+		fprintf(out, " %s: %*s", name, BAR_WIDTH, "[ERROR]");
+}
+
+static void print_value(FILE *out, const struct hist_column *column, uint64_t v,
+			const struct value_stat *stat)
+{
+	switch (column->show) {
+	case HIST_PERCENT:
+		print_percent(out, column->name, v, stat->total);
+		break;
+	case HIST_BAR:
+		print_bar(out, column->name, v, stat->max);
+		break;
+	case HIST_HEX:
+		fprintf(out, " %s: %10" PRIx64, column->name, v);
+		break;
+	case HIST_SIGNED:
+		fprintf(out, " %s: %10" PRId64, column->name, (int64_t)v);
+		break;
+	default:
+		fprintf(out, " %s: %10" PRIu64, column->name, v);
+	}
+}
+
+static void print_row(FILE *out, const struct hist_table *table, const struct hist_row *row,
+		      const struct value_stat *stats)
 {
 	fputs("{ ", out);
 	for (size_t i = 0; i < table->nr_keys; i++) {
 		fputs(i ? ", " : "", out);
 		print_key(out, &table->keys[i], &row->keys[i]);
 	}
-	fprintf(out, " } hitcount: %10" PRIu64, row->hits);
-	for (size_t i = 0; i < table->nr_values; i++)
-		fprintf(out,
-			table->values[i].show == HIST_SIGNED ? "  %s: %10" PRId64
-							     : "  %s: %10" PRIu64,
-			table->values[i].name, row->values[i]);
+	fputs(" }", out);
+	if (!table->nohitcount)
+		fprintf(out, " hitcount: %10" PRIu64, row->hits);
+	for (size_t i = 0; i < table->nr_values; i++) {
+		fputc(' ', out);
+		print_value(out, &table->values[i], row->values[i], &stats[i]);
+	}
 	fputc('\n', out);
 }
 
@@ -68,8 +152,10 @@ static void print_table(FILE *out, const struct hist_table *table,
 			const struct hist_text_options *options)
 {
 	const size_t n = options->top && options->top < table->n ? options->top : table->n;
+	struct value_stat stats[HIST_COLUMNS];
 	uint64_t hits = 0;
 
+	add_stats(table, stats);
 	for (size_t i = 0; i < table->n; i++)
 		hits += table->v[i].hits;
 	fprintf(out, "# event histogram\n#\n# trigger info: %s", table->spec);
@@ -77,7 +163,7 @@ static void print_table(FILE *out, const struct hist_table *table,
 		fprintf(out, " [size=%" PRIu64 "]", table->size);
 	fprintf(out, " [%s]\n#\n\n", table->ended ? "ended" : "active");
 	for (size_t i = 0; i < n; i++)
-		print_row(out, table, &table->v[i]);
+		print_row(out, table, &table->v[i], stats);
 	if (n < table->n)
 		fprintf(out, "%s more; --top 0 shows all\n", text_count(table->n - n).s);
 	fprintf(out,

@@ -9,8 +9,9 @@
 
 enum { MAX_INSTANCES = 1024, TEXT_SIZE = 256 };
 
-const char *const hist_shows[] = {"unsigned", "signed", "hex",   "symbol", "sym-offset", "execname",
-				  "syscall",  "log2",   "range", "text",   NULL};
+const char *const hist_shows[] = {"unsigned", "signed",  "hex",  "symbol", "sym-offset",
+				  "execname", "syscall", "log2", "range",  "text",
+				  "percent",  "graph",   NULL};
 
 /* --- numbers --------------------------------------------------------------------------------- */
 
@@ -153,6 +154,7 @@ static int parse_table(const json_t *object, struct hist_table *table, size_t *l
 
 	if (!spec || json_read_text(object, "name", table->name, sizeof(table->name)) ||
 	    json_read_bool(object, "ended", &table->ended) ||
+	    json_read_bool(object, "nohitcount", &table->nohitcount) ||
 	    json_read_count(object, "size", &table->size) ||
 	    json_read_count(object, "dropped", &table->dropped) ||
 	    parse_columns(json_object_get(object, "keys"), table->keys, &table->nr_keys) ||
@@ -287,18 +289,21 @@ static json_t *order_json(const struct hist_order *order)
 
 static json_t *table_json(const struct hist_table *table)
 {
-	json_t *rows = json_array();
+	json_t *rows = json_array(), *out;
 	int failed = 0;
 
 	for (size_t i = 0; i < table->n; i++)
 		failed |= json_array_append_new(rows, row_json(table, &table->v[i]));
-	return json_pack("{s:o, s:s, s:b, s:o, s:o, s:o, s:o, s:o, s:o}", "name",
-			 json_from_text(table->name), "spec", table->spec, "ended",
-			 (int)table->ended, "size", json_from_count(table->size), "keys",
-			 columns_json(table->keys, table->nr_keys), "values",
-			 columns_json(table->values, table->nr_values), "sort",
-			 order_json(&table->order), "dropped", json_from_count(table->dropped),
-			 "rows", json_if_whole(rows, failed));
+	out = json_pack("{s:o, s:s, s:b, s:o, s:o, s:o, s:o, s:o, s:o}", "name",
+			json_from_text(table->name), "spec", table->spec, "ended",
+			(int)table->ended, "size", json_from_count(table->size), "keys",
+			columns_json(table->keys, table->nr_keys), "values",
+			columns_json(table->values, table->nr_values), "sort",
+			order_json(&table->order), "dropped", json_from_count(table->dropped),
+			"rows", json_if_whole(rows, failed));
+	return table->nohitcount && json_object_set_new(out, "nohitcount", json_true())
+		       ? json_if_whole(out, -1)
+		       : out;
 }
 
 json_t *hist_set_json(const struct hist_set *set)

@@ -23,7 +23,8 @@ enum {
 	HIST_COLUMN_SIZE = 48,
 };
 
-/* How the `hist` file of ftrace shows a key: Documentation/trace/histogram.rst, modifiers. */
+/* How the `hist` file of ftrace shows a key, or a value: Documentation/trace/histogram.rst,
+ * modifiers. */
 enum hist_show {
 	HIST_UNSIGNED,
 	HIST_SIGNED,
@@ -35,14 +36,16 @@ enum hist_show {
 	HIST_POWER,      /* .log2: the exponent */
 	HIST_RANGE,      /* .buckets=N: the lowest one */
 	HIST_TEXT,
+	HIST_PERCENT, /* .percent: of the sum of all rows; of values only */
+	HIST_BAR,     /* .graph: as a part of the largest; likewise */
 	HIST_SHOWS,
 };
 extern const char *const hist_shows[]; /* their names in documents, NULL-terminated */
 
 struct hist_column {
 	char name[HIST_COLUMN_SIZE];
-	enum hist_show show; /* of a key */
-	uint32_t bucket;     /* HIST_RANGE */
+	enum hist_show show;
+	uint32_t bucket; /* HIST_RANGE */
 };
 
 /* Columns are numbered: hits, values, keys. */
@@ -63,13 +66,14 @@ struct hist_value {
 struct hist_row {
 	struct hist_value keys[HIST_COLUMNS];
 	uint64_t hits;
-	uint64_t values[HIST_COLUMNS];
+	uint64_t values[HIST_COLUMNS]; /* of "hitcount": the hits */
 };
 
 struct hist_table {
 	char name[HIST_NAME_SIZE];
 	char *spec;
 	bool ended;
+	bool nohitcount; /* hits are printed only as a value */
 	struct hist_column keys[HIST_COLUMNS], values[HIST_COLUMNS];
 	size_t nr_keys, nr_values;
 	struct hist_order order;
@@ -98,8 +102,8 @@ int hist_set_keep(struct hist_set *set, const char *name, struct error *err);
 /* Keep the first rows of each table; 0: all. */
 void hist_set_cut(struct hist_set *set, size_t top);
 
-/* "hitcount", a value or a key, with ".descending" behind it or not. -EINVAL with the nearest name.
- */
+/* "hitcount", a value or a key, with ".descending" behind it or not; or two of these, with a comma
+ * between them. -EINVAL with the nearest name. -ENOMEM. */
 int hist_order_parse(const char *text, const struct hist_table *table, struct hist_order *out,
 		     struct error *err);
 /* As each table's own order says, or by this one, which may be NULL. -EINVAL: not of each. */

@@ -42,7 +42,7 @@ int hist_create(const struct hist_config *config, struct budget *budget, struct 
 	h->key_words = config->has_faults;
 	for (size_t i = 0; i < config->nr_keys; i++)
 		h->key_words += config->words[i];
-	h->row_words = 1 + config->nr_values + h->key_words;
+	h->row_words = 1 + config->nr_sums + h->key_words;
 	*out = h;
 	return 0;
 }
@@ -96,7 +96,7 @@ void hist_put(struct hist *h)
 
 static bool fits(const struct hist *h, uint32_t data_bytes, uint32_t size, struct hist_layout *out)
 {
-	return hist_layout_make(data_bytes, size, (uint32_t)h->config.nr_values, h->key_words, out);
+	return hist_layout_make(data_bytes, size, (uint32_t)h->config.nr_sums, h->key_words, out);
 }
 
 static int choose_layout(struct hist *h, uint32_t data_bytes, struct error *err)
@@ -144,7 +144,7 @@ struct hist_layout hist_layout_of(const struct hist *h)
 /* `negative`: take it away. */
 static int add_row(const struct hist *h, struct rows *rows, const uint64_t *from, bool negative)
 {
-	const size_t sums = 1 + h->config.nr_values;
+	const size_t sums = 1 + h->config.nr_sums;
 	uint64_t *to;
 
 	if (!budget_grow(rows->budget, &rows->words, h->row_words * sizeof(*rows->words), rows->n,
@@ -212,7 +212,7 @@ static int compare_rows(const void *a, const void *b, void *arg)
 /* One row for each key. Those that nothing was counted of since the last clear go. */
 static void merge(const struct hist *h, struct rows *rows)
 {
-	struct order order = {1 + h->config.nr_values, h->key_words};
+	struct order order = {1 + h->config.nr_sums, h->key_words};
 	size_t n = 0;
 
 	if (rows->n)
@@ -340,7 +340,7 @@ int hist_read(struct hist *h, struct hist_sums *out, struct error *err)
 		const uint64_t *row = all.words + i * h->row_words;
 
 		out->v[i] = (struct hist_sum){
-			.hits = row[0], .sums = row + 1, .key = row + 1 + h->config.nr_values};
+			.hits = row[0], .sums = row + 1, .key = row + 1 + h->config.nr_sums};
 	}
 	return 0;
 }

@@ -102,7 +102,7 @@ static inline uint32_t hist_begin(const struct hist_layout *l, const uint64_t *k
  */
 struct hist;
 
-enum { HIST_KEY_WORDS = 3 };
+enum { HIST_KEY_WORDS = 3, HIST_HITS = UINT8_MAX };
 
 /* What it is of; keys and values by their names. */
 struct hist_config {
@@ -112,8 +112,12 @@ struct hist_config {
 	int64_t bias[HIST_COLUMNS];
 	uint32_t faults[HIST_COLUMNS];
 	size_t nr_keys;
+	/* How sums are shown: each column is of the sum of this number, or HIST_HITS. */
 	struct hist_column values[HIST_COLUMNS];
+	uint8_t sum_of[HIST_COLUMNS];
 	size_t nr_values;
+	size_t nr_sums;  /* of the guest's: HIST_COLUMNS or fewer */
+	bool nohitcount; /* the number of events is no column of its own */
 	bool has_faults; /* the last word of a key is that of faults */
 	uint32_t size;   /* keys, a power of two; 0: HIST_DEFAULT_SIZE, or what there is room for */
 	struct hist_order order;

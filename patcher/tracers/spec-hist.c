@@ -8,8 +8,15 @@
 #include "patcher/ring/hist.h"
 #include "patcher/tracers/spec-internal.h"
 
-const char *const hist_modifiers[] = {"hex",     "sym",  "sym-offset", "execname",
-				      "syscall", "log2", "buckets",    NULL};
+const char *const hist_modifiers[] = {"percent",  "graph",   "hex",  "sym",     "sym-offset",
+				      "execname", "syscall", "log2", "buckets", NULL};
+static const char *const *const key_modifiers = hist_modifiers + HIST_MOD_HEX - HIST_MOD_PERCENT;
+static const char *const value_modifiers[] = {"percent", "graph", "hex", NULL};
+
+const char *hist_modifier_name(enum hist_modifier modifier)
+{
+	return modifier ? hist_modifiers[modifier - HIST_MOD_PERCENT] : "";
+}
 
 static bool span_is(struct spec_span span, const char *word)
 {
@@ -54,7 +61,15 @@ static int take_bucket(struct spec_parser *p, struct hist_term *term)
 	return ret || term->bucket ? ret : FAIL(p, from + 1, "there are no buckets of 0");
 }
 
-static int take_modifier(struct spec_parser *p, struct hist_term *term)
+static bool is_among(struct spec_span word, const char *const *names)
+{
+	while (*names && !span_is(word, *names))
+		names++;
+	return *names;
+}
+
+/* `known`: those that the term can have. */
+static int take_modifier(struct spec_parser *p, const char *const *known, struct hist_term *term)
 {
 	struct spec_span word;
 
@@ -64,18 +79,23 @@ static int take_modifier(struct spec_parser *p, struct hist_term *term)
 	word = take_word(p, true);
 	for (int i = 0; hist_modifiers[i]; i++)
 		if (span_is(word, hist_modifiers[i]))
-			term->modifier = (enum hist_modifier)(HIST_MOD_HEX + i);
+			term->modifier = (enum hist_modifier)(HIST_MOD_PERCENT + i);
 	if (!term->modifier)
-		return spec_unknown(p, "modifier", word, hist_modifiers);
+		return spec_unknown(p, "modifier", word, known);
+	if (!is_among(word, known))
+		return FAIL(p, word.from, ".%s is of %s; %s", hist_modifier_name(term->modifier),
+			    known == key_modifiers ? "values" : "keys",
+			    known == key_modifiers ? "write it behind vals="
+						   : "values take .percent, .graph and .hex");
 	return term->modifier == HIST_MOD_BUCKETS ? take_bucket(p, term) : 0;
 }
 
-static bool has_term(const struct hist_term *terms, size_t n, const char *name)
+static const struct hist_term *find_term(const struct hist_term *terms, size_t n, const char *name)
 {
 	for (size_t i = 0; i < n; i++)
 		if (!strcmp(terms[i].name, name))
-			return true;
-	return false;
+			return &terms[i];
+	return NULL;
 }
 
 static int take_key(struct spec_parser *p)
@@ -86,12 +106,12 @@ static int take_key(struct spec_parser *p)
 	int ret = take_name(p, &term);
 
 	if (!ret)
-		ret = take_modifier(p, &term);
+		ret = take_modifier(p, key_modifiers, &term);
 	if (ret)
 		return ret;
 	if (h->nr_keys == HIST_COLUMNS)
 		return FAIL(p, from, "more than %d keys", HIST_COLUMNS);
-	if (has_term(h->keys, h->nr_keys, term.name))
+	if (find_term(h->keys, h->nr_keys, term.name))
 		return FAIL(p, from, "'%s' is a key already", term.name);
 	h->keys[h->nr_keys++] = term;
 	return 0;
@@ -104,14 +124,16 @@ static int take_value(struct spec_parser *p)
 	struct hist_term term;
 	int ret = take_name(p, &term);
 
-	if (ret || !strcmp(term.name, "hitcount"))
+	if (!ret)
+		ret = take_modifier(p, value_modifiers, &term);
+	if (ret || (!strcmp(term.name, "hitcount") && !term.modifier))
 		return ret;
-	if (*p->at == '.')
-		return FAIL(p, p->at, "values have no modifiers");
 	if (h->nr_values == HIST_COLUMNS)
 		return FAIL(p, from, "more than %d values", HIST_COLUMNS);
-	if (has_term(h->values, h->nr_values, term.name))
-		return FAIL(p, from, "'%s' is a value already", term.name);
+	for (size_t i = 0; i < h->nr_values; i++)
+		if (!strcmp(h->values[i].name, term.name) && h->values[i].modifier == term.modifier)
+			return FAIL(p, from, "'%.*s' is a value already", (int)(p->at - from),
+				    from);
 	h->values[h->nr_values++] = term;
 	return 0;
 }
@@ -177,19 +199,72 @@ static int take_size(struct spec_parser *p)
 	return 0;
 }
 
+static int take_nohitcount(struct spec_parser *p)
+{
+	p->spec->hist->nohitcount = true;
+	return 0;
+}
+
+enum part_kind { PART_VALUE, PART_LIST, PART_FLAG };
+
 static const struct part {
 	const char *name;
 	int (*take)(struct spec_parser *p);
-	bool list;
+	enum part_kind kind;
 } parts[] = {
-	{"keys", take_key, true},     {"key", take_key, true},    {"vals", take_value, true},
-	{"values", take_value, true}, {"val", take_value, true},  {"value", take_value, true},
-	{"sort", take_sort, true},    {"size", take_size, false},
+	{"keys", take_key, PART_LIST},
+	{"key", take_key, PART_LIST},
+	{"vals", take_value, PART_LIST},
+	{"values", take_value, PART_LIST},
+	{"val", take_value, PART_LIST},
+	{"value", take_value, PART_LIST},
+	{"sort", take_sort, PART_LIST},
+	{"size", take_size, PART_VALUE},
+	{"nohitcount", take_nohitcount, PART_FLAG},
+	{"NOHC", take_nohitcount, PART_FLAG},
 };
+
+/* What the kernel's triggers have besides, and where Sonde has it. */
+static const struct {
+	const char *name, *where;
+} elsewhere[] = {
+	{"pause", "to stop, and keep what was counted, 'sonde ctl SOCKET trace remove NAME'"},
+	{"cont", "to count again, 'sonde ctl SOCKET trace add NAME=SPEC'"},
+	{"continue", "to count again, 'sonde ctl SOCKET trace add NAME=SPEC'"},
+	{"clear", "to begin from zero, 'sonde ctl SOCKET hist clear NAME'"},
+	{"name", "the name stands in front of the tracer, as in NAME=function:..."},
+	{"clock", "histograms have no times"},
+	{"onmatch", "histograms have no actions"},
+	{"onmax", "histograms have no actions"},
+	{"onchange", "histograms have no actions"},
+};
+
+static int unknown_part(const struct spec_parser *p, struct spec_span word)
+{
+	static const char *const known[] = {"keys", "vals", "sort", "size", "nohitcount", NULL};
+
+	for (size_t i = 0; i < sizeof(elsewhere) / sizeof(elsewhere[0]); i++)
+		if (span_is(word, elsewhere[i].name))
+			return FAIL(p, word.from, "a spec takes no '%s': %s", elsewhere[i].name,
+				    elsewhere[i].where);
+	return spec_unknown(p, "part of a histogram", word, known);
+}
+
+static int take_values(struct spec_parser *p, const struct part *part)
+{
+	int ret = 0;
+
+	if (*p->at != '=')
+		return FAIL(p, p->at, "'=' is missing behind '%s'", part->name);
+	do {
+		p->at++;
+		ret = part->take(p);
+	} while (!ret && part->kind == PART_LIST && *p->at == ',');
+	return ret;
+}
 
 static int parse_part(struct spec_parser *p)
 {
-	static const char *const known[] = {"keys", "vals", "sort", "size", NULL};
 	const struct spec_span word = take_word(p, true);
 	const struct part *part = NULL;
 	int ret;
@@ -198,13 +273,8 @@ static int parse_part(struct spec_parser *p)
 		if (span_is(word, parts[i].name))
 			part = &parts[i];
 	if (!part)
-		return spec_unknown(p, "part of a histogram", word, known);
-	if (*p->at != '=')
-		return FAIL(p, p->at, "'=' is missing behind '%s'", part->name);
-	do {
-		p->at++;
-		ret = part->take(p);
-	} while (!ret && part->list && *p->at == ',');
+		return unknown_part(p, word);
+	ret = part->kind == PART_FLAG ? part->take(p) : take_values(p, part);
 	if (!ret && *p->at && !strchr(": \t", *p->at))
 		ret = FAIL(p, p->at, "the histogram is the last item: ':' or a blank must follow");
 	return ret;
@@ -225,6 +295,10 @@ int spec_take_hist(struct spec_parser *p)
 	}
 	if (!ret && !p->spec->hist->nr_keys)
 		ret = FAIL(p, from, "a histogram has keys: hist:keys=FIELD");
+	if (!ret && p->spec->hist->nohitcount && !p->spec->hist->nr_values)
+		ret = FAIL(p, from,
+			   "with nohitcount nothing is shown: name a value, as in "
+			   "vals=hitcount.percent");
 	if (!p->spec->hist->order.n)
 		p->spec->hist->order = (struct hist_order){.n = 1}; /* by hits */
 	return ret;

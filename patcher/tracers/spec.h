@@ -21,10 +21,12 @@
  *	        pid=N[+N...]           of the guest's task
  *	        vcpu=N[-M][+...]
  *	        filter=EXPR            up to the next comma outside quotes and braces; may be quoted
- *	        hist:keys=KEY[,KEY...][:vals=FIELD,...][:sort=FIELD[.descending],...][:size=N]
+ *	        hist:keys=KEY[,KEY...][:vals=VALUE,...][:sort=FIELD[.descending],...][:size=N]
+		     [:nohitcount]
  *	                               the last one: what events are summed up by, instead of being
  *	                               recorded, as in a hist trigger of the kernel
  *	KEY     FIELD[.hex|.sym|.sym-offset|.execname|.syscall|.log2|.buckets=N]
+ *	VALUE   FIELD[.hex|.percent|.graph]
  *	EXPR    formats/filter/filter.h; behind `if` it is the rest of the text
  *
  * Blanks around commas are left out. A tracer that takes a probe has its definition
@@ -62,10 +64,12 @@ struct trace_grammar {
 	const struct trace_read_option *readers; /* up to one without a name; or NULL */
 };
 
-/* Behind a key's field. */
+/* Behind a field. */
 enum hist_modifier {
 	HIST_PLAIN,
-	HIST_MOD_HEX,
+	HIST_MOD_PERCENT, /* of values only */
+	HIST_MOD_GRAPH,   /* likewise */
+	HIST_MOD_HEX,     /* of values and keys; the rest are of keys only */
 	HIST_MOD_SYM,
 	HIST_MOD_SYM_OFFSET,
 	HIST_MOD_EXECNAME,
@@ -74,7 +78,9 @@ enum hist_modifier {
 	HIST_MOD_BUCKETS,
 	HIST_MODIFIERS,
 };
-extern const char *const hist_modifiers[]; /* from HIST_MOD_HEX on, NULL-terminated */
+extern const char *const hist_modifiers[]; /* from HIST_MOD_PERCENT on, NULL-terminated */
+/* Without the dot; "" of HIST_PLAIN. */
+const char *hist_modifier_name(enum hist_modifier modifier);
 
 struct hist_term {
 	char name[HIST_COLUMN_SIZE]; /* of the field */
@@ -85,9 +91,12 @@ struct hist_term {
 
 struct hist_action {
 	struct hist_term keys[HIST_COLUMNS], values[HIST_COLUMNS];
-	size_t nr_keys, nr_values; /* the number of events is no value */
+	/* The number of events is a value only with a modifier: "hitcount". Values may be of one
+	 * field, shown in different ways. */
+	size_t nr_keys, nr_values;
 	struct hist_order order;
-	uint32_t size; /* a power of two; 0: not given */
+	uint32_t size;   /* a power of two; 0: not given */
+	bool nohitcount; /* the number of events is shown only as a value */
 };
 
 struct trace_spec {

@@ -22,7 +22,7 @@ static void read_memory(const uint8_t *data, size_t size)
 {
 	static _Alignas(64) uint8_t memory[CPUS * BYTES];
 	const struct hist_memory m = {memory, BYTES, BYTES, CPUS};
-	const struct hist_config config = {.words = {1, 2}, .nr_keys = 2, .nr_values = 2};
+	const struct hist_config config = {.words = {1, 2}, .nr_keys = 2, .nr_sums = 2};
 	struct hist_sums sums;
 	struct hist *hist;
 

@@ -109,7 +109,9 @@ static int set_rows(struct trace_session *session, const struct hist_config *con
 
 		row->hits = sum->hits;
 		for (size_t i = 0; i < config->nr_values; i++)
-			row->values[i] = sum->sums[i];
+			row->values[i] = config->sum_of[i] == HIST_HITS
+						 ? sum->hits
+						 : sum->sums[config->sum_of[i]];
 		ret = set_keys(session, config, sum->key, row);
 	}
 	return ret;
@@ -131,6 +133,7 @@ static int set_table(struct trace_session *session, const struct trace_hist *his
 	table->nr_keys = config->nr_keys;
 	table->nr_values = config->nr_values;
 	table->order = config->order;
+	table->nohitcount = config->nohitcount;
 	table->size = sums.size;
 	table->dropped = sums.dropped;
 	table->spec = strdup(hist->spec);

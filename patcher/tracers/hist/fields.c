@@ -226,7 +226,7 @@ static int modify(const struct hist_term *term, const struct hist_field *field,
 		return 0;
 	if (!is_number(field))
 		return FAIL(term, "'%s' is text, which takes no .%s", term->name,
-			    hist_modifiers[term->modifier - HIST_MOD_HEX]);
+			    hist_modifier_name(term->modifier));
 	if (term->modifier == HIST_MOD_EXECNAME && !is_pid(field))
 		return FAIL(term, "'%s' is no pid, which .execname is for", term->name);
 	column->show = shows[term->modifier];
@@ -280,10 +280,18 @@ static int add_key(const struct hist_term *term, const struct hist_fields *f,
 	return 0;
 }
 
-static int add_value(const struct hist_term *term, const struct hist_fields *f,
-		     struct hist_program *p, struct hist_config *c, struct error *err)
+/* A field is summed up once, in however many ways its sum is shown. */
+static uint8_t sum_of(const struct hist_term *terms, size_t term, const struct hist_config *c)
 {
-	struct hist_column *column = &c->values[c->nr_values];
+	for (size_t i = 0; i < term; i++)
+		if (!strcmp(terms[i].name, terms[term].name))
+			return c->sum_of[i];
+	return (uint8_t)c->nr_sums;
+}
+
+static int add_sum(const struct hist_term *term, const struct hist_fields *f,
+		   struct hist_program *p, struct hist_column *column, struct error *err)
+{
 	const struct hist_field *field;
 	int ret = look_up(term, f, &field, err);
 
@@ -291,11 +299,32 @@ static int add_value(const struct hist_term *term, const struct hist_fields *f,
 		return ret;
 	if (!is_number(field))
 		return FAIL(term, "'%s' is text, which cannot be summed up", term->name);
-	memcpy(column->name, term->name, sizeof(column->name));
 	column->show = field->show == HIST_SIGNED ? HIST_SIGNED : HIST_UNSIGNED;
 	p->values[p->nr_values++] = field->operand;
-	c->nr_values++;
 	return 0;
+}
+
+static int add_value(const struct hist_action *h, size_t i, const struct hist_fields *f,
+		     struct hist_program *p, struct hist_config *c, struct error *err)
+{
+	static const enum hist_show shows[HIST_MODIFIERS] = {[HIST_MOD_HEX] = HIST_HEX,
+							     [HIST_MOD_PERCENT] = HIST_PERCENT,
+							     [HIST_MOD_GRAPH] = HIST_BAR};
+	const struct hist_term *term = &h->values[i];
+	struct hist_column *column = &c->values[i];
+	int ret = 0;
+
+	c->sum_of[i] = HIST_HITS;
+	if (strcmp(term->name, "hitcount") != 0) {
+		c->sum_of[i] = sum_of(h->values, i, c);
+		ret = c->sum_of[i] == c->nr_sums ? add_sum(term, f, p, column, err) : 0;
+	}
+	c->nr_sums = p->nr_values;
+	memcpy(column->name, term->name, sizeof(column->name));
+	if (term->modifier)
+		column->show = shows[term->modifier];
+	c->nr_values++;
+	return ret;
 }
 
 int hist_make_program(const struct trace_spec *spec, const struct hist_fields *fields,
@@ -306,11 +335,11 @@ int hist_make_program(const struct trace_spec *spec, const struct hist_fields *f
 	int ret = 0;
 
 	*program = (struct hist_program){0};
-	*c = (struct hist_config){.size = h->size, .order = h->order};
+	*c = (struct hist_config){.size = h->size, .order = h->order, .nohitcount = h->nohitcount};
 	for (size_t i = 0; !ret && i < h->nr_keys; i++)
 		ret = add_key(&h->keys[i], fields, program, c, err);
 	for (size_t i = 0; !ret && i < h->nr_values; i++)
-		ret = add_value(&h->values[i], fields, program, c, err);
+		ret = add_value(h, i, fields, program, c, err);
 	c->has_faults = program->faults;
 	if (ret && err && err->column)
 		error_prefix(err, "trace spec, character %u: ", err->column);

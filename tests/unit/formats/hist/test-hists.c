@@ -94,6 +94,13 @@ static void test_order(void)
 	ok(!hist_set_sort(&set, "hitcount.descending", NULL) && t->v[0].hits == 9,
 	   "the largest first");
 	ok(!hist_set_sort(&set, "bytes", NULL) && t->v[0].hits == 9, "by a value");
+	ok(!hist_set_sort(&set, "n.descending,hitcount", NULL) && t->order.n == 2 &&
+		   t->v[0].hits == 9,
+	   "by a key, and then by hits");
+	ok(hist_set_sort(&set, "n,hitcount,site", &err) == -EINVAL, "not by three columns");
+	is_str(err.text, "more than 2 columns to sort by", "which is said");
+	ok(hist_set_sort(&set, "n,hits", &err) == -EINVAL, "nor by one that is not there");
+	ok(hist_set_sort(&set, "n,", &err) == -EINVAL, "nor by none");
 	ok(hist_set_sort(&set, "byte", &err) == -EINVAL, "other columns are refused");
 	is_str(err.text, "the histogram 'h' has no column 'byte': did you mean 'bytes'?",
 	       "with the nearest name");
@@ -134,6 +141,7 @@ static void test_no_memory(void)
 
 	set.v[0].v[0].keys[0].fault = true;
 	set.v[0].keys[1].show = HIST_RANGE;
+	set.v[0].nohitcount = true;
 	is_u64(json_faults(make, &set), 0, "without memory there is no document");
 	hist_set_deinit(&set);
 }
@@ -199,6 +207,44 @@ static void test_print(void)
 	prints(HIST_TEXT, 0, "{ site: name   ");
 }
 
+/* As __get_percentage() and __fill_bar_str() in kernel/trace/trace_events_hist.c have it. */
+static void test_parts(void)
+{
+	static const char document[] =
+		"{\"histograms\":[{\"name\":\"h\",\"spec\":\"s\",\"nohitcount\":true,\"keys\":[{"
+		"\"name\":\"k\",\"show\":\"unsigned\"}],\"values\":[{\"name\":\"hitcount\","
+		"\"show\":"
+		"\"percent\"},{\"name\":\"b\",\"show\":\"graph\"},{\"name\":\"b\",\"show\":\"hex\"}"
+		"],"
+		"\"sort\":[],\"rows\":[{\"keys\":[{\"number\":1}],\"hitcount\":1,\"values\":{"
+		"\"hitcount\":1,\"b\":255}},{\"keys\":[{\"number\":2}],\"hitcount\":5,\"values\":{"
+		"\"hitcount\":5,\"b\":100}}]}]}";
+	struct hist_set set = need(document), again;
+	json_t *copy = hist_set_json(&set);
+	char *text = printed(&set, 0);
+
+	ok(strstr(text,
+		  "{ k:          1 }  hitcount (%):  16.66  b: ####################  b:        "
+		  " ff\n"
+		  "{ k:          2 }  hitcount (%):  83.33  b: #######               b:        "
+		  " 64\n"),
+	   "parts of all, and of the largest, without hits: %s", text);
+	free(text);
+	ok(copy && !hist_set_parse(copy, &again, NULL) && again.v[0].nohitcount &&
+		   again.v[0].values[0].show == HIST_PERCENT &&
+		   again.v[0].values[1].show == HIST_BAR && again.v[0].v[1].values[0] == 5,
+	   "they are written, and read again");
+	set.v[0].v[0].values[0] = UINT64_MAX;
+	set.v[0].v[1].values[0] = 2;
+	text = printed(&set, 0);
+	ok(strstr(text, "{ k:          1 }  hitcount (%):[ERROR]"), "a sum that is no sum: %s",
+	   text);
+	free(text);
+	json_decref(copy);
+	hist_set_deinit(&again);
+	hist_set_deinit(&set);
+}
+
 int main(void)
 {
 	test_parse();
@@ -206,5 +252,6 @@ int main(void)
 	test_signed_value();
 	test_no_memory();
 	test_print();
+	test_parts();
 	return tap_done();
 }

@@ -13,7 +13,7 @@ static _Alignas(64) uint8_t memory[CPUS * STRIDE];
 
 static const struct hist_memory data = {memory, BYTES, STRIDE, CPUS};
 static const struct hist_config config = {
-	.keys = {{.name = "a"}, {.name = "b"}}, .words = {1, 1}, .nr_keys = 2, .nr_values = 1};
+	.keys = {{.name = "a"}, {.name = "b"}}, .words = {1, 1}, .nr_keys = 2, .nr_sums = 1};
 
 static struct hist *make(uint32_t size)
 {

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "patcher/tracers/tracer.h"
+#include "patcher/tracers/hist/hist.h"
 #include "tests/lib/tap.h"
 
 /* "NAME TRACER keys ... vals ... sort ... size N if ..." */
@@ -18,21 +18,22 @@ static const char *shown(const struct trace_spec *spec)
 	for (size_t i = 0; i < h->nr_keys; i++) {
 		n += (size_t)snprintf(out + n, sizeof(out) - n, "%s%s%s%s", i ? "," : " keys ",
 				      h->keys[i].name, h->keys[i].modifier ? "." : "",
-				      h->keys[i].modifier
-					      ? hist_modifiers[h->keys[i].modifier - HIST_MOD_HEX]
-					      : "");
+				      hist_modifier_name(h->keys[i].modifier));
 		if (h->keys[i].bucket)
 			n += (size_t)snprintf(out + n, sizeof(out) - n, "=%u", h->keys[i].bucket);
 	}
 	for (size_t i = 0; i < h->nr_values; i++)
-		n += (size_t)snprintf(out + n, sizeof(out) - n, "%s%s", i ? "," : " vals ",
-				      h->values[i].name);
+		n += (size_t)snprintf(out + n, sizeof(out) - n, "%s%s%s%s", i ? "," : " vals ",
+				      h->values[i].name, h->values[i].modifier ? "." : "",
+				      hist_modifier_name(h->values[i].modifier));
 	for (size_t i = 0; i < h->order.n; i++)
 		n += (size_t)snprintf(out + n, sizeof(out) - n, "%s%u%s", i ? "," : " sort ",
 				      h->order.by[i].column,
 				      h->order.by[i].descending ? " down" : "");
 	if (h->size)
 		n += (size_t)snprintf(out + n, sizeof(out) - n, " size %u", h->size);
+	if (h->nohitcount)
+		n += (size_t)snprintf(out + n, sizeof(out) - n, " nohitcount");
 	if (spec->filter)
 		snprintf(out + n, sizeof(out) - n, " if %s", spec->filter_text);
 	return out;
@@ -48,6 +49,12 @@ static const struct {
 	 "descending,call_site:size=100 if pid == 1",
 	 "k kmem keys call_site.sym,gfp_flags.hex vals bytes_req sort 1 down,2 size 128 if pid == "
 	 "1"},
+	{"kmem:kmalloc,hist:keys=call_site:vals=bytes_req.percent,hitcount.graph,bytes_req.hex:"
+	 "sort=bytes_req.descending,call_site:nohitcount",
+	 "kmem kmem keys call_site vals bytes_req.percent,hitcount.graph,bytes_req.hex sort 1 "
+	 "down,4 nohitcount"},
+	{"function:hist:NOHC:keys=ip:vals=hitcount,hitcount.percent",
+	 "function function keys ip vals hitcount.percent sort 0 nohitcount"},
 	{"function:vfs_*,pid=1,hist:keys=ip.sym-offset,pid.execname,cpu:sort=hitcount",
 	 "function function keys ip.sym-offset,pid.execname,cpu sort 0"},
 	{"syscalls:hist:keys=id.syscall,arg2.log2:values=arg2",
@@ -83,7 +90,8 @@ static const struct {
 	unsigned int column; /* 0: of the whole */
 	const char *want;
 } bad[] = {
-	{"function:hist:", 15, "unknown part of a histogram ''; known: keys, vals, sort, size"},
+	{"function:hist:", 15,
+	 "unknown part of a histogram ''; known: keys, vals, sort, size, nohitcount"},
 	{"function:hist:vals=pid", 15, "a histogram has keys: hist:keys=FIELD"},
 	{"function:hist:keys", 19, "'=' is missing behind 'keys'"},
 	{"function:hist:keys=", 20, "the name of a field is missing"},
@@ -93,12 +101,23 @@ static const struct {
 	{"function:hist:keys=ip.buckets=0", 31, "there are no buckets of 0"},
 	{"function:hist:keys=ip,pid,cpu,comm", 31, "more than 3 keys"},
 	{"function:hist:keys=ip,ip", 23, "'ip' is a key already"},
-	{"function:hist:keys=ip:vals=cpu.hex", 31, "values have no modifiers"},
+	{"function:hist:keys=ip:vals=cpu.log2", 32,
+	 ".log2 is of keys; values take .percent, .graph and .hex"},
+	{"function:hist:keys=ip:vals=cpu.logg", 32, "unknown modifier 'logg'; known: percent"},
+	{"function:hist:keys=ip:vals=cpu.hex,cpu.hex", 36, "'cpu.hex' is a value already"},
+	{"function:hist:keys=ip.percent", 23, ".percent is of values; write it behind vals="},
+	{"function:hist:keys=ip:nohitcount", 15, "with nohitcount nothing is shown"},
 	{"function:hist:keys=ip:sort=cpu", 28, "unknown key or value 'cpu'"},
 	{"function:hist:keys=ip:sort=ip.down", 31, "unknown order 'down'"},
 	{"function:hist:keys=ip:size=0", 28, "a histogram of no size has no room"},
 	{"function:hist:keys=ip:size=131073", 28, "the number is above 131072"},
-	{"function:hist:keys=ip:pause", 23, "unknown part of a histogram 'pause'"},
+	{"function:hist:keys=ip:pauses", 23, "unknown part of a histogram 'pauses'"},
+	{"function:hist:keys=ip:pause", 23, "'sonde ctl SOCKET trace remove NAME'"},
+	{"function:hist:keys=ip:cont", 23, "'sonde ctl SOCKET trace add NAME=SPEC'"},
+	{"function:hist:keys=ip:continue", 23, "'sonde ctl SOCKET trace add NAME=SPEC'"},
+	{"function:hist:keys=ip:clear", 23, "'sonde ctl SOCKET hist clear NAME'"},
+	{"function:hist:keys=ip:name=n", 23, "the name stands in front of the tracer"},
+	{"function:hist:keys=ip:onmax(cpu)", 23, "histograms have no actions"},
 	{"function:hist:keys=ip;vfs_*", 22, "the histogram is the last item"},
 	{"function:hist:keys=pidd", 20, "unknown field 'pidd': did you mean 'pid'?"},
 	{"function:hist:keys=ip.execname", 20, "'ip' is no pid, which .execname is for"},
@@ -134,9 +153,33 @@ static void test_bad(void)
 	}
 }
 
+static void test_sums(void)
+{
+	struct hist_program program;
+	struct hist_fields fields;
+	struct hist_config config;
+	struct trace_spec spec;
+
+	if (tracer_parse_spec("syscalls:hist:keys=id:vals=arg2.percent,hitcount.graph,arg2.hex",
+			      &spec, NULL))
+		abort();
+	hist_fields_of(&spec, tracer_source_of(&spec), NULL, &fields);
+	ok(!hist_make_program(&spec, &fields, &program, &config, NULL) && program.nr_values == 1 &&
+		   config.nr_sums == 1,
+	   "what is shown in two ways is summed up once, hits not at all");
+	ok(config.nr_values == 3 && config.sum_of[0] == 0 && config.sum_of[1] == HIST_HITS &&
+		   config.sum_of[2] == 0,
+	   "each value has its sum");
+	ok(config.values[0].show == HIST_PERCENT && config.values[1].show == HIST_BAR &&
+		   config.values[2].show == HIST_HEX,
+	   "and the way that it is shown");
+	trace_spec_deinit(&spec);
+}
+
 int main(void)
 {
 	test_good();
 	test_bad();
+	test_sums();
 	return tap_done();
 }

@@ -97,7 +97,7 @@ static void make_program(struct bench *b)
 	for (size_t i = 0; i < p->nr_values; i++)
 		p->values[i] = some_operand(b);
 	b->config.nr_keys = p->nr_keys;
-	b->config.nr_values = p->nr_values;
+	b->config.nr_sums = p->nr_values;
 }
 
 static void init(struct bench *b, enum fake_site_kind kind)
@@ -282,7 +282,7 @@ static void init_simple(struct bench *b, enum fake_site_kind kind, uint32_t size
 	init(b, kind);
 	b->program =
 		(struct hist_program){.keys = {o}, .nr_keys = 1, .values = {o}, .nr_values = 1};
-	b->config = (struct hist_config){.words = {1}, .nr_keys = 1, .nr_values = 1, .size = size};
+	b->config = (struct hist_config){.words = {1}, .nr_keys = 1, .nr_sums = 1, .size = size};
 	generate(b);
 }
 
