@@ -25,10 +25,12 @@ struct function_pattern {
 	const char *module; /* within `name`'s memory; NULL: any, and the kernel itself */
 	bool negated, module_negated;
 	char *where; /* "FILE:LINE", NULL if not from a file */
-	/* Of the caller, both may be left out: where it stands in the user's text, from 1, and what
-	 * may have been meant there instead of a function, NULL-terminated. */
+	/* Of the caller, all may be left out: where it stands in the user's text, from 1; what may
+	 * have been meant there instead of a function, NULL-terminated; whether it is a word that
+	 * cannot be there. */
 	unsigned int column;
 	const char *const *words;
+	bool is_foreign_word;
 };
 
 struct function_patterns {

@@ -163,6 +163,9 @@ int function_unmatched(const struct function_pattern *p, const struct traceable_
 		return set_why(p, err, "those that do are elsewhere");
 	if (list->image && explain(list->image, p->name, why))
 		return set_why(p, err, why);
+	if (p->is_foreign_word)
+		return set_why(p, err,
+			       "it is a word of other tracers, which this one does not take");
 	ret = find_nearest(p, list, nearest, err);
 	if (ret)
 		return ret;

@@ -43,7 +43,8 @@ int tracer_parse_spec(const char *text, struct trace_spec *out, struct error *er
 
 	for (size_t i = 0; i < NR_TRACERS; i++)
 		grammars[i] = (struct trace_grammar){tracers[i]->name, tracers[i]->words,
-						     tracers[i]->takes, tracers[i]->readers};
+						     tracers[i]->takes, tracers[i]->readers,
+						     tracers[i]->aliases};
 	ret = trace_spec_parse(text, grammars, NR_TRACERS, out, err);
 	return ret ? ret : check_spec(out, err);
 }

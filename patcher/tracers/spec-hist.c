@@ -18,11 +18,6 @@ const char *hist_modifier_name(enum hist_modifier modifier)
 	return modifier ? hist_modifiers[modifier - HIST_MOD_PERCENT] : "";
 }
 
-static bool span_is(struct spec_span span, const char *word)
-{
-	return strlen(word) == span.length && !memcmp(span.from, word, span.length);
-}
-
 static struct spec_span take_word(struct spec_parser *p, bool modifier)
 {
 	const struct spec_span none = {p->at, 0};
@@ -63,7 +58,7 @@ static int take_bucket(struct spec_parser *p, struct hist_term *term)
 
 static bool is_among(struct spec_span word, const char *const *names)
 {
-	while (*names && !span_is(word, *names))
+	while (*names && !spec_span_is(word, *names))
 		names++;
 	return *names;
 }
@@ -78,8 +73,10 @@ static int take_modifier(struct spec_parser *p, const char *const *known, struct
 	p->at++;
 	word = take_word(p, true);
 	for (int i = 0; hist_modifiers[i]; i++)
-		if (span_is(word, hist_modifiers[i]))
+		if (spec_span_is(word, hist_modifiers[i]))
 			term->modifier = (enum hist_modifier)(HIST_MOD_PERCENT + i);
+	if (!term->modifier && spec_span_is(word, "stacktrace"))
+		return FAIL(p, word.from, "there is no modifier 'stacktrace': %s", HIST_NO_STACKS);
 	if (!term->modifier)
 		return spec_unknown(p, "modifier", word, known);
 	if (!is_among(word, known))
@@ -176,10 +173,10 @@ static int take_sort(struct spec_parser *p)
 	if (*p->at == '.') {
 		p->at++;
 		word = take_word(p, true);
-		if (!span_is(word, directions[0]) && !span_is(word, directions[1]))
+		if (!spec_span_is(word, directions[0]) && !spec_span_is(word, directions[1]))
 			return spec_unknown(p, "order", word, directions);
 	}
-	h->order.by[h->order.n++].descending = word.length && span_is(word, directions[0]);
+	h->order.by[h->order.n++].descending = word.length && spec_span_is(word, directions[0]);
 	return 0;
 }
 
@@ -244,7 +241,7 @@ static int unknown_part(const struct spec_parser *p, struct spec_span word)
 	static const char *const known[] = {"keys", "vals", "sort", "size", "nohitcount", NULL};
 
 	for (size_t i = 0; i < sizeof(elsewhere) / sizeof(elsewhere[0]); i++)
-		if (span_is(word, elsewhere[i].name))
+		if (spec_span_is(word, elsewhere[i].name))
 			return FAIL(p, word.from, "a spec takes no '%s': %s", elsewhere[i].name,
 				    elsewhere[i].where);
 	return spec_unknown(p, "part of a histogram", word, known);
@@ -270,7 +267,7 @@ static int parse_part(struct spec_parser *p)
 	int ret;
 
 	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
-		if (span_is(word, parts[i].name))
+		if (spec_span_is(word, parts[i].name))
 			part = &parts[i];
 	if (!part)
 		return unknown_part(p, word);

@@ -5,11 +5,13 @@
 #include <stdbool.h>
 #include "patcher/tracers/spec.h"
 
-/* What spec.c, spec-hist.c and spec-values.c share. All functions that return int return 0 or
- * -errno with *p->err set. */
+/* What spec.c, spec-hist.c, spec-hints.c and spec-values.c share. All functions that return int
+ * return 0 or -errno with *p->err set. */
 
 struct spec_parser {
 	const char *text, *at;
+	const struct trace_grammar *grammars; /* of all tracers */
+	size_t nr_grammars;
 	const struct trace_grammar *grammar; /* once the tracer is known */
 	struct trace_spec *spec;
 	struct error *err; /* never NULL */
@@ -31,9 +33,18 @@ int spec_take_vcpus(struct spec_parser *p);
 int spec_take_filter(struct spec_parser *p); /* up to a comma */
 int spec_take_hist(struct spec_parser *p);   /* up to a blank (spec-hist.c) */
 
+bool spec_span_is(struct spec_span span, const char *word);
+
 /* "unknown WHAT 'WORD': did you mean ...?" `known` is NULL-terminated. */
 int spec_unknown(const struct spec_parser *p, const char *what, struct spec_span word,
 		 const char *const *known);
+
+/* The same, and what is meant by words of other tools (spec-hints.c). */
+int spec_unknown_tracer(const struct spec_parser *p, struct spec_span word,
+			const char *const *known);
+int spec_unknown_item(const struct spec_parser *p, struct spec_span item, const char *const *known);
+int spec_unknown_option(const struct spec_parser *p, struct spec_span name,
+			const char *const *known);
 
 int spec_parse_number(struct spec_parser *p, uint32_t max, uint32_t *out);
 

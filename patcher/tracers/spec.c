@@ -16,7 +16,7 @@ static void skip_blanks(struct spec_parser *p)
 	p->at += strspn(p->at, " \t");
 }
 
-static bool span_is(struct spec_span span, const char *word)
+bool spec_span_is(struct spec_span span, const char *word)
 {
 	return strlen(word) == span.length && !memcmp(span.from, word, span.length);
 }
@@ -66,7 +66,7 @@ static const struct trace_read_option *find_reader(const struct spec_parser *p,
 {
 	const struct trace_read_option *option = p->grammar->readers;
 
-	while (option && option->name && !span_is(name, option->name))
+	while (option && option->name && !spec_span_is(name, option->name))
 		option++;
 	return option && option->name ? option : NULL;
 }
@@ -85,7 +85,7 @@ static int parse_key(struct spec_parser *p, struct spec_span name)
 	for (size_t i = 0; i < NR_KEYS; i++) {
 		bool takes = p->grammar->takes & keys[i].takes;
 
-		if (span_is(name, keys[i].name)) {
+		if (spec_span_is(name, keys[i].name)) {
 			if (!takes)
 				return refuse(p, name.from, keys[i].name);
 			p->at += name.length + 1;
@@ -97,7 +97,7 @@ static int parse_key(struct spec_parser *p, struct spec_span name)
 	if (!n)
 		return FAIL(p, name.from, "the %s tracer takes no values: '=' is for NAME=%s",
 			    p->grammar->tracer, p->grammar->tracer);
-	return spec_unknown(p, "option", name, known);
+	return spec_unknown_option(p, name, known);
 }
 
 static int add_file(struct spec_parser *p, struct spec_span item)
@@ -115,6 +115,17 @@ static int add_file(struct spec_parser *p, struct spec_span item)
 	return ret;
 }
 
+/* Of another tracer. */
+static bool is_foreign_word(const struct spec_parser *p, struct spec_span item)
+{
+	bool is = false;
+
+	for (size_t i = 0; i < p->nr_grammars; i++)
+		for (size_t k = 0; p->grammars[i].words && p->grammars[i].words[k]; k++)
+			is |= spec_span_is(item, p->grammars[i].words[k]);
+	return is;
+}
+
 static int add_pattern(struct spec_parser *p, struct spec_span item)
 {
 	struct function_patterns *patterns = &p->spec->functions;
@@ -126,6 +137,7 @@ static int add_pattern(struct spec_parser *p, struct spec_span item)
 		return ret;
 	patterns->v[patterns->n - 1].column = (unsigned int)(item.from - p->text) + 1;
 	patterns->v[patterns->n - 1].words = p->grammar->words;
+	patterns->v[patterns->n - 1].is_foreign_word = is_foreign_word(p, item);
 	return 0;
 }
 
@@ -142,7 +154,7 @@ static int find_word(const struct spec_parser *p, struct spec_span item)
 	const char *const *words = words_of(p);
 
 	for (int i = 0; words[i]; i++)
-		if (span_is(item, words[i]))
+		if (spec_span_is(item, words[i]))
 			return i;
 	return -ENOENT;
 }
@@ -158,11 +170,11 @@ static int add_word(struct spec_parser *p, struct spec_span item)
 	}
 	if (p->grammar->takes & TRACE_TAKES_FUNCTIONS)
 		return add_pattern(p, item);
-	if (p->grammar->takes & TRACE_TAKES_HIST && span_is(item, "hist"))
+	if (p->grammar->takes & TRACE_TAKES_HIST && spec_span_is(item, "hist"))
 		return FAIL(p, item.from, "a histogram's keys are missing, as in hist:keys=FIELD");
 	if (!*words)
 		return refuse(p, item.from, "items");
-	return spec_unknown(p, "item", item, words);
+	return spec_unknown_item(p, item, words);
 }
 
 /* Up to a comma or blank that is in no quotes and behind no backslash. */
@@ -339,32 +351,32 @@ static int parse_name(struct spec_parser *p)
 	return 0;
 }
 
-static int parse_tracer(struct spec_parser *p, const struct trace_grammar *grammars, size_t n)
+static int parse_tracer(struct spec_parser *p)
 {
 	struct spec_span word = {p->at, strcspn(p->at, "=:, \t")};
 	const char *names[MAX_NAMES + 1] = {0};
 
 	if (!word.length)
 		return FAIL(p, p->at, "the name of a tracer is missing");
-	for (size_t i = 0; i < n && i < MAX_NAMES; i++) {
-		names[i] = grammars[i].tracer;
-		if (span_is(word, names[i])) {
-			p->grammar = &grammars[i];
+	for (size_t i = 0; i < p->nr_grammars && i < MAX_NAMES; i++) {
+		names[i] = p->grammars[i].tracer;
+		if (spec_span_is(word, names[i])) {
+			p->grammar = &p->grammars[i];
 			p->spec->tracer = i;
 		}
 	}
 	if (!p->grammar)
-		return spec_unknown(p, "tracer", word, names);
+		return spec_unknown_tracer(p, word, names);
 	p->at += word.length;
 	if (!p->spec->name[0] && !(p->grammar->takes & TRACE_TAKES_PROBE))
 		snprintf(p->spec->name, TRACE_NAME_SIZE, "%s", p->grammar->tracer);
 	if (*p->at == ',' || *p->at == '=')
-		return FAIL(p, p->at, "':' must follow the tracer, as in %s:ITEM,ITEM",
-			    p->grammar->tracer);
+		return FAIL(p, p->at, "':' must follow the tracer, as in %s:%.60s",
+			    p->grammar->tracer, p->at[1] ? p->at + 1 : "ITEM,ITEM");
 	return 0;
 }
 
-static int parse_all(struct spec_parser *p, const struct trace_grammar *grammars, size_t n)
+static int parse_all(struct spec_parser *p)
 {
 	int ret;
 
@@ -373,7 +385,7 @@ static int parse_all(struct spec_parser *p, const struct trace_grammar *grammars
 	skip_blanks(p);
 	ret = parse_name(p);
 	if (!ret)
-		ret = parse_tracer(p, grammars, n);
+		ret = parse_tracer(p);
 	if (!ret && p->grammar->takes & TRACE_TAKES_PROBE)
 		ret = parse_probe(p);
 	else if (!ret && *p->at == ':')
@@ -391,12 +403,16 @@ int trace_spec_parse(const char *text, const struct trace_grammar *grammars, siz
 		     struct trace_spec *out, struct error *err)
 {
 	struct error local = {0};
-	struct spec_parser p = {.text = text, .at = text, .spec = out, .err = &local};
+	struct spec_parser p = {.text = text,
+				.at = text,
+				.grammars = grammars,
+				.nr_grammars = nr_grammars,
+				.spec = out,
+				.err = &local};
 	int ret;
 
 	*out = (struct trace_spec){.text = strdup(text), .vcpus = UINT64_MAX};
-	ret = out->text ? parse_all(&p, grammars, nr_grammars)
-			: error_set(&local, ENOMEM, "out of memory");
+	ret = out->text ? parse_all(&p) : error_set(&local, ENOMEM, "out of memory");
 	if (!ret)
 		return 0;
 	if (local.column && !(out->filter_text && !out->filter))

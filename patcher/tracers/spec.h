@@ -56,12 +56,18 @@ struct trace_read_option {
 	const char *name, *command;
 };
 
+/* Another tool's name for events, and the tracer's word that has them. */
+struct trace_alias {
+	const char *name, *meant;
+};
+
 /* What a tracer understands. */
 struct trace_grammar {
 	const char *tracer;
 	const char *const *words;                /* NULL-terminated, at most 32; NULL: none */
 	unsigned int takes;                      /* enum trace_takes */
 	const struct trace_read_option *readers; /* up to one without a name; or NULL */
+	const struct trace_alias *aliases;       /* likewise */
 };
 
 /* Behind a field. */
@@ -81,6 +87,10 @@ enum hist_modifier {
 extern const char *const hist_modifiers[]; /* from HIST_MOD_PERCENT on, NULL-terminated */
 /* Without the dot; "" of HIST_PLAIN. */
 const char *hist_modifier_name(enum hist_modifier modifier);
+
+#define HIST_NO_STACKS                                                                            \
+	"the guest does not unwind its stack. Record the calls with the word 'stack', and count " \
+	"their stacks by 'sonde convert --to folded'"
 
 struct hist_term {
 	char name[HIST_COLUMN_SIZE]; /* of the field */

@@ -86,6 +86,7 @@ struct tracer_ops {
 	const char *const *words;
 	unsigned int takes;
 	const struct trace_read_option *readers; /* struct trace_grammar; may be NULL */
+	const struct trace_alias *aliases;       /* likewise */
 	/* May be NULL. What else of a spec is known to be wrong without a guest. */
 	int (*check)(const struct trace_spec *spec, struct error *err);
 	/* May be NULL. What else of it the image shows to be wrong, whatever modules the guest

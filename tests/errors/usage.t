@@ -43,7 +43,7 @@ my @specs = (
 	['unknown item', 'kmem:cache,interrupts', 12, qr/'interrupts'; known: kmalloc, cache, pages/],
 	['no item', 'kmem:', 6, qr/an item is missing/],
 	['a comma at the end', 'kmem:cache,', 12, qr/an item is missing/],
-	['a comma behind the tracer', 'kmem,cache', 5, qr/':' must follow the tracer, as in kmem:ITEM,ITEM/],
+	['a comma behind the tracer', 'kmem,cache', 5, qr/':' must follow the tracer, as in kmem:cache/],
 	['blanks instead of commas', 'kmem:cache pages', 12, qr/',' or 'if' is missing/],
 	['no tracer', 'big=', 5, qr/name of a tracer is missing/],
 	['a name that is none', '4k=kmem', 1, qr/begins with a letter/],

@@ -5,13 +5,14 @@
 #include "patcher/tracers/spec.h"
 
 static const char *const words[] = {"kmalloc", "cache", "pages", NULL};
+static const struct trace_alias aliases[] = {{"kfree", "kmalloc"}, {NULL, NULL}};
 static const struct trace_grammar grammars[] = {
-	{"k", words, 0, NULL},
+	{"k", words, 0, NULL, aliases},
 	{"f", words,
 	 TRACE_TAKES_FUNCTIONS | TRACE_TAKES_PIDS | TRACE_TAKES_VCPUS | TRACE_TAKES_FILTER |
 		 TRACE_TAKES_HIST,
-	 NULL},
-	{"p", NULL, TRACE_TAKES_PROBE | TRACE_TAKES_FILTER | TRACE_TAKES_HIST, NULL},
+	 NULL, NULL},
+	{"p", NULL, TRACE_TAKES_PROBE | TRACE_TAKES_FILTER | TRACE_TAKES_HIST, NULL, NULL},
 };
 
 static void check_hist(const struct hist_action *h)

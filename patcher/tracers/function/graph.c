@@ -14,6 +14,8 @@ enum { WORD_TAILS = 1 << 6 };
 static const struct trace_read_option readers[] = {
 	{"only", "sonde events --graph --only FUNCTION, sonde report --only FUNCTION"},
 	{"depth", "sonde events --graph --depth N"},
+	{"max_depth", "sonde events --graph --depth N"},
+	{"max_graph_depth", "sonde events --graph --depth N"},
 	{NULL, NULL},
 };
 _Static_assert(WORD_TAILS == 2 * GRAPH_RESULT, "the bits of words[]");

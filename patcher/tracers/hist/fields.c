@@ -172,11 +172,23 @@ void hist_fields_of(const struct trace_spec *spec, const struct tracer_ops *sour
 
 #define FAIL(term, ...) error_set_column(err, EINVAL, (term)->column, __VA_ARGS__)
 
+/* What the kernel's triggers have as keys, and a call in the guest cannot cheaply have. */
+static const struct {
+	const char *name, *why;
+} no_keys[] = {
+	{"stacktrace", HIST_NO_STACKS},
+	{"common_stacktrace", HIST_NO_STACKS},
+	{"common_timestamp", "histograms have no times: record the events"},
+};
+
 static int no_field(const struct hist_term *term, const struct hist_fields *f, struct error *err)
 {
 	const char *names[HIST_MAX_FIELDS + 1] = {0}, *nearest;
 	char list[320] = "";
 
+	for (size_t i = 0; i < sizeof(no_keys) / sizeof(no_keys[0]); i++)
+		if (!strcmp(term->name, no_keys[i].name))
+			return FAIL(term, "'%s' is no field: %s", term->name, no_keys[i].why);
 	for (size_t i = 0; i < f->n; i++) {
 		const size_t used = strlen(list);
 

@@ -10,6 +10,11 @@
 /* In the order of enum kmem_type_id, then of enum event_task_fields: a word's bit is a type's, or
  * that of a field behind them. */
 static const char *const words[] = {"kmalloc", "cache", "pages", TRACER_TASK_WORDS, NULL};
+static const struct trace_alias aliases[] = {
+	{"kfree", "kmalloc"}, {"kmem_cache_alloc", "cache"}, {"kmem_cache_free", "cache"},
+	{"slab", "cache"},    {"mm_page_alloc", "pages"},    {"mm_page_free", "pages"},
+	{NULL, NULL},
+};
 enum { NR_WORDS = sizeof(words) / sizeof(words[0]) - 1 };
 _Static_assert((EVENT_TASK_ALL | EVENT_TASK_STACK) == (1 << (NR_WORDS - KMEM_TYPE_COUNT)) - 1,
 	       "each record type and each field has a word");
@@ -458,6 +463,7 @@ const struct tracer_ops tracer_kmem = {
 	.help = "allocations and frees of slab memory and pages",
 	.spec_classes = kmem_spec_classes,
 	.words = words,
+	.aliases = aliases,
 	.takes = TRACE_TAKES_PIDS | TRACE_TAKES_VCPUS | TRACE_TAKES_FILTER | TRACE_TAKES_HIST,
 	.check = kmem_filter_check,
 	.check_image = kmem_filter_check_image,

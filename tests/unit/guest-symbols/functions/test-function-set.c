@@ -214,6 +214,15 @@ static void test_hints(const struct traceable_list *list)
 	       "'pdi:mod:MODULE'",
 	       "or a function of a module that is not known yet");
 	function_set_destroy(set);
+	patterns.v[0].is_foreign_word = true;
+	if (function_set_create(&patterns, &set, NULL))
+		abort();
+	function_set_resolve(set, list, &s, &err);
+	is_str(err.text,
+	       "no function matches 'pdi': it is a word of other tracers, which this one does not "
+	       "take",
+	       "or what is a word elsewhere");
+	function_set_destroy(set);
 	function_patterns_deinit(&patterns);
 }
 

@@ -44,6 +44,8 @@ int main(void)
 		      "did you mean 'GFP_KERNEL'?");
 	}
 	check(image, unknown_functions, true, 12, "did you mean 'vfs_read'?");
+	check(image, "profile:vfs_*,stack", true, 15,
+	      "no function matches 'stack': it is a word of other tracers");
 	check(image, unknown_functions, false, 0, NULL);
 	kernel_image_destroy(image);
 	return tap_done();

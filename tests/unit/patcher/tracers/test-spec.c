@@ -15,15 +15,20 @@ static const char *const function_words[] = {"parent", "pid", "comm", NULL};
 
 static const struct trace_read_option readers[] = {{"only", "sonde show --only"}, {NULL, NULL}};
 
+static const struct trace_alias aliases[] = {{"kfree", "kmalloc"}, {NULL, NULL}};
+
 static const char *const probe_words[] = {"stack", NULL};
 static const struct trace_grammar grammars[] = {
-	{"kmem", kmem_words, TRACE_TAKES_PIDS | TRACE_TAKES_VCPUS | TRACE_TAKES_FILTER, NULL},
+	{"kmem", kmem_words, TRACE_TAKES_PIDS | TRACE_TAKES_VCPUS | TRACE_TAKES_FILTER, NULL,
+	 aliases},
 	{"function", function_words,
 	 TRACE_TAKES_FUNCTIONS | TRACE_TAKES_PIDS | TRACE_TAKES_VCPUS | TRACE_TAKES_FILTER |
-		 TRACE_TAKES_HIST, NULL},
-	{"plain", NULL, 0, NULL},
-	{"probe", probe_words, TRACE_TAKES_PROBE | TRACE_TAKES_FILTER | TRACE_TAKES_HIST, NULL},
-	{"calls", NULL, TRACE_TAKES_FUNCTIONS, readers},
+		 TRACE_TAKES_HIST,
+	 NULL, NULL},
+	{"plain", NULL, 0, NULL, NULL},
+	{"probe", probe_words, TRACE_TAKES_PROBE | TRACE_TAKES_FILTER | TRACE_TAKES_HIST, NULL,
+	 NULL},
+	{"calls", NULL, TRACE_TAKES_FUNCTIONS, readers, NULL},
 };
 
 static int parse(const char *text, struct trace_spec *out, struct error *err)
@@ -113,7 +118,8 @@ static const struct {
 	{"kmme", 1, "unknown tracer 'kmme': did you mean 'kmem'?"},
 	{"x=kmme:pages", 3, "did you mean 'kmem'?"},
 	{"scheduler", 1, "unknown tracer 'scheduler'; known: kmem, function, plain, probe"},
-	{"kmem,cache", 5, "':' must follow the tracer, as in kmem:ITEM,ITEM"},
+	{"kmem,cache", 5, "':' must follow the tracer, as in kmem:cache"},
+	{"kmem,", 5, "':' must follow the tracer, as in kmem:ITEM,ITEM"},
 	{"x=kmem=pages", 7, "':' must follow the tracer"},
 	{"kmem cache", 6, "',' or 'if' is missing"},
 	{"kmem : cache", 6, "',' or 'if' is missing"},
@@ -131,7 +137,16 @@ static const struct {
 	{"kmem:cache pages", 12, "',' or 'if' is missing"},
 	{"kmem:cach", 6, "unknown item 'cach': did you mean 'cache'?"},
 	{"kmem:pages,interrupts", 12, "unknown item 'interrupts'; known: kmalloc, cache, pages"},
-	{"kmem:cache:pages", 6, "unknown item 'cache:pages'"},
+	{"kmem:cache:pages", 11, "',' must follow 'cache'"},
+	{"kmem:cach:pages", 6, "unknown item 'cach:pages'"},
+	{"kmem:kfree", 6, "unknown item 'kfree': its events are among those of 'kmalloc'"},
+	{"probe:p vfs_read,stack,count", 24, "events are counted by hist:keys=FIELD"},
+	{"kmem:count", 6, "unknown item 'count'; known: kmalloc"},
+	{"function:vfs_read,keys=ip", 19,
+	 "takes no 'keys=': a histogram has them: hist:keys=FIELD"},
+	{"hist:keys=ip", 1, "unknown tracer 'hist': events are counted by the last item"},
+	{"function_graph:vfs_*", 1, "did you mean 'graph'?"},
+	{"p:vfs_read", 1, "did you mean 'probe:p'?"},
 	{"kmem:vfs_*", 6, "unknown item 'vfs_*'"},
 	{"kmem:@list", 6, "the kmem tracer takes no functions"},
 	{"kmem:pd=3", 6, "unknown option 'pd': did you mean 'pid'?"},
