@@ -2,6 +2,7 @@
 #include "patcher/tracers/functions.h"
 
 #include <errno.h>
+#include <stdio.h>
 
 int functions_init(struct functions *f, const struct kernel *kernel, const struct trace_spec *spec,
 		   struct error *err)
@@ -145,4 +146,69 @@ int functions_add_pids(struct gate *gate, const struct trace_spec *spec, struct 
 	for (size_t i = 0; i < spec->nr_pids; i++)
 		pids[i] = spec->pids[i];
 	return spec->nr_pids ? functions_add_list(gate, GATE_PID, pids, spec->nr_pids, err) : 0;
+}
+
+/* --- calls with their returns ---------------------------------------------------------------- */
+
+static const struct event_names no_names;
+
+static int split_condition(const struct trace_spec *spec, const struct event_class *class,
+			   struct gate_split *split, char *rest, size_t size, struct error *err)
+{
+	static const struct gate_field fields[] = {
+		{.name = "pid", .source = GATE_PID, .size = 4},
+		{.name = "tgid", .source = GATE_TGID, .size = 4},
+		{.name = "parent_ip", .source = GATE_CALL_SITE, .size = 8},
+	};
+	struct event_predicate *predicate;
+	int ret = event_filter_bind(spec->filter, class, &no_names, &predicate, err);
+
+	if (ret)
+		return ret;
+	gate_split(predicate, fields, sizeof(fields) / sizeof(fields[0]), split);
+	gate_split_print(split, predicate, false, rest, size);
+	event_predicate_destroy(predicate);
+	return 0;
+}
+
+int functions_check_calls(const struct trace_spec *spec, const struct event_class *class,
+			  const char *readers, struct error *err)
+{
+	struct gate_split split;
+	char rest[160];
+	int ret = trace_spec_check_filter(spec, class, &no_names, err);
+
+	if (!ret && spec->filter)
+		ret = split_condition(spec, class, &split, rest, sizeof(rest), err);
+	if (ret || !spec->filter || split.whole)
+		return ret;
+	return error_set_column(err, ENOTSUP, trace_spec_filter_column(spec, 1),
+				"filter: the guest decides of a call and of its return alike, by "
+				"pid, tgid and parent_ip as numbers: it cannot decide '%s'%s%s",
+				rest, readers ? ". Choose when you read the trace: " : "",
+				readers ? readers : "");
+}
+
+int functions_add_calls(struct gate *gate, const struct trace_spec *spec,
+			const struct event_class *class, struct error *err)
+{
+	struct gate_split split;
+	char rest[160];
+	int ret = functions_add_pids(gate, spec, err);
+
+	if (ret || !spec->filter)
+		return ret;
+	ret = functions_check_calls(spec, class, NULL, err);
+	if (!ret)
+		ret = split_condition(spec, class, &split, rest, sizeof(rest), err);
+	return ret ? ret : gate_conjoin(gate, &split.gate, err);
+}
+
+void functions_call_conditions(const struct tracer *tracer, const struct trace_spec *spec,
+			       enum tracer_decider decider, char *out, size_t size)
+{
+	(void)tracer;
+	*out = '\0';
+	if (decider == DECIDED_BY_GUEST)
+		trace_spec_print_conditions(spec, out, size);
 }

@@ -41,4 +41,22 @@ int functions_add_list(struct gate *gate, enum gate_source source, const uint64_
 		       struct error *err);
 int functions_add_pids(struct gate *gate, const struct trace_spec *spec, struct error *err);
 
+/*
+ * Conditions of tracers that see a call and its return, whose events (or those that one could have)
+ * are of `class`. Entry and return have the same gate: it can ask for pid, tgid and parent_ip,
+ * which do not change during a call. -ENOTSUP with the column in the spec if the condition asks for
+ * more; `readers`: the command that chooses events by it, or NULL. -EINVAL: it does not suit the
+ * class.
+ */
+int functions_check_calls(const struct trace_spec *spec, const struct event_class *class,
+			  const char *readers, struct error *err);
+/* Why their specs take no vCPUs. */
+#define FUNCTIONS_OTHER_VCPU "a call may return on another one than it began on"
+/* Such a condition, and the spec's pids. -E2BIG, and as above. */
+int functions_add_calls(struct gate *gate, const struct trace_spec *spec,
+			const struct event_class *class, struct error *err);
+/* `conditions` of struct tracer_ops: the guest decides all. */
+void functions_call_conditions(const struct tracer *tracer, const struct trace_spec *spec,
+			       enum tracer_decider decider, char *out, size_t size);
+
 #endif

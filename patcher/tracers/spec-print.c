@@ -62,10 +62,14 @@ static void join(char *out, size_t size, const char *more)
 
 void trace_spec_print_conditions(const struct trace_spec *spec, char *out, size_t size)
 {
-	char vcpus[EVENT_FILTER_MAX];
+	char vcpus[EVENT_FILTER_MAX], filter[EVENT_FILTER_MAX + 3];
 
 	trace_spec_print_pids(spec, out, size);
 	trace_spec_print_vcpus(spec, vcpus, sizeof(vcpus));
 	join(out, size, vcpus);
-	join(out, size, spec->filter_text ? spec->filter_text : "");
+	if (!spec->filter_text)
+		return;
+	snprintf(filter, sizeof(filter), *out && strstr(spec->filter_text, "||") ? "(%s)" : "%s",
+		 spec->filter_text);
+	join(out, size, filter);
 }

@@ -71,6 +71,15 @@ static const struct trace_read_option *find_reader(const struct spec_parser *p,
 	return option && option->name ? option : NULL;
 }
 
+static int refuse_for(const struct spec_parser *p, const char *place,
+		      const struct trace_read_option *reader)
+{
+	return FAIL(p, place, "the %s tracer takes no %s: %s%s%s", p->grammar->tracer, reader->name,
+		    reader->why ? reader->why : "it records all calls of its functions",
+		    reader->command ? ". Choose when you read the trace: " : "",
+		    reader->command ? reader->command : "");
+}
+
 static int parse_key(struct spec_parser *p, struct spec_span name)
 {
 	const struct trace_read_option *reader = find_reader(p, name);
@@ -78,10 +87,7 @@ static int parse_key(struct spec_parser *p, struct spec_span name)
 	size_t n = 0;
 
 	if (reader)
-		return FAIL(p, name.from,
-			    "the %s tracer takes no %s: it records all calls of its functions. "
-			    "Choose when you read the trace: %s",
-			    p->grammar->tracer, reader->name, reader->command);
+		return refuse_for(p, name.from, reader);
 	for (size_t i = 0; i < NR_KEYS; i++) {
 		bool takes = p->grammar->takes & keys[i].takes;
 
@@ -238,7 +244,11 @@ static bool at_condition(const struct spec_parser *p)
 static int parse_condition(struct spec_parser *p)
 {
 	const char *word = p->at;
+	const struct trace_read_option *reader =
+		find_reader(p, (struct spec_span){"filter", strlen("filter")});
 
+	if (reader)
+		return refuse_for(p, word, reader);
 	if (!(p->grammar->takes & TRACE_TAKES_FILTER))
 		return refuse(p, word, "filter");
 	p->at += strlen("if");

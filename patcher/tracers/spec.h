@@ -50,10 +50,10 @@ enum trace_takes {
 	TRACE_TAKES_HIST = 1 << 5,
 };
 
-/* What users may look for in a spec, and readers of the trace have: "only", and the command with
- * that option. */
+/* What users may look for in a spec, and readers of the trace have: "only", the command with that
+ * option (NULL: none has), and why specs do not (NULL: all calls are recorded). */
 struct trace_read_option {
-	const char *name, *command;
+	const char *name, *command, *why;
 };
 
 /* Another tool's name for events, and the tracer's word that has them. */

@@ -10,13 +10,16 @@
 static const char *const words[] = {TRACER_TASK_WORDS, "ret", "tails", NULL};
 enum { WORD_TAILS = 1 << 6 };
 
-/* Which calls are within others is known when returns are paired with entries: by readers. */
+/* Which calls are within others is known when returns are paired with entries: by readers. And a
+ * call may return on another vCPU. */
 static const struct trace_read_option readers[] = {
-	{"only", "sonde events --graph --only FUNCTION, sonde report --only FUNCTION"},
-	{"depth", "sonde events --graph --depth N"},
-	{"max_depth", "sonde events --graph --depth N"},
-	{"max_graph_depth", "sonde events --graph --depth N"},
-	{NULL, NULL},
+	{"only", "sonde events --graph --only FUNCTION, sonde report --only FUNCTION", NULL},
+	{"depth", "sonde events --graph --depth N", NULL},
+	{"max_depth", "sonde events --graph --depth N", NULL},
+	{"max_graph_depth", "sonde events --graph --depth N", NULL},
+	{"vcpu", "sonde events --vcpu N", FUNCTIONS_OTHER_VCPU},
+	{"cpu", "sonde events --vcpu N", FUNCTIONS_OTHER_VCPU},
+	{NULL, NULL, NULL},
 };
 _Static_assert(WORD_TAILS == 2 * GRAPH_RESULT, "the bits of words[]");
 _Static_assert((int)GRAPH_ENTRY == TRACER_ENTRY && (int)GRAPH_EXIT == TRACER_EXIT &&
@@ -45,6 +48,17 @@ static void graph_destroy(struct tracer *tracer)
 	free(t);
 }
 
+/* With all that a condition may ask for. */
+static const struct event_class *entry_class(void)
+{
+	return &graph_classes(GRAPH_ALL)[GRAPH_ENTRY];
+}
+
+static int graph_check(const struct trace_spec *spec, struct error *err)
+{
+	return functions_check_calls(spec, entry_class(), "sonde events --filter", err);
+}
+
 static int graph_create(const struct tracer_context *context, const struct trace_spec *const *specs,
 			size_t nr_specs, struct tracer **out, struct error *err)
 {
@@ -58,9 +72,9 @@ static int graph_create(const struct tracer_context *context, const struct trace
 	t->spec = specs[0];
 	ret = functions_init(&t->functions, context->kernel, specs[0], err);
 	if (!ret)
-		ret = tracer_check_task(context->kernel, specs[0]->words, NULL, err);
+		ret = functions_add_calls(&t->gate, specs[0], entry_class(), err);
 	if (!ret)
-		ret = functions_add_pids(&t->gate, specs[0], err);
+		ret = tracer_check_task(context->kernel, specs[0]->words, &t->gate, err);
 	if (ret)
 		graph_destroy(&t->tracer);
 	else
@@ -102,23 +116,15 @@ static const struct gate *graph_gate(const struct tracer *tracer)
 	return graph_of(tracer)->gate.n ? &graph_of(tracer)->gate : NULL;
 }
 
-static void graph_conditions(const struct tracer *tracer, const struct trace_spec *spec,
-			     enum tracer_decider decider, char *out, size_t size)
-{
-	(void)tracer;
-	*out = '\0';
-	if (decider == DECIDED_BY_GUEST)
-		trace_spec_print_pids(spec, out, size);
-}
-
 const struct tracer_ops tracer_graph = {
 	.name = "graph",
 	.help = "calls of functions, with their returns: what calls what, and for how long",
 	.lane = LANE_DIRECT,
 	.classes = graph_tracer_classes,
 	.words = words,
-	.takes = TRACE_TAKES_FUNCTIONS | TRACE_TAKES_PIDS,
+	.takes = TRACE_TAKES_FUNCTIONS | TRACE_TAKES_PIDS | TRACE_TAKES_FILTER,
 	.readers = readers,
+	.check = graph_check,
 	.check_image = functions_check_image,
 	.create = graph_create,
 	.destroy = graph_destroy,
@@ -126,6 +132,6 @@ const struct tracer_ops tracer_graph = {
 	.fields = graph_fields,
 	.return_fields = graph_return_fields,
 	.tails = graph_tails,
-	.conditions = graph_conditions,
+	.conditions = functions_call_conditions,
 	.gate = graph_gate,
 };

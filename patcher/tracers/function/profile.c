@@ -3,11 +3,16 @@
  * their times. There are no events. */
 #include <errno.h>
 #include <stdlib.h>
+#include "formats/event/function.h"
 #include "patcher/ring/profile.h"
 #include "patcher/tracers/functions.h"
 
 static const char *const words[] = {"hist", NULL};
 enum { WORD_HIST = 1 << 0 };
+
+static const struct trace_read_option readers[] = {{"vcpu", NULL, FUNCTIONS_OTHER_VCPU},
+						   {"cpu", NULL, FUNCTIONS_OTHER_VCPU},
+						   {NULL, NULL, NULL}};
 
 struct profile_tracer {
 	struct tracer tracer;
@@ -33,6 +38,12 @@ static void destroy(struct tracer *tracer)
 	free(t);
 }
 
+/* There are no events; those of the function tracer have all that is known of a call. */
+static int check(const struct trace_spec *spec, struct error *err)
+{
+	return functions_check_calls(spec, function_class(FUNCTION_ALL), NULL, err);
+}
+
 static int create(const struct tracer_context *context, const struct trace_spec *const *specs,
 		  size_t nr_specs, struct tracer **out, struct error *err)
 {
@@ -46,7 +57,9 @@ static int create(const struct tracer_context *context, const struct trace_spec 
 	t->spec = specs[0];
 	ret = functions_init(&t->functions, context->kernel, specs[0], err);
 	if (!ret)
-		ret = functions_add_pids(&t->gate, specs[0], err);
+		ret = functions_add_calls(&t->gate, specs[0], function_class(FUNCTION_ALL), err);
+	if (!ret)
+		ret = tracer_check_task(context->kernel, 0, &t->gate, err);
 	if (!ret)
 		ret = profile_create(specs[0]->words & WORD_HIST, context->kernel->guest->budget,
 				     &t->profile, err);
@@ -92,22 +105,15 @@ static const struct gate *get_gate(const struct tracer *tracer)
 	return tracer_of(tracer)->gate.n ? &tracer_of(tracer)->gate : NULL;
 }
 
-static void conditions(const struct tracer *tracer, const struct trace_spec *spec,
-		       enum tracer_decider decider, char *out, size_t size)
-{
-	(void)tracer;
-	*out = '\0';
-	if (decider == DECIDED_BY_GUEST)
-		trace_spec_print_pids(spec, out, size);
-}
-
 const struct tracer_ops tracer_profile = {
 	.name = "profile",
 	.help = "how often functions are called, and how long they take, without an event per call",
 	.lane = LANE_DIRECT,
 	.classes = no_classes,
 	.words = words,
-	.takes = TRACE_TAKES_FUNCTIONS | TRACE_TAKES_PIDS,
+	.takes = TRACE_TAKES_FUNCTIONS | TRACE_TAKES_PIDS | TRACE_TAKES_FILTER,
+	.readers = readers,
+	.check = check,
 	.check_image = functions_check_image,
 	.create = create,
 	.destroy = destroy,
@@ -116,6 +122,6 @@ const struct tracer_ops tracer_profile = {
 	.return_fields = no_fields,
 	.tails = no_tails,
 	.profile = get_profile,
-	.conditions = conditions,
+	.conditions = functions_call_conditions,
 	.gate = get_gate,
 };

@@ -11,6 +11,12 @@ enum { MAX_SITE_OFFSET = 4 /* of an mcount site: behind an ENDBR */ };
 
 /* In the order of the bits of enum syscall_fields, and what is no field. */
 static const char *const words[] = {TRACER_TASK_WORDS, "ia32", NULL};
+
+static const struct trace_read_option readers[] = {
+	{"filter", "sonde events --syscalls --filter EXPR", "a call is chosen with its result"},
+	{"vcpu", "sonde events --vcpu N", FUNCTIONS_OTHER_VCPU},
+	{"cpu", "sonde events --vcpu N", FUNCTIONS_OTHER_VCPU},
+	{NULL, NULL, NULL}};
 enum { WORD_IA32 = 1 << EVENT_TASK_FIELDS };
 _Static_assert((int)SYSCALL_ENTER == TRACER_ENTRY && (int)SYSCALL_EXIT == TRACER_EXIT &&
 		       (int)SYSCALL_ENTER_ONLY == TRACER_CALL,
@@ -246,6 +252,7 @@ const struct tracer_ops tracer_syscalls = {
 	.prototypes = syscalls_prototypes,
 	.words = words,
 	.takes = TRACE_TAKES_FUNCTIONS | TRACE_TAKES_PIDS | TRACE_TAKES_HIST,
+	.readers = readers,
 	.check_image = syscalls_check_image,
 	.create = syscalls_create,
 	.destroy = syscalls_destroy,

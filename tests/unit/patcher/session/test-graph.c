@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Instances of the graph tracer on a fake guest: which return slots they get, beside the kmem
  * tracer's too. */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include "patcher/engine/ring-internal.h"
@@ -177,6 +178,50 @@ static void test_stack(void)
 	end();
 }
 
+/* Entry and return alike. */
+static bool has_gates(void)
+{
+	unsigned int points = 0;
+
+	pthread_mutex_lock(&lane()->lock);
+	for (unsigned int id = 0; id < DIRECT_MAX; id++) {
+		const struct direct_slot *slot = &lane()->slots[id];
+
+		if (slot->state == DIRECT_LIVE && slot->want.gate && slot->want.gate->n == 3)
+			points |= 1u << slot->want.point;
+	}
+	pthread_mutex_unlock(&lane()->lock);
+	return points == (1u << POINT_ENTRY | 1u << POINT_RETURN);
+}
+
+static void test_condition(void)
+{
+	static const char *const refused[] = {
+		"graph:kmem_cache_alloc if pid == 5 && comm ~ \"w*\"",
+		"graph:kmem_cache_alloc if cgroup == 5",
+		"profile:kmem_cache_alloc if vcpu == 0",
+	};
+	struct error err = {0};
+
+	create();
+	ok(start("function:kfree",
+		 "graph:kmem_cache_alloc,pid=5 if tgid == 4 || parent_ip > 0xffffffff81000000") &&
+		   has_gates(),
+	   "a condition on what stays as it is during a call: at entry and return");
+	is_str(fake_session_instance(&fs, "graph")->guest_conditions,
+	       "pid=5 && (tgid == 4 || parent_ip > 0xffffffff81000000)", "the guest decides it");
+	for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++) {
+		const char *condition = strstr(refused[i], " if ") + 4;
+
+		err = (struct error){0};
+		ok(trace_session_add_instance(fs.session, refused[i], &err) == -ENOTSUP &&
+			   err.column == (unsigned int)(condition - refused[i]) + 1 &&
+			   strstr(err.text, "it cannot decide"),
+		   "another is refused: %s", err.text);
+	}
+	end();
+}
+
 static void test_tails(void)
 {
 	create();
@@ -267,6 +312,7 @@ int main(void)
 	test_alone();
 	test_prefix();
 	test_stack();
+	test_condition();
 	test_tails();
 	test_with_probes();
 	test_kprobe();

@@ -13,7 +13,9 @@
 static const char *const kmem_words[] = {"kmalloc", "cache", "pages", NULL};
 static const char *const function_words[] = {"parent", "pid", "comm", NULL};
 
-static const struct trace_read_option readers[] = {{"only", "sonde show --only"}, {NULL, NULL}};
+static const struct trace_read_option readers[] = {{"only", "sonde show --only", NULL},
+						   {"filter", NULL, "there is a reason"},
+						   {NULL, NULL, NULL}};
 
 static const struct trace_alias aliases[] = {{"kfree", "kmalloc"}, {NULL, NULL}};
 
@@ -183,6 +185,8 @@ static const struct {
 	{"calls:vfs_*,only=vfs_read", 13,
 	 "the calls tracer takes no only: it records all calls of its functions. Choose when you "
 	 "read the trace: sonde show --only"},
+	{"calls:vfs_* if pid == 1", 13, "the calls tracer takes no filter: there is a reason"},
+	{"calls:filter=pid==1", 7, "the calls tracer takes no filter: there is a reason"},
 	{"plain:x", 7, "the plain tracer takes no items"},
 	{"plain:x=3", 7, "the plain tracer takes no values"},
 	{"plain:pid=3", 7, "the plain tracer takes no pid"},
