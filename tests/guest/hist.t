@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# Histograms against the guest's own hist triggers, in one run: allocations by call site, with the bytes asked for; system
+# Histograms against the guest's own hist triggers, in one run: allocations of slab memory by call site, with the bytes asked for; system
 # calls by number; calls of a function by an argument and by what it points to. All are of one task, from its birth to its
 # end, so that both have the same events: each entry has the same key, the same hits and the same sums. A kernel without such
 # triggers (5.10) records the events, which are counted here.
@@ -58,7 +58,7 @@ sub traced_entries {
 	my ($log) = @_;
 	my %of;
 	for (split /\n/, unpacked($log, 'trace')) {
-		count($of{kmalloc} //= {}, $1, $2) if /: kmalloc(?:_node)?: .*call_site=(\S+) .*bytes_req=(\d+)/;
+		count($of{alloc} //= {}, $1, $2) if /: (?:kmalloc|kmem_cache_alloc)(?:_node)?: .*call_site=(\S+) .*bytes_req=(\d+)/;
 		count($of{sys_enter} //= {}, $1) if /: sys_enter: NR (-?\d+)/;
 		count($of{open} //= {}, sprintf('%u %u', $1, hex $2), hex $2) if /: open: .* dfd=(-?\d+) flags=(\w+)/;
 	}
@@ -98,12 +98,13 @@ sub check {
 	my $log = slurp("$out/log") =~ s/\r//gr;
 	my $document = JSON::PP::decode_json(slurp("$out/hists") || '{}');
 	like($log, qr/^sonde-task 10000$/m, "$kernel: the task has the number that is counted");
-	my %least = (kmalloc => 5, sys_enter => 10, open => 2);
+	my %least = (alloc => 20, sys_enter => 10, open => 2);
 	my $has_triggers = unpacked($log, 'kmalloc') ne '';
 	my $traced = traced_entries($log);
-	for my $event (qw(kmalloc sys_enter open)) {
-		my $own = $has_triggers ? own_entries($log, $event) : $traced->{$event} // {};
-		add($own, own_entries($log, 'kmalloc_node')) if $has_triggers && $event eq 'kmalloc';
+	for my $event (qw(alloc sys_enter open)) {
+		my @parts = $event eq 'alloc' ? qw(kmalloc kmalloc_node kmem_cache_alloc kmem_cache_alloc_node) : $event;
+		my $own = $has_triggers ? {} : $traced->{$event} // {};
+		add($own, own_entries($log, $_)) for $has_triggers ? @parts : ();
 		my ($seen, $dropped) = seen_entries($document, $event, !$has_triggers);
 		my $hits = 0;
 		$hits += (split / /)[0] for values %$own;

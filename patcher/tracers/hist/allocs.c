@@ -12,80 +12,130 @@
 #include "patcher/tracers/functions.h"
 #include "patcher/tracers/hist/hist.h"
 
-enum { NEAR = 1 << 20 /* bytes; parts of functions that one comparison excludes together */ };
+enum {
+	NEAR = 1 << 20, /* bytes; parts of functions that one comparison excludes together */
+	CACHE_MEMBER_BYTES = 4,
+};
 
 /* By the number of an argument, from 1. */
 static const uint8_t argument_regs[] = {0, 7, 6, 2, 1, 8, 9};
 
-static const struct {
+enum {
+	KMALLOC = 1 << KMEM_TYPE_KMALLOC,
+	CACHE = 1 << KMEM_TYPE_CACHE,
+	PAGES = 1 << KMEM_TYPE_PAGES,
+	ALL_TYPES = KMALLOC | CACHE | PAGES,
+};
+
+static const struct role {
 	const char *name;
-	enum alloc_role role;
+	enum alloc_role role; /* ALLOC_ROLE_NONE: the cache alone knows it */
 	uint8_t size;
 	bool is_signed;
 	enum hist_show show;
+	unsigned int types;       /* of allocations that have it */
+	const char *cache_member; /* of struct kmem_cache, which has it where no argument has it */
 } roles[] = {
-	{"call_site", ALLOC_ROLE_CALLER, 8, false, HIST_SYM_OFFSET},
-	{"bytes_req", ALLOC_ROLE_SIZE, 8, false, HIST_UNSIGNED},
-	{"gfp_flags", ALLOC_ROLE_GFP, 4, false, HIST_HEX},
-	{"node", ALLOC_ROLE_NODE, 4, true, HIST_SIGNED},
+	{"call_site", ALLOC_ROLE_CALLER, 8, false, HIST_SYM_OFFSET, KMALLOC | CACHE, NULL},
+	{"bytes_req", ALLOC_ROLE_SIZE, 8, false, HIST_UNSIGNED, KMALLOC | CACHE, "object_size"},
+	{"bytes_alloc", ALLOC_ROLE_NONE, 4, false, HIST_UNSIGNED, CACHE, "size"},
+	{"gfp_flags", ALLOC_ROLE_GFP, 4, false, HIST_HEX, ALL_TYPES, NULL},
+	{"node", ALLOC_ROLE_NODE, 4, true, HIST_SIGNED, ALL_TYPES, NULL},
+	{"order", ALLOC_ROLE_ORDER, 4, false, HIST_UNSIGNED, PAGES, NULL},
 };
 enum { NR_ROLES = sizeof(roles) / sizeof(roles[0]) };
 
 static const struct event_names no_names;
 
-/* What a filter may ask for of a call, as far as the guest can decide it. */
-static const struct event_class *counted_class(void)
+/* Those of kmem's types that a spec means: all without any. */
+static unsigned int types_of(const struct trace_spec *spec)
 {
-	return &kmem_classes_of(EVENT_TASK_ALL)[KMEM_CLASS_KMALLOC];
+	const unsigned int types = spec->words & ALL_TYPES;
+
+	return types ? types : ALL_TYPES;
+}
+
+/* Whether all allocations of these types have it. */
+static bool has_role(const struct role *role, unsigned int types)
+{
+	return !(types & ~role->types);
+}
+
+/* What a filter may ask for of a call, as far as the guest can decide it. */
+static const struct event_class *counted_class(enum kmem_type_id type)
+{
+	return &kmem_classes_of(EVENT_TASK_ALL)[KMEM_CLASS_KMALLOC + type];
 }
 
 /* --- without a guest -------------------------------------------------------------------------- */
 
-void hist_allocs_fields(struct hist_fields *out)
+void hist_allocs_fields(const struct trace_spec *spec, struct hist_fields *out)
 {
 	for (size_t i = 0; i < NR_ROLES; i++)
-		hist_fields_add(out, &(struct hist_field){roles[i].name,
-							  {.source = HIST_PARENT, .size = 8},
-							  roles[i].show,
-							  0,
-							  0});
+		if (has_role(&roles[i], types_of(spec)))
+			hist_fields_add(out,
+					&(struct hist_field){roles[i].name,
+							     {.source = HIST_PARENT, .size = 8},
+							     roles[i].show,
+							     0,
+							     0});
 }
 
-static int check_term(const struct hist_term *term, struct error *err)
-{
-	static const char *const at_return[] = {"ptr", "bytes_alloc", "cache", "order"};
+/* Why a field that events have is none of a call that is counted. */
+static const struct {
+	const char *name;
+	unsigned int types; /* of which one must be counted */
+	const char *why;
+} unknown[] = {
+	{"ptr", ALL_TYPES, "is known when a call returns, and calls are counted at their entry"},
+	{"bytes_alloc", KMALLOC,
+	 "is known when a call returns, and calls are counted at their entry"},
+	{"cache", ALL_TYPES, "is a name that the host looks up: use 'sonde report --by cache'"},
+	{"call_site", PAGES,
+	 "of pages is found by the host, which unwinds their stacks: use 'sonde report', or count "
+	 "only kmem:kmalloc,cache"},
+	{"bytes_req", PAGES, "is of slab memory: pages have an 'order'; count them by themselves"},
+	{"bytes_alloc", PAGES,
+	 "is of slab memory: pages have an 'order'; count them by themselves"},
+	{"order", KMALLOC | CACHE, "is of pages: count only kmem:pages"},
+};
 
-	for (size_t i = 0; i < sizeof(at_return) / sizeof(at_return[0]); i++)
-		if (!strcmp(term->name, at_return[i]))
+static int check_term(const struct hist_term *term, unsigned int types, struct error *err)
+{
+	for (size_t i = 0; i < sizeof(unknown) / sizeof(unknown[0]); i++)
+		if (!strcmp(term->name, unknown[i].name) && types & unknown[i].types)
 			return error_set_column(err, ENOTSUP, term->column,
-						"trace spec, character %u: '%s' is known when a "
-						"call returns, and calls are counted at their "
-						"entry",
-						term->column, term->name);
+						"trace spec, character %u: '%s' %s", term->column,
+						term->name, unknown[i].why);
 	return 0;
+}
+
+static int check_filter(const struct trace_spec *spec, unsigned int types, struct error *err)
+{
+	int ret = 0;
+
+	for (unsigned int left = types; !ret && left; left &= left - 1)
+		ret = trace_spec_check_filter(spec,
+					      counted_class((enum kmem_type_id)__builtin_ctz(left)),
+					      &no_names, err);
+	return ret;
 }
 
 int hist_allocs_check(const struct trace_spec *spec, struct error *err)
 {
-	const uint32_t types = spec->words & ((1u << KMEM_TYPE_COUNT) - 1);
+	const unsigned int types = types_of(spec);
 	int ret = 0;
 
-	if (types != 1u << KMEM_TYPE_KMALLOC)
-		return error_set(err, ENOTSUP,
-				 "'%s': of allocations only kmem:kmalloc can be counted in the "
-				 "guest: what a cache's object, or pages, are asked for by is "
-				 "found out by the host",
-				 spec->text);
-	if (spec->words & ~types)
+	if (spec->words & ~(uint32_t)ALL_TYPES)
 		return error_set(err, EINVAL,
 				 "'%s': a histogram records no tasks and call chains: name pid or "
 				 "comm as a key",
 				 spec->text);
 	for (size_t i = 0; !ret && i < spec->hist->nr_keys; i++)
-		ret = check_term(&spec->hist->keys[i], err);
+		ret = check_term(&spec->hist->keys[i], types, err);
 	for (size_t i = 0; !ret && i < spec->hist->nr_values; i++)
-		ret = check_term(&spec->hist->values[i], err);
-	return ret ? ret : trace_spec_check_filter(spec, counted_class(), &no_names, err);
+		ret = check_term(&spec->hist->values[i], types, err);
+	return ret ? ret : check_filter(spec, types, err);
 }
 
 /* --- which calls ------------------------------------------------------------------------------ */
@@ -99,9 +149,18 @@ struct ranges {
 	size_t n;
 };
 
-static bool is_counted(const struct alloc_entry *entry)
+/* What points are made from. */
+struct maker {
+	const struct trace_spec *spec;
+	const struct kernel *kernel;
+	unsigned int types;
+	struct ranges bodies[KMEM_TYPE_COUNT]; /* of the functions that are counted */
+	uint32_t members[NR_ROLES];            /* where a cache has them */
+};
+
+static bool is_counted(const struct alloc_entry *entry, unsigned int types)
 {
-	return entry->type == KMEM_TYPE_KMALLOC && entry->action == ALLOC_ACTION_ALLOC;
+	return types >> entry->type & 1 && entry->action == ALLOC_ACTION_ALLOC;
 }
 
 static int by_begin(const void *a, const void *b)
@@ -120,9 +179,9 @@ static void add_range(struct ranges *r, const struct kernel *kernel, uint64_t li
 		r->v[r->n++] = (struct range){begin, begin + size};
 }
 
-/* The bodies of the functions that are counted, with their parts elsewhere. */
+/* The bodies of the functions of a type that are counted, with their parts elsewhere. */
 static int find_bodies(const struct alloc_points *points, const struct kernel *kernel,
-		       struct ranges *out, struct error *err)
+		       unsigned int type, struct ranges *out, struct error *err)
 {
 	char name[128];
 
@@ -133,7 +192,7 @@ static int find_bodies(const struct alloc_points *points, const struct kernel *k
 		const struct alloc_point *point = &points->v[i];
 		const struct symbol *cold;
 
-		if (!is_counted(&point->entry))
+		if (!is_counted(&point->entry, 1u << type))
 			continue;
 		add_range(out, kernel, point->address, point->size);
 		snprintf(name, sizeof(name), "%s.cold", point->entry.name);
@@ -182,7 +241,8 @@ static int append_cluster(struct gate *gate, const struct range *v, size_t n, st
 
 /*
  * Functions of kmalloc call each other, for what is larger than any cache holds: as in the kmem
- * tracer, one of these calls is counted, that which comes from elsewhere.
+ * tracer, one of these calls is counted, that which comes from elsewhere. The same is done for
+ * other types. The pages or cache's object that a kmalloc takes are events of their own.
  */
 static int append_bodies(struct gate *gate, const struct ranges *bodies, struct error *err)
 {
@@ -217,6 +277,8 @@ static enum gate_source source_of(const struct alloc_entry *entry, enum alloc_ro
 /* kmalloc(0) allocates nothing. */
 static int append_size(struct gate *gate, const struct alloc_entry *entry, struct error *err)
 {
+	if (entry->type != KMEM_TYPE_KMALLOC)
+		return 0;
 	return add_term(gate, gate_term(source_of(entry, ALLOC_ROLE_SIZE), GATE_NE, 0), err);
 }
 
@@ -250,7 +312,7 @@ static size_t list_gate_fields(const struct alloc_entry *entry, struct gate_fiel
 						       .source = source_of(entry, roles[i].role),
 						       .size = roles[i].size,
 						       .is_signed = roles[i].is_signed};
-	if (!entry->argument[ALLOC_ROLE_CALLER])
+	if (!entry->argument[ALLOC_ROLE_CALLER] && entry->type != KMEM_TYPE_PAGES)
 		out[n++] = (struct gate_field){
 			.name = "call_site", .source = GATE_CALL_SITE, .size = 8};
 	return n;
@@ -267,7 +329,8 @@ static int append_filter(struct gate *gate, const struct trace_spec *spec,
 
 	if (!spec->filter)
 		return 0;
-	ret = event_filter_bind(spec->filter, counted_class(), &no_names, &predicate, err);
+	ret = event_filter_bind(spec->filter, counted_class(entry->type), &no_names, &predicate,
+				err);
 	if (ret)
 		return ret;
 	gate_split(predicate, fields, list_gate_fields(entry, fields), &split);
@@ -281,25 +344,30 @@ static int append_filter(struct gate *gate, const struct trace_spec *spec,
 	return gate_conjoin(gate, &split.gate, err);
 }
 
-static int make_gate(struct gate *gate, const struct trace_spec *spec,
-		     const struct alloc_entry *entry, const struct ranges *bodies,
+static int make_gate(struct gate *gate, const struct maker *m, const struct alloc_entry *entry,
 		     struct error *err)
 {
-	int ret = functions_add_pids(gate, spec, err);
+	int ret = functions_add_pids(gate, m->spec, err);
 
 	if (!ret)
-		ret = append_vcpus(gate, spec, err);
-
+		ret = append_vcpus(gate, m->spec, err);
 	if (!ret)
-		ret = append_filter(gate, spec, entry, err);
+		ret = append_filter(gate, m->spec, entry, err);
 	if (!ret)
 		ret = append_size(gate, entry, err);
-	return ret ? ret : append_bodies(gate, bodies, err);
+	return ret ? ret : append_bodies(gate, &m->bodies[entry->type], err);
 }
 
 /* --- parts ------------------------------------------------------------------------------------ */
 
-static struct hist_operand operand_of(const struct alloc_entry *entry, size_t i)
+/* The kernel follows the pointer to the cache, too, whatever it is. */
+static bool is_of_cache(const struct alloc_entry *entry, size_t i)
+{
+	return entry->type == KMEM_TYPE_CACHE && roles[i].cache_member;
+}
+
+static struct hist_operand operand_of(const struct maker *m, const struct alloc_entry *entry,
+				      size_t i)
 {
 	const uint8_t argument = entry->argument[roles[i].role];
 	struct hist_operand o = {.source = HIST_REGISTER,
@@ -307,19 +375,29 @@ static struct hist_operand operand_of(const struct alloc_entry *entry, size_t i)
 				 .size = roles[i].size,
 				 .is_signed = roles[i].is_signed};
 
-	if (!argument && roles[i].role == ALLOC_ROLE_CALLER)
+	if (is_of_cache(entry, i))
+		o = (struct hist_operand){.source = HIST_POINTED,
+					  .reg = argument_regs[entry->argument[ALLOC_ROLE_CACHE]],
+					  .at = m->members[i],
+					  .size = CACHE_MEMBER_BYTES};
+	else if (!argument && roles[i].role == ALLOC_ROLE_CALLER)
 		o.source = HIST_PARENT;
-	else if (!argument) /* any node; the other two are always there */
-		o = (struct hist_operand){.source = HIST_CONSTANT, .at = -1, .size = 8};
+	else if (!argument) /* as the kmem tracer records it: any node, no flags */
+		o = (struct hist_operand){.source = HIST_CONSTANT,
+					  .at = roles[i].role == ALLOC_ROLE_NODE ? -1 : 0,
+					  .size = 8};
 	return o;
 }
 
-static void list_fields(const struct alloc_entry *entry, struct hist_fields *out)
+static void list_fields(const struct maker *m, const struct alloc_entry *entry,
+			struct hist_fields *out)
 {
 	*out = (struct hist_fields){0};
 	for (size_t i = 0; i < NR_ROLES; i++)
-		hist_fields_add(out, &(struct hist_field){roles[i].name, operand_of(entry, i),
-							  roles[i].show, 0, 0});
+		if (has_role(&roles[i], m->types))
+			hist_fields_add(out,
+					&(struct hist_field){roles[i].name, operand_of(m, entry, i),
+							     roles[i].show, 0, 0});
 	hist_fields_add_common(out);
 }
 
@@ -339,9 +417,8 @@ static size_t keep_part(struct hist_allocs *a, const struct hist_part *part)
 	return a->nr_parts++;
 }
 
-static int add_point(struct hist_allocs *a, const struct trace_spec *spec,
-		     const struct kernel *kernel, const struct alloc_point *point,
-		     const struct ranges *bodies, struct hist_config *config, struct error *err)
+static int add_point(struct hist_allocs *a, const struct maker *m, const struct alloc_point *point,
+		     struct hist_config *config, struct error *err)
 {
 	struct hist_fields fields;
 	struct hist_part part;
@@ -350,53 +427,83 @@ static int add_point(struct hist_allocs *a, const struct trace_spec *spec,
 	memset(&part, 0, sizeof(part));
 	if (point->entry.nr_calls)
 		return error_set(err, ENOTSUP, "only some calls of %s allocate", point->entry.name);
-	list_fields(&point->entry, &fields);
-	ret = hist_make_program(spec, &fields, &part.program, config, err);
+	list_fields(m, &point->entry, &fields);
+	ret = hist_make_program(m->spec, &fields, &part.program, config, err);
+	if (ret)
+		error_prefix(err, "calls of %s: ", point->entry.name);
 	if (!ret)
-		ret = make_gate(&part.gate, spec, &point->entry, bodies, err);
+		ret = make_gate(&part.gate, m, &point->entry, err);
 	if (ret)
 		return ret;
 	a->sites[a->nr_sites++] =
-		(struct hist_alloc_site){kernel_gva(kernel, point->site), keep_part(a, &part)};
+		(struct hist_alloc_site){kernel_gva(m->kernel, point->site), keep_part(a, &part)};
 	return 0;
 }
 
-static int check_unresolved(const struct alloc_points *points, struct error *err)
+static int check_unresolved(const struct alloc_points *points, unsigned int types,
+			    struct error *err)
 {
 	for (size_t i = 0; i < points->nr_unresolved; i++) {
 		const struct alloc_unresolved *u = &points->unresolved[i];
 
-		if (u->type == KMEM_TYPE_KMALLOC && !u->frees)
+		if (types >> u->type & 1 && !u->frees)
 			return error_set(err, ENOTSUP, "calls of %s cannot be counted: %s", u->name,
 					 u->reason);
 	}
 	return 0;
 }
 
+static int find_members(struct maker *m, struct error *err)
+{
+	struct btf_field field = {0};
+	int ret = m->types & CACHE ? kernel_image_check_btf(m->kernel->image, err) : 0;
+
+	for (size_t i = 0; m->types & CACHE && !ret && i < NR_ROLES; i++) {
+		if (!roles[i].cache_member)
+			continue;
+		ret = btf_field(m->kernel->image->btf, "kmem_cache", roles[i].cache_member, &field,
+				err);
+		if (!ret && (field.bit_size || field.size != CACHE_MEMBER_BYTES))
+			ret = error_set(err, EPROTO, "struct kmem_cache has another '%s'",
+					roles[i].cache_member);
+		m->members[i] = field.offset;
+	}
+	return ret;
+}
+
+static int make(struct maker *m, const struct alloc_points *points, struct hist_allocs *out,
+		struct hist_config *config, struct error *err)
+{
+	int ret = check_unresolved(points, m->types, err);
+
+	if (!ret)
+		ret = find_members(m, err);
+	for (unsigned int i = 0; !ret && i < KMEM_TYPE_COUNT; i++)
+		ret = find_bodies(points, m->kernel, i, &m->bodies[i], err);
+	for (size_t i = 0; !ret && i < points->n; i++)
+		if (is_counted(&points->v[i].entry, m->types))
+			ret = add_point(out, m, &points->v[i], config, err);
+	if (!ret && !out->nr_sites)
+		ret = error_set(err, ENOTSUP, "this kernel has no function for such allocations");
+	return ret;
+}
+
 int hist_allocs_create(const struct trace_spec *spec, const struct kernel *kernel,
 		       struct hist_allocs *out, struct hist_config *config, struct error *err)
 {
+	struct maker m = {.spec = spec, .kernel = kernel, .types = types_of(spec)};
 	const struct alloc_points *points;
-	struct ranges bodies = {0};
 	int ret = alloc_points_of(kernel->image, &points, err);
 
 	*out = (struct hist_allocs){0};
-	if (!ret)
-		ret = check_unresolved(points, err);
-	if (!ret)
-		ret = find_bodies(points, kernel, &bodies, err);
 	if (ret)
 		return ret;
 	out->parts = calloc(points->n + 1, sizeof(*out->parts));
 	out->sites = calloc(points->n + 1, sizeof(*out->sites));
-	if (!out->parts || !out->sites)
-		ret = error_set(err, ENOMEM, "out of memory");
-	for (size_t i = 0; !ret && i < points->n; i++)
-		if (is_counted(&points->v[i].entry))
-			ret = add_point(out, spec, kernel, &points->v[i], &bodies, config, err);
-	if (!ret && !out->nr_sites)
-		ret = error_set(err, ENOTSUP, "this kernel has no function of kmalloc");
-	free(bodies.v);
+	ret = out->parts && out->sites ? make(&m, points, out, config, err)
+				       : error_set(err, ENOMEM, "out of memory");
+	for (size_t i = 0; i < KMEM_TYPE_COUNT; i++)
+		free(m.bodies[i].v);
 	if (ret)
 		hist_allocs_deinit(out);
 	return ret;

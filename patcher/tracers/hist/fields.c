@@ -162,7 +162,7 @@ void hist_fields_of(const struct trace_spec *spec, const struct tracer_ops *sour
 	else if (!strcmp(source->name, "syscalls"))
 		add_syscall(out);
 	else if (source->lane == LANE_ORDERED)
-		hist_allocs_fields(out);
+		hist_allocs_fields(spec, out);
 	if (source->lane == LANE_DIRECT)
 		add_place(out, spec->probe && spec->probe->returns);
 	hist_fields_add_common(out);

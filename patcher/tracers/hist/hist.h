@@ -62,7 +62,7 @@ struct hist_allocs {
 /* What a spec of the kmem tracer may ask for; no guest is needed. -ENOTSUP: only the host knows it.
  */
 int hist_allocs_check(const struct trace_spec *spec, struct error *err);
-void hist_allocs_fields(struct hist_fields *out);
+void hist_allocs_fields(const struct trace_spec *spec, struct hist_fields *out);
 
 /* `config` becomes that of the spec. -ENOTSUP: the kernel has calls that cannot be counted, or the
  * filter asks for what the guest does not know at a call. -ENOMEM. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Histograms of kmalloc on real Debian kernels: where its functions have what they are asked for,
- * and which calls of them count. Needs tests/testbed/fetch-kernel to have run; $KERNELS_DIR names
- * another directory.
+ * Histograms of allocations on real Debian kernels: where their functions have what they are asked
+ * for, and which calls of them count. Needs tests/testbed/fetch-kernel to have run; $KERNELS_DIR
+ * names another directory.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -104,6 +104,77 @@ static void test_image(const struct kernel_image *image, const char *version)
 	trace_spec_deinit(&spec);
 }
 
+/* --- caches and pages ------------------------------------------------------------------------ */
+
+/* What a cache knows of its objects lies in it, everything else is in registers. */
+static bool is_right(const struct hist_operand *o, const char *name,
+		     const struct alloc_entry *entry, const struct kernel_image *image)
+{
+	const enum alloc_role role = !strcmp(name, "order") ? ALLOC_ROLE_ORDER : ALLOC_ROLE_GFP;
+	struct btf_field member;
+
+	if (!strcmp(name, "call_site"))
+		return o->source == HIST_PARENT;
+	if (role == ALLOC_ROLE_GFP && !entry->argument[role] && !strcmp(name, "gfp_flags"))
+		return o->source == HIST_CONSTANT && !o->at;
+	if (!strcmp(name, "order") || !strcmp(name, "gfp_flags"))
+		return o->source == HIST_REGISTER && o->size == 4 &&
+		       o->reg == argument_regs[entry->argument[role] - 1];
+	return !btf_field(image->btf, "kmem_cache",
+			  !strcmp(name, "bytes_req") ? "object_size" : "size", &member, NULL) &&
+	       o->source == HIST_POINTED && o->size == 4 && o->at == member.offset &&
+	       o->reg == argument_regs[entry->argument[ALLOC_ROLE_CACHE] - 1];
+}
+
+static bool has_fields(const struct hist_part *part, const struct trace_spec *spec,
+		       const struct alloc_entry *entry, const struct kernel_image *image)
+{
+	const struct hist_program *p = &part->program;
+	bool good = p->nr_keys == spec->hist->nr_keys && p->nr_values == spec->hist->nr_values;
+
+	for (size_t i = 0; good && i < p->nr_keys; i++)
+		good = is_right(&p->keys[i], spec->hist->keys[i].name, entry, image);
+	for (size_t i = 0; good && i < p->nr_values; i++)
+		good = is_right(&p->values[i], spec->hist->values[i].name, entry, image);
+	return good;
+}
+
+static void test_others(const struct kernel_image *image, const char *version, const char *text,
+			enum kmem_type_id type)
+{
+	const struct kernel kernel = {.image = image};
+	const struct alloc_points *points;
+	struct hist_config config;
+	struct hist_allocs allocs;
+	struct trace_spec spec;
+	struct error err = {0};
+	size_t n = 0;
+	bool good = true;
+
+	if (tracer_parse_spec(text, &spec, NULL) || alloc_points_of(image, &points, NULL))
+		abort();
+	if (!ok(!hist_allocs_create(&spec, &kernel, &allocs, &config, &err), "%s: %s: %s", version,
+		text, err.text))
+		return;
+	for (size_t i = 0; i < points->n; i++) {
+		const struct alloc_point *p = &points->v[i];
+		const struct hist_part *part = part_of(&allocs, p->site);
+
+		if ((p->entry.type == type && p->entry.action == ALLOC_ACTION_ALLOC) != !!part)
+			good = false;
+		if (!part)
+			continue;
+		n++;
+		good &= has_fields(part, &spec, &p->entry, image) &&
+			counts(part, 0xffffffff81000005, 0, SOME_PID) &&
+			!counts(part, p->address + 20, 0, SOME_PID);
+	}
+	ok(good && n && n == allocs.nr_sites, "%s: all %zu functions, with what they know", version,
+	   n);
+	hist_allocs_deinit(&allocs);
+	trace_spec_deinit(&spec);
+}
+
 int main(void)
 {
 	static const char *const versions[] = {"5.10", "6.1", "6.12", "6.17", "7.0", "7.2"};
@@ -111,10 +182,17 @@ int main(void)
 	for (size_t i = 0; i < sizeof(versions) / sizeof(versions[0]); i++) {
 		struct kernel_image *image = fetched_kernel_image(versions[i]);
 
-		if (image)
+		if (image) {
 			test_image(image, versions[i]);
-		else
+			test_others(image, versions[i],
+				    "kmem:cache,hist:keys=call_site,gfp_flags:vals=bytes_req,bytes_"
+				    "alloc",
+				    KMEM_TYPE_CACHE);
+			test_others(image, versions[i], "kmem:pages,hist:keys=order,gfp_flags",
+				    KMEM_TYPE_PAGES);
+		} else {
 			tap_skip(versions[i], "not fetched");
+		}
 		kernel_image_destroy(image);
 	}
 	return tap_done();
