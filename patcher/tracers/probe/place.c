@@ -3,14 +3,13 @@
 #include "patcher/tracers/probe/probe.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include "formats/base/text.h"
 #include "guest-symbols/functions/function-exits.h"
 #include "guest-symbols/image/mcount.h"
 #include "patcher/text/displace.h"
 #include "patcher/text/site.h"
-
-enum { MAX_DIFFERENCE = 2 /* characters, of lengths of names that are near */ };
 
 /* The guest's functions that code in the guest calls to read memory, behind their mcount sites. */
 enum helper { READ_KERNEL, READ_USER, TEXT_KERNEL, TEXT_USER, NR_HELPERS };
@@ -39,30 +38,27 @@ static bool is_text(const struct symbol *symbol)
 	return symbol->type == 't' || symbol->type == 'T';
 }
 
-/* The nearest name, of nearly the same length, that can be probed. */
+/* The nearest name that can be probed. */
 static int no_function(const struct finder *f, struct error *err)
 {
 	const struct kernel_image *image = f->kernel->image;
-	const char *wanted = f->probe->symbol, *names[2] = {0}, *near = NULL;
-	const size_t length = strlen(wanted);
-	size_t best = SIZE_MAX;
+	const size_t n = symbols_count(image->symbols);
+	const char **names = malloc((n + 1) * sizeof(*names)), *near;
+	size_t found = 0;
 
-	for (size_t i = 0; i < symbols_count(image->symbols); i++) {
+	if (!names)
+		return error_set(err, ENOMEM, "out of memory");
+	for (size_t i = 0; i < n; i++) {
 		const struct symbol *symbol = symbols_at(image->symbols, i);
-		const size_t other = strlen(symbol->name);
-		const size_t differs = length > other ? length - other : other - length;
 
-		names[0] = symbol->name;
-		if (differs > MAX_DIFFERENCE || differs >= best || !is_text(symbol) ||
-		    !text_nearest(wanted, names) || !site_of(image, symbol->address))
-			continue;
-		near = symbol->name;
-		best = differs;
+		if (is_text(symbol) && site_of(image, symbol->address))
+			names[found++] = symbol->name;
 	}
-	if (near)
-		return error_set(err, ENOENT, "the kernel has no function '%s': did you mean '%s'?",
-				 wanted, near);
-	return error_set(err, ENOENT, "the kernel has no function '%s'", wanted);
+	names[found] = NULL;
+	near = text_nearest(f->probe->symbol, names);
+	free(names);
+	return error_set(err, ENOENT, "the kernel has no function '%s'%s%s%s", f->probe->symbol,
+			 near ? ": did you mean '" : "", near ? near : "", near ? "'?" : "");
 }
 
 static int find_named(const struct finder *f, struct error *err)

@@ -159,6 +159,37 @@ static int probe_create(const struct tracer_context *context, const struct trace
 	return ret;
 }
 
+/* Where a spec names its function; 0: it does so by an address. */
+static unsigned int symbol_column(const struct trace_spec *spec)
+{
+	const char *symbol = spec->probe->symbol, *at = spec->text;
+
+	for (; *symbol && (at = strstr(at, symbol)); at++)
+		if (at > spec->text && strchr(" \t:", at[-1]) &&
+		    !strcspn(at + strlen(symbol), " \t,+%"))
+			return (unsigned int)(at - spec->text) + 1;
+	return 0;
+}
+
+/* What only the guest knows: addresses, and functions of modules. */
+static int probe_check_image(const struct trace_spec *spec, const struct kernel_image *image,
+			     struct error *err)
+{
+	const struct kernel kernel = {.image = image};
+	struct fetch_probe probe = *spec->probe;
+	struct probe_place place;
+	int ret;
+
+	if (!probe.symbol[0] || probe.module[0])
+		return 0;
+	ret = probe_find_place(&probe, &kernel, &place, err);
+	if (!ret)
+		return probe_resolve(&probe, place.name, &kernel, err);
+	if (err && !err->column)
+		err->column = symbol_column(spec);
+	return ret;
+}
+
 /* --- what is recorded ------------------------------------------------------------------------ */
 
 static bool is_wanted(const struct probe_tracer *t, const struct site *site)
@@ -234,6 +265,7 @@ const struct tracer_ops tracer_probe = {
 	.classes = probe_classes,
 	.words = words,
 	.takes = TRACE_TAKES_PROBE | TRACE_TAKES_FILTER | TRACE_TAKES_HIST,
+	.check_image = probe_check_image,
 	.create = probe_create,
 	.destroy = probe_destroy,
 	.select = probe_select,

@@ -46,6 +46,16 @@ int main(void)
 	check(image, unknown_functions, true, 12, "did you mean 'vfs_read'?");
 	check(image, "profile:vfs_*,stack", true, 15,
 	      "no function matches 'stack': it is a word of other tracers");
+	check(image, "probe:p:open vfs_opn %di", true, 14,
+	      "instance 'open': the kernel has no function 'vfs_opn': did you mean 'vfs_open'?");
+	check(image, "probe:r:read vfs_raed $retval,hist:keys=arg1", true, 14,
+	      "did you mean 'vfs_read'?");
+	check(image, "probe:p vfs_read+1", true, 9, "no instruction begins");
+	check(image, "probe:p vfs_read fil->f_flags", true, 0, "did you mean 'file'?");
+	check(image, "probe:p vfs_read file->f_flags", true, 0, NULL);
+	check(image, "probe:p brd:brd_init", true, 0, NULL);
+	check(image, "probe:p 0xffffffff81000000", true, 0, NULL);
+	check(image, "probe:p vfs_raed", false, 0, NULL);
 	check(image, unknown_functions, false, 0, NULL);
 	kernel_image_destroy(image);
 	return tap_done();
