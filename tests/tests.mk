@@ -218,11 +218,11 @@ guest-parts: all kernels $(GUEST_TOOLS) $(O)/guest/initrd
 
 ORACLE_ROWS := 5.10/4 6.12/4 6.1/1
 ORACLE_TARGETS := $(addprefix check-oracle-,$(or $(GUEST),$(ORACLE_ROWS)))
-.PHONY: $(ORACLE_TARGETS) check-boot check-busy check-chains check-changes check-frozen check-function check-hist check-leaks check-leave check-limits check-modules check-probe check-profile check-scratch check-slabinfo check-stacks check-survive check-syscalls check-tasks check-timed-calls check-toggle check-testbed check-errors check-guest
+.PHONY: $(ORACLE_TARGETS) check-boot check-busy check-chains check-changes check-frozen check-function check-hist check-leaks check-leave check-limits check-modules check-probe check-profile check-scratch check-slabinfo check-slice check-stacks check-survive check-syscalls check-tasks check-timed-calls check-toggle check-testbed check-errors check-guest
 $(ORACLE_TARGETS): check-oracle-%: guest-parts
 	$(Q)O=$(O) tests/testbed/fetch-kernel $(*D) >/dev/null
 	$(Q)O=$(abspath $(O)) GUEST='$*' prove -e perl tests/guest/oracle.t
-check-boot check-busy check-chains check-changes check-frozen check-function check-hist check-leaks check-leave check-limits check-modules check-probe check-profile check-scratch check-slabinfo check-stacks check-survive check-syscalls check-tasks check-timed-calls check-toggle: check-%: guest-parts
+check-boot check-busy check-chains check-changes check-frozen check-function check-hist check-leaks check-leave check-limits check-modules check-probe check-profile check-scratch check-slabinfo check-slice check-stacks check-survive check-syscalls check-tasks check-timed-calls check-toggle: check-%: guest-parts
 	$(Q)O=$(abspath $(O)) $(if $(GUEST),GUEST='$(GUEST)') prove -e perl tests/guest/$*.t
 check-testbed: guest-parts
 	$(Q)O=$(abspath $(O)) prove -e perl tests/testbed/kvm-host.t
@@ -238,7 +238,7 @@ $(LIBVIRT_TARGETS): check-libvirt-%: guest-parts
 
 # The longest parts first. A guest keeps one core busy, a libvirt domain half of one: three parts at a time
 # use two cores.
-GUEST_PARTS := check-toggle check-libvirt-kvm check-libvirt-trap check-survive check-testbed $(filter-out check-libvirt-frozen,$(LIBVIRT_TARGETS)) check-stacks check-boot check-busy check-changes check-limits check-scratch $(ORACLE_TARGETS) check-dump check-errors
+GUEST_PARTS := check-toggle check-libvirt-kvm check-libvirt-trap check-survive check-testbed $(filter-out check-libvirt-frozen,$(LIBVIRT_TARGETS)) check-stacks check-boot check-busy check-changes check-limits check-scratch check-slice $(ORACLE_TARGETS) check-dump check-errors
 check-guest: guest-parts
 	$(Q)$(MAKE) --no-print-directory -j3 -O -k $(GUEST_PARTS)
 

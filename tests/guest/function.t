@@ -10,14 +10,13 @@ use strict;
 use warnings;
 use FindBin;
 use File::Path qw(make_path);
-use IO::Uncompress::Gunzip qw(gunzip);
 use JSON::PP;
-use MIME::Base64 qw(decode_base64);
 use Test::More;
 
 use lib $FindBin::RealBin, "$FindBin::RealBin/../lib";
 use Files;
 use GuestConfigs;
+use GuestLog;
 use Testbed;
 use Tree;
 
@@ -52,16 +51,9 @@ sub named {
 	return map { my $n = $number{$_->[2]}; [$_->[0], $n ? "module $n" : "$_->[1] $_->[2]"] } @calls;
 }
 
-sub unpacked {
-	my ($log, $what) = @_;
-	my ($packed) = $log =~ /^sonde-${what}begin\n(.*?)^sonde-${what}end/ms or return '';
-	gunzip(\decode_base64($packed), \my $text) or return '';
-	return $text;
-}
-
 sub own_calls {
 	my ($log) = @_;
-	my $text = unpacked($log, '');
+	my $text = unpacked($log, 'sonde-begin', 'sonde-end');
 	return map { /^(\d+) (.*) <(\w+)>$/ ? [$1, $2, "0x$3"] : () } split /\n/, $text;
 }
 
@@ -125,7 +117,7 @@ sub relative {
 sub own_graphs {
 	my ($log) = @_;
 	my %of;
-	for (split /\n/, unpacked($log, 'graph-')) {
+	for (split /\n/, unpacked($log, 'sonde-graph-begin', 'sonde-graph-end')) {
 		add_line($of{$1} //= {}, $_) if /^\s*\d+\)\s.*-(\d+)\s+\|/;
 	}
 	my ($first) = $log =~ /^sonde-graph-task (\d+)/m;

@@ -10,42 +10,18 @@ use strict;
 use warnings;
 use FindBin;
 use File::Path qw(make_path);
-use IO::Uncompress::Gunzip qw(gunzip);
 use JSON::PP;
-use MIME::Base64 qw(decode_base64);
 use Test::More;
 
 use lib $FindBin::RealBin, "$FindBin::RealBin/../lib";
 use Files;
 use GuestConfigs;
+use GuestLog;
+use HistEntries;
 use Testbed;
 use Tree;
 
-sub number {
-	my ($text) = @_;
-	no warnings 'portable';
-	return $text =~ /^0x/ ? hex $text : $text;
-}
-
-sub unpacked {
-	my ($log, $name) = @_;
-	my ($packed) = $log =~ /^sonde-begin $name\n(.*?)^sonde-end/ms or return '';
-	my $text;
-	gunzip(\decode_base64($packed), \$text);
-	return $text // '';
-}
-
-# By key, numbers joined by blanks: "hits sum ..."
-sub own_entries {
-	my ($log, $event) = @_;
-	my %entries;
-	for (split /\n/, unpacked($log, $event)) {
-		my ($keys, $hits, $sums) = /^\{ (.*?) \} hitcount: +(\d+)(.*)/ or next;
-		my @keys = map { /call_site: (\w+)/ ? "0x$1" : /: +(-?\w+)/ } split /, /, $keys;
-		$entries{join ' ', map { number($_) } @keys} = join ' ', $hits, $sums =~ /: +(\d+)/g;
-	}
-	return \%entries;
-}
+sub printed { return unpacked($_[0], "sonde-begin $_[1]", 'sonde-end') }
 
 sub count {
 	my ($entries, $key, @sums) = @_;
@@ -57,27 +33,12 @@ sub count {
 sub traced_entries {
 	my ($log) = @_;
 	my %of;
-	for (split /\n/, unpacked($log, 'trace')) {
+	for (split /\n/, printed($log, 'trace')) {
 		count($of{alloc} //= {}, $1, $2) if /: (?:kmalloc|kmem_cache_alloc)(?:_node)?: .*call_site=(\S+) .*bytes_req=(\d+)/;
 		count($of{sys_enter} //= {}, $1) if /: sys_enter: NR (-?\d+)/;
 		count($of{open} //= {}, sprintf('%u %u', $1, hex $2), hex $2) if /: open: .* dfd=(-?\d+) flags=(\w+)/;
 	}
 	return \%of;
-}
-
-# `by_text`: keys that have a symbol are that.
-sub seen_entries {
-	my ($document, $name, $by_text) = @_;
-	my ($table) = grep { $_->{name} eq $name } @{$document->{histograms} // []};
-	my %entries;
-	for my $row (@{$table->{rows} // []}) {
-		my @keys = map {
-			my $n = number($_->{number});
-			$by_text && ($_->{text} // '') =~ /\+0x/ ? $_->{text} : $n < 0 ? sprintf('%u', $n) : $n
-		} @{$row->{keys}};
-		$entries{join ' ', @keys} = join ' ', $row->{hitcount}, map { number($row->{values}{$_->{name}}) } @{$table->{values}};
-	}
-	return (\%entries, $table->{dropped});
 }
 
 sub add {
@@ -99,12 +60,12 @@ sub check {
 	my $document = JSON::PP::decode_json(slurp("$out/hists") || '{}');
 	like($log, qr/^sonde-task 10000$/m, "$kernel: the task has the number that is counted");
 	my %least = (alloc => 20, sys_enter => 10, open => 2);
-	my $has_triggers = unpacked($log, 'kmalloc') ne '';
+	my $has_triggers = printed($log, 'kmalloc') ne '';
 	my $traced = traced_entries($log);
 	for my $event (qw(alloc sys_enter open)) {
 		my @parts = $event eq 'alloc' ? qw(kmalloc kmalloc_node kmem_cache_alloc kmem_cache_alloc_node) : $event;
 		my $own = $has_triggers ? {} : $traced->{$event} // {};
-		add($own, own_entries($log, $_)) for $has_triggers ? @parts : ();
+		add($own, own_entries(printed($log, $_))) for $has_triggers ? @parts : ();
 		my ($seen, $dropped) = seen_entries($document, $event, !$has_triggers);
 		my $hits = 0;
 		$hits += (split / /)[0] for values %$own;

@@ -6,10 +6,12 @@ package GuestLog;
 use strict;
 use warnings;
 use Exporter qw(import);
+use IO::Uncompress::Gunzip qw(gunzip);
+use MIME::Base64 qw(decode_base64);
 use Test::More;
 use Files;
 
-our @EXPORT = qw(read_log trouble is_untroubled found found_by_phase WARNINGS);
+our @EXPORT = qw(read_log unpacked trouble is_untroubled found found_by_phase WARNINGS);
 
 # For trouble(), in a guest that is not made to warn.
 use constant WARNINGS => ('WARNING:', 'Call Trace', 'Kernel panic');
@@ -20,6 +22,15 @@ use constant REPORT_LINES => 50;
 sub read_log {
 	my ($path) = @_;
 	return slurp($path) =~ s/\r//gr;
+}
+
+# What the guest has printed as `gzip | base64` between two lines; '' if it has not.
+sub unpacked {
+	my ($log, $begin, $end) = @_;
+	my ($packed) = $log =~ /^\Q$begin\E\n(.*?)^\Q$end\E/ms or return '';
+	$packed =~ s/^\[ *\d.*\n//mg; # the kernel's own messages
+	gunzip(\decode_base64($packed), \my $text) or return '';
+	return $text;
 }
 
 # The lines of a log that report a bug of the kernel. @more: further patterns of such lines.
