@@ -79,7 +79,7 @@ static bool is_same(const char *ours, const char *theirs)
 	return !*ours && (strstr(theirs, "??:") || strstr(theirs, ":?"));
 }
 
-static int compare_all(const char *at, const char *folder, struct dwarf_lines *lines,
+static int compare_all(const char *at, const char *folder, struct dwarf_lines *lines, uint64_t bias,
 		       const uint64_t *addresses, size_t n, size_t *known)
 {
 	char ours[TEXT], theirs[TEXT];
@@ -87,7 +87,7 @@ static int compare_all(const char *at, const char *folder, struct dwarf_lines *l
 
 	for (size_t i = 0; i < n && *at; i++) {
 		at = theirs_of(at, folder, theirs);
-		text_of(lines, addresses[i], ours, known);
+		text_of(lines, addresses[i] + bias, ours, known);
 		if (is_same(ours, theirs))
 			continue;
 		if (different++ < SHOWN)
@@ -98,7 +98,7 @@ static int compare_all(const char *at, const char *folder, struct dwarf_lines *l
 }
 
 int addr2line_compare(const char *path, const char *folder, struct dwarf_lines *lines,
-		      const uint64_t *addresses, size_t n, size_t *known)
+		      uint64_t bias, const uint64_t *addresses, size_t n, size_t *known)
 {
 	char name[] = "/tmp/addresses-XXXXXX", *output;
 	int fd = mkstemp(name), different = -1;
@@ -109,7 +109,7 @@ int addr2line_compare(const char *path, const char *folder, struct dwarf_lines *
 		fprintf(file, "0x%" PRIx64 "\n", addresses[i]);
 	if (file && !fclose(file) &&
 	    !tool_run(&output, "addr2line -a -i -f -e %s < %s", path, name)) {
-		different = compare_all(output, folder, lines, addresses, n, known);
+		different = compare_all(output, folder, lines, bias, addresses, n, known);
 		free(output);
 	}
 	unlink(name);

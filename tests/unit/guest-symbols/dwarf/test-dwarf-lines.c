@@ -115,7 +115,7 @@ static void test_all_addresses(const char *options)
 	from = address_of(path, "caller");
 	for (size_t i = 0; i < N; i++)
 		addresses[i] = from + i;
-	is_u64((uint64_t)addr2line_compare(path, folder, lines, addresses, N, &known), 0,
+	is_u64((uint64_t)addr2line_compare(path, folder, lines, 0, addresses, N, &known), 0,
 	       "each byte of code has the frames that addr2line prints");
 	ok(known > 50, "%zu bytes have a place", known);
 	dwarf_lines_close(lines);

@@ -5,6 +5,8 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -17,6 +19,7 @@
 #include "tests/lib/addr2line.h"
 #include "tests/lib/fetched-kernel.h"
 #include "tests/lib/tap.h"
+#include "tests/lib/tool.h"
 
 enum { COMPARED = 3000, LOOKED_UP = 100000, SLIDE = 0x1600000 };
 #define FOLDER "debian/build/build_amd64_none_cloud-amd64"
@@ -44,7 +47,7 @@ static void test_lines(const struct kernel_image *image, const char *path,
 	int different;
 
 	choose(image, addresses, LOOKED_UP);
-	different = addr2line_compare(path, FOLDER, lines, addresses, COMPARED, &known);
+	different = addr2line_compare(path, FOLDER, lines, 0, addresses, COMPARED, &known);
 	ok(different == 0 && known > COMPARED / 2,
 	   "%d of %d addresses are where addr2line says; %d differ, %zu have a place",
 	   COMPARED - different, COMPARED, different, known);
@@ -79,6 +82,39 @@ static void test_trace(const struct kernel_image *image, const char *path)
 	   "one of another kernel is refused: %s", err.text);
 }
 
+/* A module's function, of those in its section .text, where addr2line has it from its beginning. */
+static void test_module(const char *path)
+{
+	static const char name[] = "brd_alloc.isra.0";
+	enum { MAX_SIZE = 4096 };
+	uint64_t addresses[MAX_SIZE], start, size, found;
+	struct dwarf_lines *lines;
+	char *output, args[600];
+	int different;
+	size_t known;
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+
+	if (fd < 0) {
+		tap_skip("a module's places are addr2line's",
+			 "no brd.ko; remove build/kernels/6.1-dbg and run "
+			 "tests/testbed/fetch-kernel 6.1-dbg");
+		return;
+	}
+	if (dwarf_lines_open_module(fd, &lines, NULL) ||
+	    tool_run(&output, "nm -S %s | awk '$4 == \"%s\" { print $1, $2 }'", path, name) ||
+	    sscanf(output, "%" SCNx64 " %" SCNx64, &start, &size) != 2 || size > MAX_SIZE ||
+	    !dwarf_lines_function(lines, name, 0, size, &found))
+		abort();
+	free(output);
+	for (uint64_t i = 0; i < size; i++)
+		addresses[i] = start + i;
+	snprintf(args, sizeof(args), "%s -j .text", path);
+	different = addr2line_compare(args, FOLDER, lines, found - start, addresses, size, &known);
+	ok(!different && known > size / 2,
+	   "%zu bytes of a module's function are where addr2line says", known);
+	dwarf_lines_close(lines);
+}
+
 int main(void)
 {
 	struct kernel_image *image = fetched_kernel_image("6.1");
@@ -100,6 +136,8 @@ int main(void)
 		dwarf_lines_close(lines);
 	}
 	test_trace(image, path);
+	snprintf(path, sizeof(path), "%s/6.1-dbg/brd.ko", kernels ? kernels : "build/kernels");
+	test_module(path);
 	kernel_image_destroy(image);
 	return tap_done();
 }
