@@ -9,7 +9,7 @@
 #include "tests/unit/vmm/libvirt/backend/traps-fixture.h"
 
 enum {
-	TIMEOUT_MS = 60, /* less than a stall */
+	TIMEOUT_MS = 150, /* less than a stall */
 	END_TRIES = 3,
 };
 
@@ -65,7 +65,7 @@ static void test_plain(void)
 	struct fixture f;
 	struct error err;
 
-	set_up(&f);
+	set_up_domain(&f);
 	is_u64(fake_qemu_breaks(f.qemu), 2 * PLACES, "breakpoints are in QEMU, of all vCPUs");
 	ok(hit(&f, 0, 0) && hit(&f, 1, 1) && hit(&f, 0, 1), "hits of two vCPUs are served");
 	is_u64(fake_qemu_rip(f.qemu, 0), place(1) + 1, "a vCPU goes on where the handler says");
@@ -406,7 +406,7 @@ static void test_no_notice(void)
 {
 	struct fixture f;
 
-	set_up(&f);
+	set_up_domain(&f);
 	fake_qemu_set_notices(f.qemu, FAKE_NO_NOTICES);
 	ok(hit(&f, 0, 0) && hit(&f, 1, 1) && !failed(&f, NULL),
 	   "a hit without a stop notice is found by asking");
@@ -420,7 +420,7 @@ static void test_strange_notice(void)
 {
 	struct fixture f;
 
-	set_up(&f);
+	set_up_domain(&f);
 	fake_qemu_set_notices(f.qemu, FAKE_STRANGE_NOTICES);
 	ok(hit(&f, 0, 0) && hit(&f, 1, 1) && !failed(&f, NULL),
 	   "the vCPUs that stand at breakpoints are served");
