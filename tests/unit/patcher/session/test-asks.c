@@ -185,7 +185,9 @@ static void test_ftrace(void)
 	ok(!nr_jumps() && !fs.fg.stopped, "by then all sites have their own bytes back");
 	hold();
 	fake_branch(&fs.fg, FAKE_KMALLOC, CALL, FAKE_RETURN_THUNK);
+	fake_branch(&fs.fg, FAKE_KFREE, CALL, FAKE_FENTRY);
 	memcpy(fs.text + FAKE_KMALLOC, fake_text(&fs.fg, FAKE_KMALLOC), SITE_SIZE);
+	memcpy(fs.text + FAKE_KFREE, fake_text(&fs.fg, FAKE_KFREE), SITE_SIZE);
 	let_run();
 	clock_wait_ms(3 * SOON_MS);
 	is_u64(nr_jumps(), 0, "while ftrace changes sites they are the guest's");
@@ -193,10 +195,12 @@ static void test_ftrace(void)
 	is_u64((uint64_t)answer(ASK_FTRACE, asked, PATIENCE_MS), 1,
 	       "another change may begin, too");
 	set_lock(0);
-	ok(wait_jumps(FAKE_NR_PROBES - 1),
-	   "all sites but the one that ftrace took are jumps again");
-	ok(text_same(FAKE_KMALLOC, SITE_SIZE), "the one that it took is left to it");
-	is_u64(fake_session_status(&fs).nr_refused, 1, "it is reported as refused");
+	ok(wait_jumps(FAKE_NR_PROBES - 2),
+	   "all sites but those that ftrace took are jumps again");
+	ok(text_same(FAKE_KMALLOC, SITE_SIZE) && text_same(FAKE_KFREE, SITE_SIZE),
+	   "those that it took are left to it");
+	is_u64(fake_session_status(&fs).nr_refused, 1,
+	       "the one that it uses is reported as refused, the call of __fentry__ is not");
 	is_u64(fake_session_count(&fs, COUNTER_YIELDS), 1, "changes in a row are one gap");
 	ok(fake_session_count(&fs, COUNTER_YIELDED_NS) > 0, "the gap has a duration");
 	end();

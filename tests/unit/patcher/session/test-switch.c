@@ -162,6 +162,7 @@ static void test_clocks(void)
 	ok(fs.fg.trap_fn(fs.fg.trap_arg, &trap) && !fs.fg.stopped, "a trampoline traps");
 	is_u64(x->vcpus[2].clock.ns0 - x->vcpus[2].clock.tsc0, BEHIND,
 	       "a trampoline's trap has the clocks read again");
+	ok(fs.session->refreshing, "they are read again until all vCPUs have started");
 	fake_put32(&fs.fg.base, FAKE_PHYS_TEXT + FAKE_SYSTEM_STATE, 3);
 	fs.fg.clock += POLL_NS;
 	trap.regs.rip = at;
@@ -285,6 +286,27 @@ static void test_text_fails(uint64_t nth_stop, bool stays_on, const char *when)
 	fake_session_destroy(&fs);
 }
 
+static void fail_kfree_once(struct fake_guest *fg)
+{
+	fg->failing_gpa = fg->stops == fail_at_stop ? FAKE_PHYS_TEXT + FAKE_KFREE : 0;
+}
+
+/* What could not be done at one stop is done at the next. */
+static void test_text_fails_once(uint64_t nth_stop)
+{
+	struct error err = {0};
+
+	create();
+	fail_at_stop = fs.fg.stops + nth_stop;
+	fs.fg.on_stop = fail_kfree_once;
+	ok(trace_session_start(fs.session, NULL, &err) == -EIO && err.code == EIO && !fs.fg.stopped,
+	   "a start fails where stop %u cannot write text: %s", (unsigned int)nth_stop, err.text);
+	ok(!fake_session_status(&fs).enabled && !fs.fg.trap_fn && is_untouched(),
+	   "the start itself has undone all, and no handler is left");
+	fs.fg.on_stop = NULL;
+	fake_session_destroy(&fs);
+}
+
 /* --- others at the same time ---------------------------------------------------------------- */
 
 static atomic_bool finished, seen;
@@ -346,6 +368,7 @@ int main(void)
 	test_end();
 	test_text_fails(3, false, "a start fails where traps cannot be written");
 	test_text_fails(4, true, "a start fails where traps cannot be removed for the switch");
+	test_text_fails_once(4);
 	test_status_during_switch();
 	free(ram);
 	return tap_done();
