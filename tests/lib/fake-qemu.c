@@ -52,6 +52,7 @@ struct fake_qemu {
 	enum run run;
 	enum reason reason; /* libvirt's, while it does not run */
 	bool dead_libvirtd;
+	bool panicked;
 	const char *refused; /* a command of the monitor, after `spare` others; NULL: none */
 	unsigned int spare;
 	unsigned int keep_alive_s; /* of the last connection; 0: not asked for */
@@ -585,7 +586,9 @@ static int domain_state(virDomainPtr domain, int *state, int *reason, unsigned i
 	int ret = q->dead_libvirtd ? -1 : 0;
 
 	(void)flags;
-	*state = q->run == RUNNING ? LIBVIRT_DOMAIN_RUNNING : LIBVIRT_DOMAIN_PAUSED;
+	*state = q->panicked         ? LIBVIRT_DOMAIN_CRASHED
+		 : q->run == RUNNING ? LIBVIRT_DOMAIN_RUNNING
+				     : LIBVIRT_DOMAIN_PAUSED;
 	*reason = (int)q->reason;
 	pthread_mutex_unlock(&q->lock);
 	return ret;
@@ -1101,6 +1104,14 @@ void fake_qemu_resume(struct fake_qemu *q)
 unsigned int fake_qemu_keep_alive(const struct fake_qemu *q)
 {
 	return q->keep_alive_s;
+}
+
+void fake_qemu_panic(struct fake_qemu *q)
+{
+	pthread_mutex_lock(&q->lock);
+	stop(q, PAUSED, BY_UNKNOWN, 0);
+	q->panicked = true;
+	pthread_mutex_unlock(&q->lock);
 }
 
 void fake_qemu_set_dead_libvirtd(struct fake_qemu *q, bool dead)

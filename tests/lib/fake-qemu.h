@@ -102,6 +102,8 @@ bool fake_qemu_has_debugger(struct fake_qemu *qemu);
 /* The administrator's `virsh suspend` and `virsh resume`. */
 void fake_qemu_suspend(struct fake_qemu *qemu);
 void fake_qemu_resume(struct fake_qemu *qemu);
+/* The guest's kernel panics: libvirt keeps the domain as crashed. */
+void fake_qemu_panic(struct fake_qemu *qemu);
 /* libvirtd answers nothing but errors from now on, or answers again. */
 void fake_qemu_set_dead_libvirtd(struct fake_qemu *qemu, bool dead);
 /* QEMU refuses this command of its monitor, but for the next `spare` ones. */

@@ -70,6 +70,13 @@ static void move(void)
 	eventfd_write(attach.events.moved, 1);
 }
 
+static void panic(void)
+{
+	fake_qemu_panic(qemu);
+	clock_wait_ms(LOOKS_MS);
+	end_now();
+}
+
 static void suspend(void)
 {
 	fake_qemu_suspend(qemu);
@@ -167,6 +174,24 @@ static void test_suspended(void)
 	tear_down();
 }
 
+/* The administrator may want to look at the guest. */
+static void test_panicked(void)
+{
+	int said = memfd_create("stderr", MFD_CLOEXEC), before = dup(STDERR_FILENO);
+	char text[256] = "";
+
+	dup2(said, STDERR_FILENO);
+	ok(reason_of(panic) == ATTACH_DOMAIN && took_ms >= LOOKS_MS && attach.panicked,
+	   "a panic does not end it, what follows does");
+	dup2(before, STDERR_FILENO);
+	if (pread(said, text, sizeof(text) - 1, 0) < 0)
+		abort();
+	is_str(text, "sonde attach: guest panicked\n", "but it is told, once");
+	close(said);
+	close(before);
+	tear_down();
+}
+
 int main(int argc, char **argv)
 {
 	fake_qemu_main(argc, argv);
@@ -179,5 +204,6 @@ int main(int argc, char **argv)
 	test_lost();
 	test_asked();
 	test_suspended();
+	test_panicked();
 	return tap_done();
 }
