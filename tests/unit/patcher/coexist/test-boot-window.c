@@ -157,6 +157,28 @@ static void test_alternatives(void)
 	fake_session_end(&fs);
 }
 
+/* The text of functions that are entered once is freed after boot, with the traps that nothing hit.
+ */
+static void test_after_alternatives(void)
+{
+	static const struct fake_symbol more[] = {{"pid_idr_init", FAKE_POST_PROCESS}, {NULL, 0}};
+
+	begin();
+	if (fake_guest_add_symbols(&fs.fg, more))
+		abort();
+	start();
+	run_until(FAKE_ALTERNATIVES, FAKE_DURING_ALTERNATIVES);
+	go_on(FAKE_DURING_ALTERNATIVES);
+	ok(memcmp(fake_text(&fs.fg, FAKE_REST_INIT), fs.text + FAKE_REST_INIT, 3) != 0,
+	   "each function that may come next has a trap");
+	is_u64((uint64_t)fake_session_call(&fs, 0, FAKE_POST_PROCESS, 0), 1,
+	       "a vCPU hits the trap of the first one");
+	ok(*fake_text(&fs.fg, FAKE_KMALLOC + 20) == 0xe6, "the slots are trapped again");
+	ok(!memcmp(fake_text(&fs.fg, FAKE_REST_INIT), fs.text + FAKE_REST_INIT, 3),
+	   "and no trap is left in the others");
+	fake_session_end(&fs);
+}
+
 /* As clang links it; what the kernel writes there has no prefix. */
 static void test_prefix(void)
 {
@@ -279,6 +301,7 @@ int main(void)
 	test_ftrace_init();
 	test_inside_ftrace_init();
 	test_alternatives();
+	test_after_alternatives();
 	test_prefix();
 	test_inside_alternatives();
 	test_late();
