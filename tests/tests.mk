@@ -99,10 +99,8 @@ THREADED_ROOMS := formats/trace introspect/tasks patcher/engine patcher/ring pat
 # Empty, or the tests that the user has named.
 NAMED_TESTS = $(if $(ROOM)$(filter-out file,$(origin TESTS)),$(TESTS))
 ASAN_TESTS = $(or $(NAMED_TESTS),$(call QUICK_TESTS,$(UNIT_SOURCES)))
-# With ThreadSanitizer these take 15 s or more each: their faults are stalls and full disks.
-SLOW_TSAN_TESTS := $(addprefix tests/unit/,formats/trace/test-writer.c vmm/libvirt/backend/test-traps.c vmm/libvirt/recovery/test-recover.c)
 THREADED_TESTS = $(foreach room,$(THREADED_ROOMS),$(call UNIT_TESTS_OF,$(room))) $(wildcard tests/unit/patcher/trampoline/test-*threads.c)
-TSAN_TESTS = $(or $(NAMED_TESTS),$(if $(filter all,$(SANITIZED)),$(UNIT_SOURCES),$(call QUICK_TESTS,$(filter-out $(SLOW_TSAN_TESTS),$(THREADED_TESTS)))))
+TSAN_TESTS = $(or $(NAMED_TESTS),$(if $(filter all,$(SANITIZED)),$(UNIT_SOURCES),$(call QUICK_TESTS,$(THREADED_TESTS))))
 .PHONY: check-asan check-tsan check-sanitized
 check-asan: kernels
 	$(Q)$(MAKE) --no-print-directory -j2 O=$(O)/asan ASAN=1 CFLAGS='-O1 -g1' KERNELS_DIR=$(abspath $(O))/kernels TESTS='$(ASAN_TESTS)' check-sanitized
@@ -112,9 +110,16 @@ check-sanitized: all $(TESTS:%.c=$(O)/%)
 	$(Q)SONDE=$(abspath $(O))/sonde KERNELS_DIR=$(KERNELS_DIR) TSAN_OPTIONS='exitcode=66 handle_segv=0' prove -j3 -e '' $(TESTS:%.c=$(O)/%)
 
 # What is put back, and when a guest is let go on: which of these decisions can be inverted, and no test fails?
-DECIDING := $(addprefix vmm/libvirt/,backend/stop.c backend/breaks.c backend/traps.c backend/serve.c connection/process.c recovery/places.c recovery/recover.c recovery/watchdog.c)
+DECIDING := $(addprefix vmm/libvirt/,attach/owner.c backend/beat.c backend/stop.c backend/breaks.c backend/traps.c backend/serve.c \
+		connection/process.c gdb/stub.c recovery/places.c recovery/recover.c recovery/watchdog.c) \
+	introspect/tasks/quiesce.c $(wildcard patcher/coexist/*.c) \
+	$(addprefix patcher/,engine/ring-engine.c engine/ring-asks.c engine/ring-drain.c plan/patch-plan.c \
+		session/switch.c session/leaving.c session/session.c text/patch-apply.c)
 FILES ?= $(DECIDING)
-INVERTED_TESTS = $(patsubst %.c,$(O)/%,$(or $(NAMED_TESTS),$(call UNIT_TESTS_OF,vmm/libvirt)))
+# Tests of all these rooms decide: a file's decisions show in the rooms that use it, too.
+INVERTED_ROOMS = $(if $(filter vmm/%,$(FILES)),vmm/libvirt) \
+	$(if $(filter-out vmm/%,$(FILES)),introspect/tasks $(addprefix patcher/,coexist engine plan session text))
+INVERTED_TESTS = $(patsubst %.c,$(O)/%,$(or $(NAMED_TESTS),$(foreach room,$(INVERTED_ROOMS),$(call UNIT_TESTS_OF,$(room)))))
 .PHONY: check-inverted
 check-inverted: all kernels $(INVERTED_TESTS)
 	$(Q)O=$(O) CC='$(CC)' FLAGS='$(CFLAGS_ALL) $(PACKAGE_CFLAGS)' LIBS='$(PACKAGE_LIBS)' SONDE=$(abspath $(O))/sonde \
