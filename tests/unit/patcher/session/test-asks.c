@@ -28,16 +28,26 @@ static const uint64_t askers[SESSION_ASKS] = {FAKE_PREPARE, FAKE_PREPARE_KPROBE,
 					      FAKE_KEXEC};
 static struct fake_session fs;
 
-static void begin(void)
+/* The kernel has these symbols, too. */
+static void begin_with(const struct fake_symbol *symbols)
 {
 	const struct trace_options options = {.exitless = true, .ring_bytes = RING_BYTES};
 	struct error err = {0};
 
 	fake_session_create(&fs);
+	if (fake_guest_add_symbols(&fs.fg, symbols))
+		abort();
 	fs.fg.guest.caps &= ~(uint32_t)GUEST_CAP_PORT_TRAP;
 	trace_session_set_options(fs.session, &options);
 	if (!ok(!trace_session_start(fs.session, NULL, &err), "a guest without traps is traced"))
 		tap_diag("%s", err.text);
+}
+
+static void begin(void)
+{
+	static const struct fake_symbol none[] = {{NULL, 0}};
+
+	begin_with(none);
 }
 
 static void end(void)
@@ -195,8 +205,7 @@ static void test_ftrace(void)
 	is_u64((uint64_t)answer(ASK_FTRACE, asked, PATIENCE_MS), 1,
 	       "another change may begin, too");
 	set_lock(0);
-	ok(wait_jumps(FAKE_NR_PROBES - 2),
-	   "all sites but those that ftrace took are jumps again");
+	ok(wait_jumps(FAKE_NR_PROBES - 2), "all sites but those that ftrace took are jumps again");
 	ok(text_same(FAKE_KMALLOC, SITE_SIZE) && text_same(FAKE_KFREE, SITE_SIZE),
 	   "those that it took are left to it");
 	is_u64(fake_session_status(&fs).nr_refused, 1,
@@ -384,6 +393,24 @@ static void test_kprobes(void)
 	   status.refused[0].reason);
 	is_u64((uint64_t)probe(FAKE_KFREE), 1, "a kprobe at a site, without ftrace, may be made");
 	ok(text_same(FAKE_KFREE, SITE_SIZE), "by then the site has its own bytes back");
+	is_u64(fake_session_status(&fs).nr_refused, 2, "the site is reported as refused, too");
+	end();
+}
+
+/* Kprobes at sites are ftrace's: most kprobes reach nothing, and the guest need not be stopped. */
+static void test_kprobes_of_ftrace(void)
+{
+	static const struct fake_symbol more[] = {{"arch_prepare_kprobe_ftrace", FAKE_POST_PROCESS},
+						  {NULL, 0}};
+	unsigned int stops;
+
+	begin_with(more);
+	is_u64((uint64_t)probe(SLOT - 4), 1, "where ftrace takes kprobes, one near an exit");
+	ok(text_same(SLOT, SLOT_SIZE), "has the exit's own bytes put back");
+	stops = fs.fg.stops;
+	is_u64((uint64_t)probe(SLOT - 4), 1, "another one there");
+	is_u64((uint64_t)probe(FAKE_CALLER), 1, "and one elsewhere");
+	is_u64(fs.fg.stops, stops, "stop the guest no more");
 	end();
 }
 
@@ -580,31 +607,6 @@ static void test_unwatched(void)
 	is_refused("the function that makes kprobes is inlined");
 }
 
-/* By other means than the function that asks, a kprobe copies a jump unseen. */
-static void test_copied(void)
-{
-	struct error err = {0};
-
-	begin();
-	ok(first_byte(SLOT) == JMP, "an exit is a jump");
-	hold();
-	fake_session_put_kprobe(&fs, SLOT, 0);
-	let_run();
-	is_u64((uint64_t)-trace_session_stop(fs.session, &err), EBUSY,
-	       "a kprobe has copied a jump: a stop is not whole");
-	ok(text_same(SLOT, SLOT_SIZE), "the text under that kprobe is restored");
-	is_u64(fs.fg.nr_regions, 2, "but the memory stays");
-	ok(strstr(err.text, "a kprobe of the guest at 0x"), "the reason is that kprobe: %s",
-	   err.text);
-	hold();
-	fake_session_put_kprobe(&fs, 0, 0);
-	let_run();
-	ok(!trace_session_start(fs.session, NULL, &err), "without it the memory goes %s", err.text);
-	trace_session_stop(fs.session, NULL);
-	trace_session_start(fs.session, NULL, NULL); /* waits until the memory has gone */
-	end();
-}
-
 static void test_plan(void)
 {
 	const struct patch_plan *plan;
@@ -633,6 +635,7 @@ int main(void)
 	test_end_while_taking();
 	test_held();
 	test_kprobes();
+	test_kprobes_of_ftrace();
 	test_order();
 	test_again();
 	test_leaving(ASK_HIBERNATION, "the guest hibernates");
@@ -642,6 +645,5 @@ int main(void)
 	test_no_place();
 	test_inlined();
 	test_unwatched();
-	test_copied();
 	return tap_done();
 }
