@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The guest's CPUs, which it takes on and off line, and its memory, some of which may be plugged in.
+/* The guest's CPUs, which it takes on and off line, and its memory, some of which may be plugged
+ * in.
  */
 #include <errno.h>
 #include <string.h>
+#include "introspect/tasks/percpu.h"
 #include "patcher/session/internal.h"
 
 void session_cpus_init(struct trace_session *s)
@@ -23,7 +25,7 @@ static uint64_t variable(const struct trace_session *s, const char *symbol)
 	return gva && !kernel_read(&s->kernel, gva, &value, sizeof(value), NULL) ? value : 0;
 }
 
-/* The first 64 CPUs. */
+/* All of them: a session has at most TRACE_MAX_VCPUS, which is 64. */
 static uint64_t online_cpus(const struct trace_session *s)
 {
 	return variable(s, "__cpu_online_mask");
@@ -33,6 +35,44 @@ static uint64_t online_cpus(const struct trace_session *s)
 static uint64_t pages_of_ram(const struct trace_session *s)
 {
 	return variable(s, "_totalram_pages");
+}
+
+/*
+ * Changes each time that a CPU goes off line, though it may be on line again by the next look: from
+ * the grace periods of RCU in which each CPU last did (struct rcu_data, kernel/rcu/tree.h). 0: not
+ * known.
+ */
+static uint64_t departures(const struct trace_session *s)
+{
+	const uint64_t odd = 0x9e3779b97f4a7c15;
+	uint64_t mark = 0, base, period;
+
+	for (unsigned int cpu = 0; s->knows_departures && cpu < s->guest->nr_vcpus; cpu++) {
+		if (percpu_base(&s->kernel, cpu, &base, NULL) ||
+		    kernel_read(&s->kernel, base + (uint64_t)(int64_t)s->departure_at, &period,
+				sizeof(period), NULL))
+			return 0;
+		mark = (mark + period + 1) * odd;
+	}
+	return mark;
+}
+
+static void find_departures(struct trace_session *s)
+{
+	s->knows_departures = !(s->guest->caps & GUEST_STOPS_TO_READ) &&
+			      !percpu_displacement(&s->kernel, "rcu_data", "rcu_ofl_gp_seq",
+						   &s->departure_at, NULL);
+}
+
+/*
+ * Whether the guest has found that its counters differ, or cannot be relied on. It compares that of
+ * a CPU that it starts with another's (arch/x86/kernel/tsc_sync.c).
+ */
+static bool tsc_is_unstable(const struct trace_session *s)
+{
+	uint32_t unstable;
+
+	return !kernel_read_u32(&s->kernel, "tsc_unstable", &unstable, NULL) && unstable;
 }
 
 _Static_assert((int)MEMORY_NODES_MAX <= (int)TRACE_NODES_MAX, "a trace has all of them");
@@ -53,7 +93,10 @@ static void read_nodes(struct trace_session *s)
 
 void session_note_cpus(struct trace_session *s)
 {
+	find_departures(s);
 	s->online_cpus = online_cpus(s);
+	s->departures = departures(s);
+	s->tsc_unstable = tsc_is_unstable(s);
 	s->ram_pages = pages_of_ram(s);
 	read_nodes(s);
 }
@@ -68,14 +111,28 @@ void session_describe_nodes(struct trace_session *s, struct trace_info *info)
 	pthread_mutex_unlock(&s->nodes_lock);
 }
 
+/* Where counters are known by their stamps only, they cannot be compared from here. */
+static int check_tsc(const struct trace_session *s, struct error *err)
+{
+	if (!s->guest->clock->tsc_seen || s->tsc_unstable || !tsc_is_unstable(s))
+		return 0;
+	return error_set(err, ENOTSUP,
+			 "by its own comparison, its time stamp counters are unstable");
+}
+
 static int check(struct trace_session *s, struct error *err)
 {
 	struct engine *engine = s->engine;
-	int ret = s->guest->control->stop(s->guest, err);
+	int ret;
 
+	if (!engine->ops->check_cpus)
+		return 0;
+	ret = s->guest->control->stop(s->guest, err);
 	if (ret)
 		return ret;
-	ret = engine->ops->check_cpus ? engine->ops->check_cpus(engine, err) : 0;
+	ret = engine->ops->check_cpus(engine, err);
+	if (!ret)
+		ret = check_tsc(s, err);
 	s->guest->control->resume(s->guest, NULL);
 	return ret;
 }
@@ -94,7 +151,7 @@ static void follow_memory(struct trace_session *s)
 /* What has come may have another number, or a time stamp counter that was set. */
 void session_follow_cpus(struct trace_session *s)
 {
-	uint64_t online;
+	uint64_t online, left;
 	struct error err;
 	int ret;
 
@@ -102,7 +159,11 @@ void session_follow_cpus(struct trace_session *s)
 		return;
 	follow_memory(s);
 	online = online_cpus(s);
-	if (!online || online == s->online_cpus)
+	left = departures(s);
+	/* what cannot be read has not changed */
+	online = online ? online : s->online_cpus;
+	left = left ? left : s->departures;
+	if (online == s->online_cpus && left == s->departures)
 		return;
 	read_nodes(s);
 	ret = check(s, &err);
@@ -110,6 +171,7 @@ void session_follow_cpus(struct trace_session *s)
 	if (ret == -EAGAIN || ret == -EBUSY)
 		return;
 	s->online_cpus = online;
+	s->departures = left;
 	if (ret) {
 		error_prefix(&err, "the guest has changed its CPUs: ");
 		first_error_set(&s->cpus_differ, &err);

@@ -198,7 +198,11 @@ struct trace_session {
 	struct session_asks asks;
 	const char *_Atomic leaving_kernel; /* what the guest does; NULL: it stays */
 	uint64_t online_cpus;               /* the guest's mask at the last look ... */
+	uint64_t departures;                /* ... which of them had been off line when ... */
 	uint64_t ram_pages;                 /* ... and how many pages it had; 0: not known */
+	bool knows_departures;              /* departure_at is the per-CPU variable's place */
+	int32_t departure_at;
+	bool tsc_unstable; /* the guest's own verdict when tracing began */
 	pthread_mutex_t nodes_lock;         /* of: */
 	struct memory_node nodes[MEMORY_NODES_MAX];
 	size_t nr_nodes;

@@ -73,6 +73,7 @@ enum {
 		 {{"hlist", 0, 16, 0, 0},                                                      \
 		  {"addr", FAKE_KPROBE_ADDR, 8, 0, 0},                                         \
 		  {"flags", FAKE_KPROBE_FLAGS, 4, 0, 0}}},                                     \
+		{"rcu_data", 64, {{"rcu_ofl_gp_seq", FAKE_RCU_OFFLINE, 8, 0, 0}}},             \
 		{"ftrace_page",                                                                \
 		 32,                                                                           \
 		 {{"next", 0, 8, 0, 0}, {"records", 8, 8, 0, 0}, {"index", 16, 4, 0, 0}}},     \

@@ -77,6 +77,7 @@ enum {
 	FAKE_THREAD_HEAD = 16,
 	FAKE_RQ_FAIR = 8, /* in a struct rq: cfs_tasks, rt.active.queue */
 	FAKE_RQ_RT = 40,
+	FAKE_RCU_OFFLINE = 8, /* in struct rcu_data: rcu_ofl_gp_seq */
 	FAKE_KPROBE_ADDR = 40, /* in a struct kprobe, which begins with its list */
 	FAKE_KPROBE_FLAGS = 48,
 };

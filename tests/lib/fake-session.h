@@ -87,11 +87,13 @@ enum {
 	FAKE_CPU_NUMBER = FAKE_PER_CPU,
 	FAKE_THIS_CPU_OFF = FAKE_PER_CPU + 8,
 	FAKE_CURRENT_TASK = FAKE_PER_CPU + 16,
+	FAKE_RCU_DATA = FAKE_PER_CPU + 0x200,
 	FAKE_RUNQUEUES = FAKE_PER_CPU + 0x400, /* a struct rq without tasks */
 	FAKE_INIT_TASK = 0x33000, /* the only one of its list, unless a test adds some */
 	FAKE_PER_CPU_GPA = FAKE_HEAP_GPA + 0x100000, /* a page of each vCPU */
 	FAKE_FTRACE_LOCK = 0x30018,                  /* its owner */
 	FAKE_CPU_ONLINE_MASK = 0x30020,              /* u64, all vCPUs */
+	FAKE_TSC_UNSTABLE = 0x30028,                 /* u32 */
 	FAKE_KPROBE_TABLE = 0x30800,                 /* empty; fake_session_put_kprobe() */
 
 	FAKE_TASK_GPA = FAKE_HEAP_GPA + 0x190000, /* "task" of each vCPU, pid 100 on */

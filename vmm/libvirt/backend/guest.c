@@ -87,7 +87,8 @@ static void tsc_seen(struct guest *guest, uint64_t stamp)
 }
 
 /* One for all vCPUs: neither QEMU's emulation nor KVM lets their counters drift apart, unless the
- * guest writes them. */
+ * guest writes them. They cannot be read from here: whether they differ only the guest can tell
+ * (patcher/session/cpus.c). */
 static int get_tsc_clock(struct guest *guest, unsigned int vcpu, struct tsc_clock *out,
 			 struct error *err)
 {

@@ -78,6 +78,61 @@ static void test_skewed(void)
 	fake_session_end(&fs);
 }
 
+/* Off line and on again between two looks: the mask is the same. */
+static void test_quick(void)
+{
+	const uint64_t at = FAKE_PER_CPU_GPA + 2 * 0x1000 + FAKE_RCU_DATA - FAKE_PER_CPU;
+	unsigned int stops;
+
+	begin(true);
+	goes_on(&stops);
+	fs.fg.vcpus[2].tsc_behind = BEHIND;
+	ok(goes_on(&stops) && !stops, "while no CPU goes the counters are not compared");
+	fake_put64(&fs.fg.base, at + FAKE_RCU_OFFLINE, 4711);
+	ok(!goes_on(&stops) && strstr(trace_session_must_end(fs.session), "vCPUs 0 and 2 differ"),
+	   "that of a CPU that was off line for a moment is");
+	fs.fg.vcpus[2].tsc_behind = 0;
+	fake_session_end(&fs);
+}
+
+static void saw_stamp(struct guest *guest, uint64_t tsc)
+{
+	(void)guest;
+	(void)tsc;
+}
+
+static void set_unstable(uint32_t unstable)
+{
+	fake_put32(&fs.fg.base, FAKE_PHYS_TEXT + FAKE_TSC_UNSTABLE, unstable);
+}
+
+/* All counters are taken for one: only the guest can compare them. */
+static void test_stamps_only(void)
+{
+	struct guest_clock_ops clock;
+	unsigned int stops;
+
+	begin(true);
+	clock = *fs.fg.guest.clock;
+	clock.tsc_seen = saw_stamp;
+	fs.fg.guest.clock = &clock;
+	goes_on(&stops);
+	set_unstable(1);
+	ok(goes_on(&stops) && !stops, "a guest that finds its counters unstable is not looked at");
+	set_online(WITHOUT_2);
+	ok(!goes_on(&stops), "after it has changed its CPUs, that ends tracing");
+	is_str(trace_session_must_end(fs.session),
+	       "the guest has changed its CPUs: by its own comparison, its time stamp counters are "
+	       "unstable",
+	       "the session says why");
+	trace_session_stop(fs.session, NULL);
+	ok(!trace_session_start(fs.session, NULL, NULL), "tracing may start again");
+	set_online(ALL);
+	ok(goes_on(&stops), "what the guest had found before is nothing new");
+	set_unstable(0);
+	fake_session_end(&fs);
+}
+
 static void test_renumbered(void)
 {
 	const uint64_t at = FAKE_PER_CPU_GPA + 2 * 0x1000 + FAKE_CPU_NUMBER - FAKE_PER_CPU;
@@ -140,6 +195,8 @@ int main(void)
 {
 	test_same();
 	test_skewed();
+	test_quick();
+	test_stamps_only();
 	test_renumbered();
 	test_starting();
 	test_seldom();
