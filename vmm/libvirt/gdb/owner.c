@@ -98,7 +98,7 @@ static bool is_used_otherwise(struct libvirt_domain *domain, const char *label)
 /* `gdbserver chardev:NAME` and `-gdb chardev:NAME` use a device of any name. */
 static int check_others(struct libvirt_domain *domain, const json_t *devices, struct error *err)
 {
-	char name[80];
+	char name[40];
 
 	for (size_t i = 0; i < json_array_size(devices); i++) {
 		const char *label = libvirt_reply_frontend(devices, i);
@@ -106,11 +106,12 @@ static int check_others(struct libvirt_domain *domain, const json_t *devices, st
 		if (!label || !strcmp(label, GDBSTUB_CHARDEV) || is_used_otherwise(domain, label))
 			continue;
 		clean_text(name, sizeof(name), label);
-		return error_set(err, EBUSY,
-				 "QEMU's gdbstub uses the character device '%s', as no device of "
-				 "the domain does: close it first (virsh qemu-monitor-command "
-				 "%.100s --hmp 'gdbserver none')",
-				 name, domain->name);
+		return error_set(
+			err, EBUSY,
+			"QEMU's gdbstub seems to use the character device '%s', for no device of "
+			"the domain does: close it first (virsh qemu-monitor-command "
+			"%.100s --hmp 'gdbserver none')",
+			name, domain->name);
 	}
 	return 0;
 }
