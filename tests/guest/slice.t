@@ -81,7 +81,10 @@ sub check {
 	like($log, qr/^sonde-task 10000$/m, "$kernel: the task has the number that is traced");
 	check_reads($out, $trace, %seen);
 	check_syscalls($trace, $seen{syscalls});
-	check_hist(own_entries($hist), document("$out/hists"));
+	SKIP: {
+		skip 'Debian\'s 5.10 has no hist triggers', 3 if $kernel =~ /^5\.10/;
+		check_hist(own_entries($hist), document("$out/hists"));
+	}
 	like(slurp("$out/err"), qr/lost: none/, 'none is lost') or diag(slurp("$out/err"));
 	is_untroubled($log =~ s/^sonde-begin.*?^sonde-end$//gmsr, "nothing in the guest's log", WARNINGS);
 }
