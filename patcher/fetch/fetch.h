@@ -107,6 +107,7 @@ struct fetch_arg {
 	uint8_t field;                 /* number of its first field among the probe's */
 	uint16_t at;                   /* bytes from the start of the probe's: a multiple of 8 */
 	unsigned int column;           /* where it stands in the definition, from 1 */
+	unsigned int symbol_column;    /* and its symbol; 0: the user wrote none */
 };
 
 struct fetch_probe {
@@ -118,6 +119,7 @@ struct fetch_probe {
 	uint64_t offset; /* of an instruction, from the symbol */
 	bool inside;     /* it is not where the function begins: known when the place is found */
 	unsigned int place_column;
+	unsigned int name_column; /* or of the place, if the user gave no name */
 	struct fetch_arg args[FETCH_MAX_ARGS];
 	size_t nr_args;
 	uint16_t bytes; /* of all arguments */
@@ -128,7 +130,7 @@ struct fetch_probe {
 int fetch_parse(const char *definition, struct fetch_probe *out, struct error *err);
 
 /* Whether all arguments are known at the place, of which `inside` is known now. -EINVAL with the
- * argument. */
+ * argument, and its column. */
 int fetch_check_place(const struct fetch_probe *probe, struct error *err);
 
 /* Give an argument its place behind those before it; `bytes`, `nr_fields` and `nr_long_strings`

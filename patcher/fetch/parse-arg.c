@@ -127,6 +127,7 @@ static int take_parameter(struct fetch_parser *p)
 	if (n >= sizeof(p->arg->symbol))
 		return FETCH_FAIL(p, place, "longer than %d characters", FETCH_SYMBOL_SIZE - 1);
 	memcpy(p->arg->symbol, p->at, n);
+	p->arg->symbol_column = (unsigned int)(p->at - p->text) + 1;
 	p->at += n;
 	p->arg->entry_only = true;
 	return add_op(p, place, (struct fetch_op){.kind = FETCH_PARAMETER});
@@ -236,6 +237,7 @@ static int take_address(struct fetch_parser *p)
 		ret = fetch_take_number(p, "an address", &address);
 		op = (struct fetch_op){.kind = FETCH_CONSTANT, .at = (int64_t)address};
 	} else {
+		p->arg->symbol_column = (unsigned int)(p->at - p->text) + 1;
 		ret = fetch_take_symbol(p, p->arg->symbol);
 		if (!ret && (*p->at == '+' || *p->at == '-'))
 			ret = fetch_take_offset(p, &op.at);

@@ -143,6 +143,7 @@ static int take_names(struct fetch_parser *p)
 	size_t length = fetch_name_length(p->at);
 	int ret = 0;
 
+	p->probe->name_column = (unsigned int)(p->at - p->text) + 1;
 	if (p->at[length] == '/' || p->at[length] == '.') {
 		ret = fetch_take_name(p, "the name of a group", length, p->probe->group);
 		p->at++;
@@ -223,6 +224,8 @@ static int take_place(struct fetch_parser *p)
 	int ret;
 
 	p->probe->place_column = (unsigned int)(p->at - p->text) + 1;
+	if (!p->probe->name_column)
+		p->probe->name_column = p->probe->place_column;
 	if (isdigit((unsigned char)*p->at))
 		return fetch_take_number(p, "an address", &p->probe->address);
 	ret = take_module(p);
@@ -351,16 +354,16 @@ int fetch_check_place(const struct fetch_probe *probe, struct error *err)
 		const struct fetch_arg *arg = &probe->args[i];
 
 		if (probe->inside && arg->entry_only)
-			return error_set(
-				err, EINVAL,
+			return error_set_column(
+				err, EINVAL, arg->column,
 				"argument '%s': parameters are known only where a function "
 				"begins; name a register",
 				arg->name);
 		if (!probe->inside && !probe->returns && arg->never_entry)
-			return error_set(err, EINVAL,
-					 "argument '%s': %%ax, %%r10 and %%r11 hold nothing at the "
-					 "entry of a function",
-					 arg->name);
+			return error_set_column(err, EINVAL, arg->column,
+						"argument '%s': %%ax, %%r10 and %%r11 hold nothing "
+						"at the entry of a function",
+						arg->name);
 	}
 	return 0;
 }

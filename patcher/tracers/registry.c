@@ -105,7 +105,7 @@ int tracer_check_image(const char *text, const struct kernel_image *image, bool 
 	if (ret)
 		return ret;
 	ops = tracer_ops_of(&spec);
-	if (ops->check_image && (boots || ops->lane == LANE_ORDERED))
+	if (ops->check_image && (boots || tracer_source_of(&spec)->in_image))
 		ret = ops->check_image(&spec, image, err);
 	if (ret)
 		error_prefix(err, "instance '%s': ", spec.name);

@@ -27,6 +27,9 @@ struct spec_span {
 #define FAIL(p, place, ...) \
 	error_set_column((p)->err, EINVAL, (unsigned int)((place) - (p)->text) + 1, __VA_ARGS__)
 
+/* In front of an error with a column. */
+#define SPEC_PLACE "trace spec, character %u: "
+
 /* Values, from p->at on, which advances past them. */
 int spec_take_pids(struct spec_parser *p);
 int spec_take_vcpus(struct spec_parser *p);

@@ -308,10 +308,19 @@ static int parse_definition(struct spec_parser *p, const char *text)
 	p->spec->probe = malloc(sizeof(*p->spec->probe));
 	if (!p->spec->probe)
 		return error_set(p->err, ENOMEM, "out of memory");
+	p->spec->probe_from = (size_t)(p->at - p->text);
 	ret = fetch_parse(text, p->spec->probe, p->err);
 	if (ret && p->err->column)
-		p->err->column += (unsigned int)(p->at - p->text);
+		p->err->column += (unsigned int)p->spec->probe_from;
 	return ret;
+}
+
+void trace_spec_place_in_probe(const struct trace_spec *spec, struct error *err)
+{
+	if (!err || !err->column)
+		return;
+	err->column += (unsigned int)spec->probe_from;
+	error_prefix(err, SPEC_PLACE, err->column);
 }
 
 static int parse_probe(struct spec_parser *p)
@@ -426,7 +435,7 @@ int trace_spec_parse(const char *text, const struct trace_grammar *grammars, siz
 	if (!ret)
 		return 0;
 	if (local.column && !(out->filter_text && !out->filter))
-		error_prefix(&local, "trace spec, character %u: ", local.column);
+		error_prefix(&local, SPEC_PLACE, local.column);
 	if (err)
 		*err = local;
 	trace_spec_deinit(out);

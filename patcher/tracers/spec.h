@@ -119,6 +119,7 @@ struct trace_spec {
 	size_t nr_pids;
 	uint64_t vcpus;            /* bit per vCPU; all ones if it is not given */
 	struct fetch_probe *probe; /* NULL: the tracer takes none */
+	size_t probe_from;         /* where its definition stands in `text` */
 	char *filter_text;
 	/* Where it stands in `text`: as it is, or with quotes and backslashes around its
 	 * characters. */
@@ -145,6 +146,10 @@ void trace_spec_print_vcpus(const struct trace_spec *spec, char *out, size_t siz
 
 /* All that choose events, joined by " && ". */
 void trace_spec_print_conditions(const struct trace_spec *spec, char *out, size_t size);
+
+/* Turn the column of an error, in the spec's definition of a probe, into that in the spec, and say
+ * it in the text. */
+void trace_spec_place_in_probe(const struct trace_spec *spec, struct error *err);
 
 /* Column in the spec of a column of its filter, both from 1. */
 unsigned int trace_spec_filter_column(const struct trace_spec *spec, unsigned int column);

@@ -93,6 +93,7 @@ struct tracer_ops {
 	 * loads later: -ENOENT, as of `select`; -EINVAL with the column in the spec. */
 	int (*check_image)(const struct trace_spec *spec, const struct kernel_image *image,
 			   struct error *err);
+	bool in_image; /* what that looks for is in the image: no module can have it */
 
 	/* The conditions of the spec that this one decides, joined by " && "; "" if there are none.
 	 * Cut off at `size`. `tracer` is NULL on the ordered lane. */
@@ -231,8 +232,8 @@ int tracer_parse_spec(const char *text, struct trace_spec *out, struct error *er
 int tracer_check_specs(const char *const *specs, size_t nr_specs, struct error *err);
 
 /* Whether the image shows a spec to be wrong: `check_image` of its tracer; an error with a column
- * points to `spec`. `boots`: the guest has no modules yet; of one that may have functions are not
- * looked at, which may be the modules'. Other errors as tracer_parse_spec(). */
+ * points to `spec`. `boots`: the guest has no modules yet; of one that may have some only that is
+ * looked at which no module can have. Other errors as tracer_parse_spec(). */
 int tracer_check_image(const char *spec, const struct kernel_image *image, bool boots,
 		       struct error *err);
 

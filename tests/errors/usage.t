@@ -63,6 +63,10 @@ refuses('a flag that is none', 1, qr/instance 'kmem': filter, character 13: 'GFP
 	'--trace', 'kmem:kmalloc if gfp_flags & GFP_ATOMICK', '-o', "$work/t");
 refuses('a flag that is none in a second instance', 1, qr/instance 'b': .*'__GFP_ZER0' .* did you mean '__GFP_ZERO'\?\n  b=kmem:filter="gfp_flags == \\"GFP_KERNEL\|__GFP_ZER0\\""\n {43}\^\n/,
 	@run, '--trace', 'kmem if gfp_flags & GFP_ATOMIC', '--trace', 'b=kmem:filter="gfp_flags == \"GFP_KERNEL|__GFP_ZER0\""', '-o', "$work/t");
+refuses('a probe of a function that is none', 1, qr/instance 'r': trace spec, character 13: .*'vfs_raed': did you mean 'vfs_read'\?\n  r=probe:p:x vfs_raed %di\n {14}\^\n/, @run,
+	'--trace', 'r=probe:p:x vfs_raed %di', '-o', "$work/t");
+refuses('a probe of a member that is none', 1, qr/character 45: .*'f_mod': did you mean 'f_mode'\?\n  probe:p vfs_read n=count \+0\(buf\) mode=file->f_mod\n {46}\^\n/, @run,
+	'--trace', 'probe:p vfs_read n=count +0(buf) mode=file->f_mod', '-o', "$work/t");
 refuses('a word that is none in a trace spec', 1, qr/'pdi': did you mean 'pid'\?/, @run, '--trace', 'function:vfs_*,pdi', '-o', "$work/t");
 refuses("kmemtrace of @$_[2 .. $#$_]", 2, qr/--format: $_->[0]: the format kmemtrace $_->[1]; use ctf/, @run, '--format', 'kmemtrace', '-o', "$work/t",
 	map { ('--trace', $_) } @$_[2 .. $#$_])

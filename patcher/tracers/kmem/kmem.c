@@ -467,6 +467,7 @@ const struct tracer_ops tracer_kmem = {
 	.takes = TRACE_TAKES_PIDS | TRACE_TAKES_VCPUS | TRACE_TAKES_FILTER | TRACE_TAKES_HIST,
 	.check = kmem_filter_check,
 	.check_image = kmem_filter_check_image,
+	.in_image = true,
 	.create = kmem_create,
 	.destroy = kmem_destroy,
 	.probes = kmem_probes,

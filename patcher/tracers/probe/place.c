@@ -11,6 +11,8 @@
 #include "patcher/text/displace.h"
 #include "patcher/text/site.h"
 
+enum { MAX_DIFFERENCE = 2 /* characters, of lengths of names that are near */ };
+
 /* The guest's functions that code in the guest calls to read memory, behind their mcount sites. */
 enum helper { READ_KERNEL, READ_USER, TEXT_KERNEL, TEXT_USER, NR_HELPERS };
 static const char *const helpers[NR_HELPERS] = {
@@ -38,27 +40,36 @@ static bool is_text(const struct symbol *symbol)
 	return symbol->type == 't' || symbol->type == 'T';
 }
 
-/* The nearest name that can be probed. */
+/* Of functions that can be probed, with names of nearly this length, which text_nearest() compares
+ * with all others; NULL-terminated, for free(). */
+static const char **list_alike(const struct kernel_image *image, const char *wanted)
+{
+	const size_t all = symbols_count(image->symbols), length = strlen(wanted);
+	const char **names = calloc(all + 1, sizeof(*names));
+	size_t n = 0;
+
+	for (size_t i = 0; names && i < all; i++) {
+		const struct symbol *symbol = symbols_at(image->symbols, i);
+		const size_t other = strlen(symbol->name);
+		const size_t differs = length > other ? length - other : other - length;
+
+		if (differs <= MAX_DIFFERENCE && is_text(symbol) && site_of(image, symbol->address))
+			names[n++] = symbol->name;
+	}
+	return names;
+}
+
 static int no_function(const struct finder *f, struct error *err)
 {
-	const struct kernel_image *image = f->kernel->image;
-	const size_t n = symbols_count(image->symbols);
-	const char **names = malloc((n + 1) * sizeof(*names)), *near;
-	size_t found = 0;
+	const char *wanted = f->probe->symbol;
+	const char **names = list_alike(f->kernel->image, wanted);
+	const char *near = names ? text_nearest(wanted, names) : NULL;
 
-	if (!names)
-		return error_set(err, ENOMEM, "out of memory");
-	for (size_t i = 0; i < n; i++) {
-		const struct symbol *symbol = symbols_at(image->symbols, i);
-
-		if (is_text(symbol) && site_of(image, symbol->address))
-			names[found++] = symbol->name;
-	}
-	names[found] = NULL;
-	near = text_nearest(f->probe->symbol, names);
 	free(names);
-	return error_set(err, ENOENT, "the kernel has no function '%s'%s%s%s", f->probe->symbol,
-			 near ? ": did you mean '" : "", near ? near : "", near ? "'?" : "");
+	if (near)
+		return error_set(err, ENOENT, "the kernel has no function '%s': did you mean '%s'?",
+				 wanted, near);
+	return error_set(err, ENOENT, "the kernel has no function '%s'", wanted);
 }
 
 static int find_named(const struct finder *f, struct error *err)
@@ -212,23 +223,33 @@ static int check_helpers(const struct finder *f, struct error *err)
 	return 0;
 }
 
-int probe_find_place(struct fetch_probe *probe, const struct kernel *kernel,
-		     struct probe_place *out, struct error *err)
+static int find(const struct finder *f, struct error *err)
 {
-	const struct finder finder = {.kernel = kernel, .probe = probe, .place = out}, *f = &finder;
-	int ret = kernel_image_check_sites(kernel->image, err);
+	int ret = 0;
 
-	*out = (struct probe_place){.name = probe->symbol};
-	if (!ret && !probe->symbol[0])
+	if (!f->probe->symbol[0])
 		ret = find_at(f, err);
-	else if (!ret && !probe->module[0])
+	else if (!f->probe->module[0])
 		ret = find_named(f, err);
-	if (!ret && probe->returns)
+	if (!ret && f->probe->returns)
 		ret = check_returns(f, err);
 	if (!ret && f->place->function)
 		ret = find_inside(f, err);
-	if (!ret)
-		ret = check_helpers(f, err);
+	return ret ? ret : check_helpers(f, err);
+}
+
+int probe_find_place(struct fetch_probe *probe, const struct kernel *kernel,
+		     struct probe_place *out, struct error *err)
+{
+	const struct finder finder = {.kernel = kernel, .probe = probe, .place = out};
+	int ret = kernel_image_check_sites(kernel->image, err);
+
+	*out = (struct probe_place){.name = probe->symbol};
+	if (ret)
+		return ret;
+	ret = find(&finder, err);
+	if (ret && err)
+		err->column = probe->place_column;
 	return ret ? ret : fetch_check_place(probe, err);
 }
 

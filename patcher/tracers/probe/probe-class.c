@@ -137,8 +137,11 @@ static int add_fields(struct made_class *m, const struct fetch_probe *probe,
 	if (!ret && program->has_faults)
 		ret = add_field(m, "faults", EVENT_HEX, sizeof(uint32_t),
 				sizeof(struct function_event), 8 * sizeof(uint32_t), err);
-	for (size_t i = 0; !ret && i < program->nr_args; i++)
+	for (size_t i = 0; !ret && i < program->nr_args; i++) {
 		ret = add_argument(m, program, &program->args[i], err);
+		if (ret && err)
+			err->column = program->args[i].column;
+	}
 	return ret;
 }
 
@@ -149,12 +152,18 @@ _Static_assert((int)FETCH_MAX_LONG_STRINGS == (int)EVENT_MAX_LONG_STRINGS &&
 		       (int)FETCH_LONG_STRING == (int)EVENT_LONG_STRING_MAX,
 	       "and of all long strings");
 
-static int add_stack(struct made_class *m, struct error *err)
+static int add_stack(struct made_class *m, const struct fetch_program *program, struct error *err)
 {
+	static const char name[] = "stack";
 	const size_t at = m->class.size;
+	int ret;
 
 	m->class.size = (uint16_t)(at + EVENT_STACK_WORDS * WORD);
-	return add_field(m, "stack", EVENT_STACK, WORD, at, ID_BITS, err);
+	ret = add_field(m, name, EVENT_STACK, WORD, at, ID_BITS, err);
+	for (size_t i = 0; ret && err && i < program->nr_args; i++)
+		if (!strcmp(program->args[i].name, name))
+			err->column = program->args[i].column;
+	return ret;
 }
 
 /* --- classes --------------------------------------------------------------------------------- */
@@ -201,10 +210,10 @@ int probe_class_of(const struct fetch_probe *probe, const struct fetch_program *
 	int ret;
 
 	if (event_class_known(probe->group, probe->name))
-		return error_set(err, EINVAL,
-				 "'%s/%s' is an event of another tracer: choose "
-				 "another group",
-				 probe->group, probe->name);
+		return error_set_column(err, EINVAL, probe->name_column,
+					"'%s/%s' is an event of another tracer: choose "
+					"another group",
+					probe->group, probe->name);
 	m = calloc(1, sizeof(*m));
 	if (!m)
 		return error_set(err, ENOMEM, "out of memory");
@@ -219,7 +228,7 @@ int probe_class_of(const struct fetch_probe *probe, const struct fetch_program *
 	add_task(m, task);
 	ret = add_fields(m, probe, program, err);
 	if (!ret && task & EVENT_TASK_STACK)
-		ret = add_stack(m, err);
+		ret = add_stack(m, program, err);
 	kept = ret ? NULL : keep(m);
 	if (kept != m)
 		free(m);

@@ -112,6 +112,8 @@ static int add_filter(struct probe_tracer *t, struct error *err)
 	if (!t->spec->filter)
 		return 0;
 	ret = event_filter_bind(t->spec->filter, t->class, &no_names, &t->predicate, err);
+	if (ret && err && err->column)
+		err->column = trace_spec_filter_column(t->spec, err->column);
 	if (ret)
 		return ret;
 	gate_split(t->predicate, fields, list_gate_fields(t, fields), &t->split);
@@ -130,28 +132,51 @@ static void probe_conditions(const struct tracer *tracer, const struct trace_spe
 		gate_split_print(&t->split, t->predicate, decider == DECIDED_BY_GUEST, out, size);
 }
 
+static struct probe_tracer *new_probe(const struct kernel *kernel, const struct trace_spec *spec)
+{
+	struct probe_tracer *t = calloc(1, sizeof(*t));
+
+	if (!t)
+		return NULL;
+	t->tracer.ops = &tracer_probe;
+	t->kernel = kernel;
+	t->spec = spec;
+	t->probe = *spec->probe;
+	return t;
+}
+
+/* Errors have the column in the definition. */
+static int make_class(struct probe_tracer *t, struct error *err)
+{
+	int ret = probe_find_place(&t->probe, t->kernel, &t->place, err);
+
+	if (!ret)
+		ret = make_program(t, err);
+	return ret ? ret : probe_class_of(&t->probe, &t->program, t->spec->words, &t->class, err);
+}
+
+static int make(struct probe_tracer *t, struct error *err)
+{
+	int ret = tracer_check_task(t->kernel, t->spec->words, NULL, err);
+
+	if (ret)
+		return ret;
+	ret = make_class(t, err);
+	if (ret)
+		trace_spec_place_in_probe(t->spec, err);
+	return ret ? ret : add_filter(t, err);
+}
+
 static int probe_create(const struct tracer_context *context, const struct trace_spec *const *specs,
 			size_t nr_specs, struct tracer **out, struct error *err)
 {
-	struct probe_tracer *t = calloc(1, sizeof(*t));
+	struct probe_tracer *t = new_probe(context->kernel, specs[0]);
 	int ret;
 
 	(void)nr_specs;
 	if (!t)
 		return error_set(err, ENOMEM, "out of memory");
-	t->tracer.ops = &tracer_probe;
-	t->kernel = context->kernel;
-	t->spec = specs[0];
-	t->probe = *specs[0]->probe;
-	ret = tracer_check_task(t->kernel, t->spec->words, NULL, err);
-	if (!ret)
-		ret = probe_find_place(&t->probe, t->kernel, &t->place, err);
-	if (!ret)
-		ret = make_program(t, err);
-	if (!ret)
-		ret = probe_class_of(&t->probe, &t->program, t->spec->words, &t->class, err);
-	if (!ret)
-		ret = add_filter(t, err);
+	ret = make(t, err);
 	if (ret)
 		probe_destroy(&t->tracer);
 	else
@@ -159,34 +184,34 @@ static int probe_create(const struct tracer_context *context, const struct trace
 	return ret;
 }
 
-/* Where a spec names its function; 0: it does so by an address. */
-static unsigned int symbol_column(const struct trace_spec *spec)
+/* Where the kernel is to be is not known yet, and so not which function an address means: neither
+ * are its parameters. */
+static int check_symbols(struct probe_tracer *t, struct error *err)
 {
-	const char *symbol = spec->probe->symbol, *at = spec->text;
+	size_t n = 0;
+	int ret;
 
-	for (; *symbol && (at = strstr(at, symbol)); at++)
-		if (at > spec->text && strchr(" \t:", at[-1]) &&
-		    !strcspn(at + strlen(symbol), " \t,+%"))
-			return (unsigned int)(at - spec->text) + 1;
-	return 0;
+	for (size_t i = 0; i < t->probe.nr_args; i++)
+		if (t->probe.args[i].ops[0].kind != FETCH_PARAMETER)
+			t->probe.args[n++] = t->probe.args[i];
+	t->probe.nr_args = n;
+	ret = make_program(t, err);
+	if (ret)
+		trace_spec_place_in_probe(t->spec, err);
+	return ret;
 }
 
-/* What only the guest knows: addresses, and functions of modules. */
 static int probe_check_image(const struct trace_spec *spec, const struct kernel_image *image,
 			     struct error *err)
 {
 	const struct kernel kernel = {.image = image};
-	struct fetch_probe probe = *spec->probe;
-	struct probe_place place;
+	struct probe_tracer *t = new_probe(&kernel, spec);
 	int ret;
 
-	if (!probe.symbol[0] || probe.module[0])
-		return 0;
-	ret = probe_find_place(&probe, &kernel, &place, err);
-	if (!ret)
-		return probe_resolve(&probe, place.name, &kernel, err);
-	if (err && !err->column)
-		err->column = symbol_column(spec);
+	if (!t)
+		return error_set(err, ENOMEM, "out of memory");
+	ret = spec->probe->symbol[0] ? make(t, err) : check_symbols(t, err);
+	probe_destroy(&t->tracer);
 	return ret;
 }
 
@@ -266,6 +291,7 @@ const struct tracer_ops tracer_probe = {
 	.words = words,
 	.takes = TRACE_TAKES_PROBE | TRACE_TAKES_FILTER | TRACE_TAKES_HIST,
 	.check_image = probe_check_image,
+	.in_image = true,
 	.create = probe_create,
 	.destroy = probe_destroy,
 	.select = probe_select,

@@ -18,7 +18,8 @@ struct probe_place {
  * The function that a probe means, and its instruction; probe->inside is set. -ENOENT with the
  * nearest name; -ENOTSUP: it cannot be probed, or not all of its returns can be recorded;
  * -EADDRNOTAVAIL: several functions have the name; and those of displace_find(), by the bytes of
- * the kernel image. The running kernel may have other ones.
+ * the kernel image. The running kernel may have other ones. Errors have the column in the
+ * definition, as those of the next two functions have.
  */
 int probe_find_place(struct fetch_probe *probe, const struct kernel *kernel,
 		     struct probe_place *out, struct error *err);

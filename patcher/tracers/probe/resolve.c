@@ -20,7 +20,14 @@ struct resolver {
 
 static int fail(const struct resolver *r, const struct fetch_arg *arg, const char *why)
 {
-	return error_set(r->err, EINVAL, "argument '%s': %s", arg->name, why);
+	return error_set_column(r->err, EINVAL, arg->column, "argument '%s': %s", arg->name, why);
+}
+
+/* The column of a place in its symbol, which the user may not have written: $arg*. */
+static unsigned int column_at(const struct fetch_arg *arg, const char *place)
+{
+	return arg->symbol_column ? arg->symbol_column + (unsigned int)(place - arg->symbol)
+				  : arg->column;
 }
 
 /* --- symbols --------------------------------------------------------------------------------- */
@@ -30,8 +37,9 @@ static int resolve_symbol(const struct resolver *r, struct fetch_arg *arg)
 	const uint64_t gva = kernel_symbol(r->kernel, arg->symbol);
 
 	if (!gva)
-		return error_set(r->err, ENOENT, "argument '%s': the kernel has no symbol '%s'",
-				 arg->name, arg->symbol);
+		return error_set_column(r->err, ENOENT, arg->symbol_column,
+					"argument '%s': the kernel has no symbol '%s'", arg->name,
+					arg->symbol);
 	arg->ops[0].kind = FETCH_CONSTANT;
 	arg->ops[0].at += (int64_t)gva;
 	return 0;
@@ -39,7 +47,7 @@ static int resolve_symbol(const struct resolver *r, struct fetch_arg *arg)
 
 /* --- parameters ------------------------------------------------------------------------------ */
 
-static int need_prototype(struct resolver *r)
+static int need_prototype(struct resolver *r, const struct fetch_arg *arg)
 {
 	int ret;
 
@@ -49,6 +57,8 @@ static int need_prototype(struct resolver *r)
 	if (!ret)
 		ret = btf_prototype(r->btf, r->function, &r->prototype, r->err);
 	r->has_prototype = !ret;
+	if (ret && r->err)
+		r->err->column = arg->column;
 	return ret;
 }
 
@@ -65,9 +75,10 @@ static int find_parameter(const struct resolver *r, const struct fetch_arg *arg,
 			return 0;
 	}
 	nearest = text_nearest(name, names);
-	return error_set(r->err, ENOENT, "argument '%s': %s has no parameter '%s'%s%s%s", arg->name,
-			 r->function, name, nearest ? ": did you mean '" : "",
-			 nearest ? nearest : "", nearest ? "'?" : "");
+	return error_set_column(r->err, ENOENT, column_at(arg, arg->symbol),
+				"argument '%s': %s has no parameter '%s'%s%s%s", arg->name,
+				r->function, name, nearest ? ": did you mean '" : "",
+				nearest ? nearest : "", nearest ? "'?" : "");
 }
 
 /* Each takes a register, or a word on the stack, if it and those before are not larger. */
@@ -160,12 +171,16 @@ static int follow(const struct resolver *r, struct fetch_arg *arg, const char **
 	int ret;
 
 	if (**at == '.')
-		return fail(r, arg, "'.' follows a pointer: write '->'");
+		return error_set_column(r->err, EINVAL, column_at(arg, *at),
+					"argument '%s': '.' follows a pointer: write '->'",
+					arg->name);
 	*at = end ? end : begin + strlen(begin);
 	snprintf(path, sizeof(path), "%.*s", (int)(*at - begin), begin);
 	ret = btf_follow(r->btf, *type, path, field, type, r->err);
 	if (ret) {
 		error_prefix(r->err, "argument '%s': ", arg->name);
+		if (r->err)
+			r->err->column = column_at(arg, begin);
 		return ret;
 	}
 	if (field->offset > INT32_MAX)
@@ -221,6 +236,12 @@ static bool is_all(const struct fetch_arg *arg)
 	return arg->ops[0].kind == FETCH_PARAMETER && !strcmp(arg->symbol, "*");
 }
 
+static int too_many(const struct resolver *r, const struct fetch_arg *arg)
+{
+	return error_set_column(r->err, EINVAL, arg->column, "more than %d arguments",
+				FETCH_MAX_ARGS);
+}
+
 /* As if the user had written the parameter's name; one of another field's gets a _ behind it. */
 static int add_named(const struct resolver *r, const struct fetch_arg *all, unsigned int i,
 		     struct fetch_probe *out)
@@ -229,7 +250,7 @@ static int add_named(const struct resolver *r, const struct fetch_arg *all, unsi
 	struct fetch_arg *arg = &out->args[out->nr_args];
 
 	if (out->nr_args == FETCH_MAX_ARGS)
-		return error_set(r->err, EINVAL, "more than %d arguments", FETCH_MAX_ARGS);
+		return too_many(r, all);
 	*arg = *all;
 	snprintf(arg->symbol, sizeof(arg->symbol), "%s", name);
 	snprintf(arg->name, sizeof(arg->name), "%s%s", name,
@@ -247,13 +268,13 @@ static int expand(struct resolver *r, struct fetch_probe *probe, struct fetch_pr
 		const struct fetch_arg *arg = &probe->args[i];
 
 		if (arg->ops[0].kind == FETCH_PARAMETER)
-			ret = need_prototype(r);
+			ret = need_prototype(r, arg);
 		for (unsigned int k = 0; !ret && is_all(arg) && k < r->prototype.nr_params; k++)
 			ret = add_named(r, arg, k, out);
 		if (ret || is_all(arg))
 			continue;
 		if (out->nr_args == FETCH_MAX_ARGS)
-			return error_set(r->err, EINVAL, "more than %d arguments", FETCH_MAX_ARGS);
+			return too_many(r, arg);
 		out->args[out->nr_args++] = *arg;
 	}
 	return ret;

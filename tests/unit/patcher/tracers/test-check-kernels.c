@@ -27,6 +27,41 @@ static void check(const struct kernel_image *image, const char *spec, bool boots
 		tap_diag("%u: %s", err.column, err.text);
 }
 
+/* Whether or not the guest boots: no module can have what a probe names, unless the probe names the
+ * module. */
+static const struct {
+	const char *spec;
+	unsigned int column;
+	const char *text;
+} probes[] = {
+	{"probe:p vfs_read file->f_mode count:u32 +0(buf):ustring @jiffies", 0, NULL},
+	{"probe:p ext4:ext4_sync_fs %di", 0, NULL},
+	{"probe:p vfs_read %di,pid,tgid,comm,cgroup,stack", 0, NULL},
+	{"probe:p 0xffffffff81000000 %ax", 0, NULL},
+	{"probe:p 0xffffffff81000000 file->nothing", 0, NULL},
+	{"probe:r vfs_read ret=$retval:s64 if ret < 0", 0, NULL},
+	{"r=probe:p:x vfs_raed", 13,
+	 "instance 'r': trace spec, character 13: the kernel has no function 'vfs_raed': did you "
+	 "mean 'vfs_read'?"},
+	{"r=probe:p:x  vfs_read  n=%dx file->f_path.dentri->d_inode", 36,
+	 "struct file has no member 'f_path.dentri'"},
+	{"probe:p vfs_read n=file->f_path.dentry->d_inod->i_ino", 41, "did you mean 'd_inode'?"},
+	{"probe:p vfs_read a=+8(fil):u32", 23,
+	 "vfs_read has no parameter 'fil': did you mean 'file'?"},
+	{"probe:p vfs_read a=file.f_mode", 24, "'.' follows a pointer: write '->'"},
+	{"probe:p vfs_read %di a=file->f_path", 22, "it is a struct or an array"},
+	{"probe:p vfs_read a=@jiffiez+8", 21, "the kernel has no symbol 'jiffiez'"},
+	{"probe:p 0xffffffff81000000 a=+4(@jiffiez)", 34, "the kernel has no symbol 'jiffiez'"},
+	{"probe:p vfs_read+0x8000 %ax", 9, "bytes only"},
+	{"probe:p vfs_read+4 %ax", 9, "vfs_read+0x4"},
+	{"probe:p:kmem/kmalloc vfs_read", 9, "is an event of another tracer"},
+	{"probe:p vfs_read stack=%di,stack", 18, "two fields have the name 'stack'"},
+	{"probe:p vfs_read n=%dx,pid if  nn > 3", 32,
+	 "filter, character 1: p_vfs_read_0 has no field 'nn'; did you mean 'n'?"},
+	{"probe:p vfs_read count,hist:keys=count", 0, NULL},
+	{"h=probe:p vfs_raed count,hist:keys=count", 11, "did you mean 'vfs_read'?"},
+};
+
 int main(void)
 {
 	struct kernel_image *image = fetched_kernel_image("6.1");
@@ -43,19 +78,23 @@ int main(void)
 		check(image, "kmem:filter=\"gfp_flags == 'GFP_ATOMIC|GFP_KERNAL'\",pid", boots, 39,
 		      "did you mean 'GFP_KERNEL'?");
 	}
+	for (size_t i = 0; i < sizeof(probes) / sizeof(probes[0]); i++)
+		for (int boots = 0; boots < 2; boots++)
+			check(image, probes[i].spec, boots, probes[i].column, probes[i].text);
 	check(image, unknown_functions, true, 12, "did you mean 'vfs_read'?");
 	check(image, "profile:vfs_*,stack", true, 15,
 	      "no function matches 'stack': it is a word of other tracers");
 	check(image, "probe:p:open vfs_opn %di", true, 14,
-	      "instance 'open': the kernel has no function 'vfs_opn': did you mean 'vfs_open'?");
+	      "instance 'open': trace spec, character 14: the kernel has no function 'vfs_opn': did you "
+	      "mean 'vfs_open'?");
 	check(image, "probe:r:read vfs_raed $retval,hist:keys=arg1", true, 14,
 	      "did you mean 'vfs_read'?");
 	check(image, "probe:p vfs_read+1", true, 9, "no instruction begins");
-	check(image, "probe:p vfs_read fil->f_flags", true, 0, "did you mean 'file'?");
+	check(image, "probe:p vfs_read fil->f_flags", true, 18, "did you mean 'file'?");
 	check(image, "probe:p vfs_read file->f_flags", true, 0, NULL);
 	check(image, "probe:p brd:brd_init", true, 0, NULL);
 	check(image, "probe:p 0xffffffff81000000", true, 0, NULL);
-	check(image, "probe:p vfs_raed", false, 0, NULL);
+	check(image, "probe:p vfs_raed", false, 9, "did you mean 'vfs_read'?");
 	check(image, unknown_functions, false, 0, NULL);
 	kernel_image_destroy(image);
 	return tap_done();
