@@ -39,6 +39,7 @@ enum { BTF_MAX_PARAMS = 12 };
 struct btf_prototype {
 	unsigned int nr_params;
 	char return_type[64]; /* C-like: "void *", "struct page *", "long unsigned int" */
+	uint32_t return_type_id;
 	struct {
 		char name[32];
 		char type[64];

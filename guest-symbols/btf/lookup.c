@@ -413,6 +413,7 @@ int btf_prototype(const struct btf_types *btf, const char *function, struct btf_
 		return error_set(err, E2BIG, "BTF's function %s has %u parameters", function,
 				 proto.vlen);
 	spell(btf, proto.size_or_type, out->return_type, sizeof(out->return_type));
+	out->return_type_id = proto.size_or_type;
 	out->nr_params = proto.vlen;
 	for (uint32_t i = 0; i < proto.vlen; i++) {
 		uint32_t type = btf_item(&proto, i, PARAM_WORDS, 1);

@@ -15,11 +15,13 @@
  *	r[MAXACTIVE][:[GRP/][EVENT]] [MOD:]SYM[+0] [ARG...]
  *
  *	ARG     [NAME=]FETCH[:TYPE]
- *	FETCH   PARAMETER[->MEMBER...], $arg* (all parameters), %REG, $retval, $comm, $stack,
- *$stackN, $argN, \CONSTANT, @ADDR, @SYM[+|-OFFSET],
+ *	FETCH   PARAMETER[->MEMBER...], $arg* (all parameters), %REG, $retval[->MEMBER...], $comm,
+ *	        $stack, $stackN, $argN, \CONSTANT, \"TEXT", @ADDR, @SYM[+|-OFFSET],
  *	        +|-[u]OFFSET(FETCH)
- *	TYPE    u8 u16 u32 u64 s8 s16 s32 s64 x8 x16 x32 x64 char string ustring symbol,
- *	        bWIDTH@OFFSET/CONTAINER; with [N] behind it, an array
+ *	TYPE    u8 u16 u32 u64 s8 s16 s32 s64 x8 x16 x32 x64 char string ustring symbol symstr,
+ *	        bWIDTH@OFFSET/CONTAINER; with [N] behind it, an array; of strings one of pointers
+ *	        to them, which are N arguments;
+ *	        %pd, %pD: the name in the struct dentry, or of the struct file, that lies there
  *
  * MAXACTIVE is ignored. Functions of modules have neither PARAMETER nor $arg*: their types are in
  * BTF of the module, which is not read. What is fetched for an argument is a small program, which
@@ -27,6 +29,7 @@
  */
 enum {
 	FETCH_NAME_SIZE = 32, /* of an event, a group, an argument; the NUL included */
+	FETCH_ELEMENT_NAME_SIZE = FETCH_NAME_SIZE + 4, /* with the number of an element */
 	FETCH_SYMBOL_SIZE = 128,
 	FETCH_MAX_ARGS = 20,
 	FETCH_MAX_FIELDS = 20,  /* of all arguments: an array has one for each element */
@@ -67,17 +70,27 @@ enum fetch_op_kind {
 	FETCH_REGISTER,  /* value = register `reg` */
 	FETCH_CONSTANT,  /* value = at */
 	FETCH_SYMBOL,    /* value = address of the argument's symbol + at */
-	FETCH_PARAMETER, /* value = what the argument's symbol says: "skb->dev->name", or "*" */
+	FETCH_PARAMETER, /* value = what the argument's symbol says: "skb->dev->name",
+			  * "$retval->len", or "*" */
 	FETCH_COMM,      /* the current task's name; the only one */
+	FETCH_LITERAL,   /* the argument's symbol, a text; the only one */
 	FETCH_DEREF,     /* value = the 8 bytes at value + at */
 	FETCH_MEMORY,    /* the argument's bytes lie at value + at; the last one */
 	FETCH_TEXT,      /* likewise a string, up to a NUL; the last one */
 };
 
+/* Members that types name, whose places the kernel's types (BTF) have. */
+enum fetch_member {
+	FETCH_NO_MEMBER,
+	FETCH_FILE_DENTRY, /* struct file, f_path.dentry */
+	FETCH_DENTRY_NAME, /* struct dentry, d_name.name */
+};
+
 struct fetch_op {
 	enum fetch_op_kind kind;
 	enum fetch_register reg;
-	bool user; /* FETCH_DEREF, _MEMORY, _TEXT: of the task's user memory */
+	bool user;                /* FETCH_DEREF, _MEMORY, _TEXT: of the task's user memory */
+	enum fetch_member member; /* `at` is not known yet: it is that of this one */
 	int64_t at;
 };
 
@@ -91,8 +104,8 @@ enum fetch_show {
 };
 
 struct fetch_arg {
-	char name[FETCH_NAME_SIZE];
-	char symbol[FETCH_SYMBOL_SIZE]; /* of FETCH_SYMBOL, FETCH_PARAMETER */
+	char name[FETCH_ELEMENT_NAME_SIZE];
+	char symbol[FETCH_SYMBOL_SIZE]; /* of FETCH_SYMBOL, FETCH_PARAMETER, FETCH_LITERAL */
 	bool has_type;                  /* the user gave one */
 	bool entry_only;  /* a parameter, $argN: known where the function begins ... */
 	bool never_entry; /* a register that holds nothing there */

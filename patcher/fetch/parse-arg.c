@@ -85,8 +85,8 @@ static int check_types_known(const struct fetch_parser *p, const char *place)
 {
 	if (p->probe->module[0])
 		return FETCH_FAIL(p, place,
-				  "the parameters of a module's functions are not known: "
-				  "give $argN or a register");
+				  "the types of a module's functions are not known: "
+				  "give $argN, $retval or a register");
 	return 0;
 }
 
@@ -104,12 +104,10 @@ static int take_all_parameters(struct fetch_parser *p, const char *place)
 	return add_op(p, place, (struct fetch_op){.kind = FETCH_PARAMETER});
 }
 
-/* "skb->dev->name", "path.mnt" */
-static int take_parameter(struct fetch_parser *p)
+/* The length of a name, and of the members behind it. */
+static int measure_chain(struct fetch_parser *p, size_t *out)
 {
-	const char *place = p->at;
 	size_t n = fetch_name_length(p->at), step = 0;
-	int ret;
 
 	do {
 		size_t length = fetch_name_length(p->at + n + step);
@@ -119,18 +117,36 @@ static int take_parameter(struct fetch_parser *p)
 		n += step ? step + length : 0;
 		step = p->at[n] == '.' ? 1 : !strncmp(p->at + n, "->", 2) ? 2 : 0;
 	} while (step);
-	if (p->probe->returns)
-		return FETCH_FAIL(p, place, "parameters are gone at a return");
-	ret = check_types_known(p, place);
+	*out = n;
+	return 0;
+}
+
+/* What begins at `place`, and goes on with members at p->at. */
+static int take_chain(struct fetch_parser *p, const char *place)
+{
+	size_t n = 0;
+	int ret = measure_chain(p, &n);
+
+	if (!ret)
+		ret = check_types_known(p, place);
 	if (ret)
 		return ret;
+	n += (size_t)(p->at - place);
 	if (n >= sizeof(p->arg->symbol))
 		return FETCH_FAIL(p, place, "longer than %d characters", FETCH_SYMBOL_SIZE - 1);
-	memcpy(p->arg->symbol, p->at, n);
-	p->arg->symbol_column = (unsigned int)(p->at - p->text) + 1;
-	p->at += n;
-	p->arg->entry_only = true;
+	memcpy(p->arg->symbol, place, n);
+	p->arg->symbol_column = (unsigned int)(place - p->text) + 1;
+	p->at = place + n;
 	return add_op(p, place, (struct fetch_op){.kind = FETCH_PARAMETER});
+}
+
+/* "skb->dev->name", "path.mnt" */
+static int take_parameter(struct fetch_parser *p)
+{
+	if (p->probe->returns)
+		return FETCH_FAIL(p, p->at, "parameters are gone at a return");
+	p->arg->entry_only = true;
+	return take_chain(p, p->at);
 }
 
 /* The seventh argument and those behind it lie above the return address. */
@@ -177,6 +193,8 @@ static int take_result(struct fetch_parser *p, const char *place)
 {
 	if (!p->probe->returns)
 		return FETCH_FAIL(p, place, "$retval is for probes of returns, which begin with r");
+	if (*p->at == '.' || !strncmp(p->at, "->", 2))
+		return take_chain(p, place);
 	return add_register(p, place, FETCH_AX);
 }
 
@@ -209,14 +227,33 @@ static int take_variable(struct fetch_parser *p)
 	return fetch_unknown(p, "variable", p->at, all, known);
 }
 
+/* "\"word"": a constant. As in the kernel's file, where they end an argument, it has no blanks. */
+static int take_literal(struct fetch_parser *p, const char *place, unsigned int depth)
+{
+	const size_t length = strcspn(++p->at, "\" \t");
+
+	if (p->at[length] != '"')
+		return FETCH_FAIL(p, p->at + length, "'\"' is missing, as in \\\"word\"");
+	if (depth)
+		return FETCH_FAIL(p, place, "a text is no address");
+	if (length >= FETCH_STRING_SIZE)
+		return FETCH_FAIL(p, p->at + FETCH_STRING_SIZE - 1,
+				  "a text has at most %d characters", FETCH_STRING_SIZE - 1);
+	memcpy(p->arg->symbol, p->at, length);
+	p->at += length + 1;
+	return add_op(p, place, (struct fetch_op){.kind = FETCH_LITERAL});
+}
+
 /* "\12": a constant. */
-static int take_constant(struct fetch_parser *p)
+static int take_constant(struct fetch_parser *p, unsigned int depth)
 {
 	const char *place = p->at++;
 	const bool negative = *p->at == '-';
 	uint64_t number;
 	int ret;
 
+	if (*p->at == '"')
+		return take_literal(p, place, depth);
 	p->at += negative;
 	ret = fetch_take_number(p, "a constant", &number);
 	number = negative ? -number : number;
@@ -298,7 +335,7 @@ static int take_fetch(struct fetch_parser *p, unsigned int depth)
 	case '@':
 		return take_address(p);
 	case '\\':
-		return take_constant(p);
+		return take_constant(p, depth);
 	case '+':
 	case '-':
 		return take_dereference(p, depth);
@@ -307,7 +344,7 @@ static int take_fetch(struct fetch_parser *p, unsigned int depth)
 			return take_parameter(p);
 		return FETCH_FAIL(p, place,
 				  "an argument is PARAMETER, %%REGISTER, $VARIABLE, "
-				  "@SYMBOL, \\CONSTANT or +OFFSET(ARGUMENT)");
+				  "@SYMBOL, \\CONSTANT, \\\"TEXT\" or +OFFSET(ARGUMENT)");
 	}
 }
 
@@ -364,7 +401,7 @@ bool fetch_name_is_taken(const struct fetch_probe *probe, const char *name)
 	return is_reserved(name);
 }
 
-static int check_name(const struct fetch_parser *p, const char *place)
+int fetch_check_name(const struct fetch_parser *p, const char *place)
 {
 	const char *name = p->arg->name;
 
@@ -423,5 +460,5 @@ int fetch_take_arg(struct fetch_parser *p)
 		ret = take_all_of_it(p);
 	if (!ret && !is_named)
 		default_name(p);
-	return ret ? ret : check_name(p, place);
+	return ret ? ret : fetch_check_name(p, place);
 }

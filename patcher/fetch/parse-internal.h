@@ -36,6 +36,8 @@ int fetch_take_symbol(struct fetch_parser *p, char out[FETCH_SYMBOL_SIZE]);
 
 /* parse-arg.c: the argument p->arg, with its name and type. */
 int fetch_take_arg(struct fetch_parser *p);
+/* Whether its name, which stands at `place`, is free: that of no argument in front of it. */
+int fetch_check_name(const struct fetch_parser *p, const char *place);
 /* parse-type.c: what is behind the colon; without one the default. */
 int fetch_take_type(struct fetch_parser *p);
 void fetch_default_type(struct fetch_parser *p);

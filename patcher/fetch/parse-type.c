@@ -50,9 +50,19 @@ static void set_type(struct fetch_parser *p, const struct type *type)
 	p->arg->count = 1;
 }
 
-static bool is_comm(const struct fetch_parser *p)
+/* What it is, if it is a string that lies in no memory; else NULL. */
+static const char *whole_string(const struct fetch_parser *p)
 {
-	return p->arg->ops[0].kind == FETCH_COMM;
+	const enum fetch_op_kind kind = p->arg->ops[0].kind;
+
+	return kind == FETCH_COMM ? "$comm" : kind == FETCH_LITERAL ? "a text" : NULL;
+}
+
+static int refuse_whole_string(struct fetch_parser *p, const char *place)
+{
+	const char *what = whole_string(p);
+
+	return what ? FETCH_FAIL(p, place, "%s is a string", what) : 0;
 }
 
 /* Where it lies is not known yet. */
@@ -74,8 +84,9 @@ static int take_count(struct fetch_parser *p)
 	p->at++;
 	if (!count || count > MAX_ELEMENTS)
 		return FETCH_FAIL(p, place, "an array has 1 to %d elements", MAX_ELEMENTS);
-	if (p->arg->show == FETCH_STRING)
-		return FETCH_FAIL(p, place, "an array of strings cannot be recorded");
+	if (p->arg->show == FETCH_STRING && count > FETCH_MAX_LONG_STRINGS)
+		return FETCH_FAIL(p, place, "a probe has at most %d strings",
+				  FETCH_MAX_LONG_STRINGS);
 	if (p->arg->bit_width)
 		return FETCH_FAIL(p, place, "an array of bit-fields cannot be recorded");
 	if (!p->has_place)
@@ -120,17 +131,56 @@ static int take_bits(struct fetch_parser *p)
 	return 0;
 }
 
+/* In front of "[": pointers lie there. */
+static int begin_strings(struct fetch_parser *p, const char *place, bool user)
+{
+	if (!p->has_place)
+		return FETCH_FAIL(p, place,
+				  "pointers to strings lie in memory, as in +0(%%di):string[4]");
+	return fetch_add_op(p->arg, (struct fetch_op){.kind = FETCH_TEXT, .user = user}, p->err);
+}
+
+/* p->at is behind the type. */
 static int check_string(struct fetch_parser *p, const char *place, bool user)
 {
-	if (is_comm(p))
+	if (*p->at == '[')
+		return begin_strings(p, place, user);
+	if (whole_string(p))
 		p->arg->size = FETCH_STRING_SIZE;
-	if (is_comm(p) || is_parameter(p))
+	if (whole_string(p) || is_parameter(p))
 		return 0;
 	if (!p->has_place)
 		return FETCH_FAIL(p, place, "a string lies in memory, as in +0(%%di):string");
 	end_in_memory(p->arg, FETCH_TEXT);
 	p->arg->ops[p->arg->nr_ops - 1].user |= user;
 	return 0;
+}
+
+/* "%pd", "%pD": as the kernel's probes expand them (traceprobe_expand_dentry_args()). */
+static int take_file_name(struct fetch_parser *p)
+{
+	static const char *const known[] = {"%pd", "%pD", NULL};
+	const char *place = p->at;
+	const bool of_file = place[1] == 'p' && place[2] == 'D';
+	struct fetch_op op = {.kind = FETCH_DEREF, .member = FETCH_FILE_DENTRY};
+	size_t length = 1 + fetch_name_length(place + 1);
+	int ret = refuse_whole_string(p, place);
+
+	if (ret)
+		return ret;
+	if (length != strlen(known[0]) ||
+	    (memcmp(place, known[0], length) != 0 && memcmp(place, known[1], length) != 0))
+		return fetch_unknown(p, "type", place, length, known);
+	set_type(p, &(struct type){"", FETCH_STRING, FETCH_LENGTH_SIZE});
+	p->at += length;
+	if (*p->at == '[')
+		return FETCH_FAIL(p, p->at, "an array of names cannot be recorded");
+	if (of_file)
+		ret = fetch_add_op(p->arg, op, p->err);
+	op.member = FETCH_DENTRY_NAME;
+	if (!ret)
+		ret = fetch_add_op(p->arg, op, p->err);
+	return ret ? ret : fetch_add_op(p->arg, (struct fetch_op){.kind = FETCH_TEXT}, p->err);
 }
 
 static int take_named(struct fetch_parser *p)
@@ -146,7 +196,7 @@ static int take_named(struct fetch_parser *p)
 		p->at += length;
 		if (types[i].show == FETCH_STRING)
 			return check_string(p, place, *place == 'u');
-		return is_comm(p) ? FETCH_FAIL(p, place, "$comm is a string") : 0;
+		return refuse_whole_string(p, place);
 	}
 	if (!length)
 		return FETCH_FAIL(p, place, "a type is missing behind ':'");
@@ -157,10 +207,10 @@ int fetch_take_type(struct fetch_parser *p)
 {
 	const char *place = ++p->at;
 	const bool bits = *p->at == 'b' && isdigit((unsigned char)p->at[1]);
-	int ret = bits ? take_bits(p) : take_named(p);
+	int ret = *place == '%' ? take_file_name(p) : bits ? take_bits(p) : take_named(p);
 
-	if (!ret && bits && is_comm(p))
-		ret = FETCH_FAIL(p, place, "$comm is a string");
+	if (!ret && bits)
+		ret = refuse_whole_string(p, place);
 	if (!ret && *p->at == '[')
 		ret = take_count(p);
 	if (!ret)
@@ -173,6 +223,6 @@ void fetch_default_type(struct fetch_parser *p)
 	static const struct type word = {"x64", FETCH_HEX, 8},
 				 text = {"string", FETCH_STRING, FETCH_STRING_SIZE};
 
-	set_type(p, is_comm(p) ? &text : &word);
+	set_type(p, whole_string(p) ? &text : &word);
 	end_in_memory(p->arg, FETCH_MEMORY);
 }

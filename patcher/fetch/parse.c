@@ -290,12 +290,42 @@ int fetch_add_op(struct fetch_arg *arg, struct fetch_op op, struct error *err)
 	return 0;
 }
 
+/* Each element of an array of strings is an argument: its pointer lies behind that of the one
+ * before. */
+static int split_strings(struct fetch_parser *p, const char *place)
+{
+	struct fetch_probe *probe = p->probe;
+	const struct fetch_arg all = *p->arg;
+	int ret = 0;
+
+	probe->nr_args--;
+	for (unsigned int i = 0; !ret && i < all.count; i++) {
+		if (probe->nr_args == FETCH_MAX_ARGS)
+			return FETCH_FAIL(p, place, "more than %d arguments", FETCH_MAX_ARGS);
+		p->arg = &probe->args[probe->nr_args++];
+		*p->arg = all;
+		p->arg->count = 1;
+		p->arg->ops[all.nr_ops - 2].at += (int64_t)(i * sizeof(uint64_t));
+		if (p->arg->ops[all.nr_ops - 2].at > INT32_MAX)
+			return FETCH_FAIL(p, place, "the offset is too large");
+		if (all.count > 1)
+			snprintf(p->arg->name, sizeof(p->arg->name), "%.*s_%u", FETCH_NAME_SIZE - 1,
+				 all.name, i);
+		ret = fetch_check_name(p, place);
+		if (!ret)
+			ret = fetch_add_room(probe, p->arg, p->err);
+	}
+	return ret;
+}
+
 static int take_args(struct fetch_parser *p)
 {
 	struct fetch_probe *probe = p->probe;
 	int ret = 0;
 
 	for (skip_blanks(p); !ret && *p->at; skip_blanks(p)) {
+		const char *place = p->at;
+
 		if (probe->nr_args == FETCH_MAX_ARGS)
 			return FETCH_FAIL(p, p->at, "more than %d arguments", FETCH_MAX_ARGS);
 		p->arg = &probe->args[probe->nr_args++];
@@ -304,7 +334,9 @@ static int take_args(struct fetch_parser *p)
 		if (!ret && !at_end(p))
 			ret = FETCH_FAIL(p, p->at, "a blank is missing in front of this");
 		if (!ret)
-			ret = fetch_add_room(probe, p->arg, p->err);
+			ret = p->arg->show == FETCH_STRING && p->arg->count > 1
+				      ? split_strings(p, place)
+				      : fetch_add_room(probe, p->arg, p->err);
 	}
 	return ret;
 }

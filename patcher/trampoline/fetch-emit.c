@@ -7,6 +7,7 @@
 #include "patcher/trampoline/code.h"
 
 #include <errno.h>
+#include <string.h>
 #include "patcher/fetch/fetch.h"
 
 enum { WORD = 8, KERNEL_CS = 0x10, WORDS_BIT = 8 * FETCH_WORDS_AT };
@@ -53,12 +54,15 @@ static bool has_register(enum fetch_register reg, enum probe_point point)
 
 static bool op_is_possible(const struct fetch_op *op, enum probe_point point, size_t i, size_t n)
 {
+	if (op->member != FETCH_NO_MEMBER)
+		return false;
 	switch (op->kind) {
 	case FETCH_REGISTER:
 		return !i && has_register(op->reg, point);
 	case FETCH_CONSTANT:
 		return !i;
 	case FETCH_COMM:
+	case FETCH_LITERAL:
 		return !i && n == 1;
 	case FETCH_DEREF:
 		return i && op->at == (int32_t)op->at;
@@ -72,6 +76,11 @@ static bool op_is_possible(const struct fetch_op *op, enum probe_point point, si
 	return false;
 }
 
+static bool is_whole_string(const struct fetch_arg *arg)
+{
+	return arg->ops[0].kind == FETCH_COMM || arg->ops[0].kind == FETCH_LITERAL;
+}
+
 static bool arg_is_possible(const struct fetch_arg *arg, enum probe_point point)
 {
 	if (!arg->nr_ops || arg->nr_ops > FETCH_MAX_OPS || arg->at % WORD ||
@@ -81,7 +90,7 @@ static bool arg_is_possible(const struct fetch_arg *arg, enum probe_point point)
 	for (size_t i = 0; i < arg->nr_ops; i++)
 		if (!op_is_possible(&arg->ops[i], point, i, arg->nr_ops))
 			return false;
-	return arg->ops[0].kind != FETCH_COMM || fetch_room(arg) == DIRECT_COMM_SIZE;
+	return !is_whole_string(arg) || fetch_room(arg) == DIRECT_COMM_SIZE;
 }
 
 static size_t count_long(const struct fetch_program *program)
@@ -381,6 +390,21 @@ static void emit_comm(const struct direct_code *d, const struct ring_code *ring,
 	}
 }
 
+/* Its words, filled up with NULs. */
+static void emit_literal(const struct direct_code *d, const struct ring_code *ring,
+			 const struct fetch_arg *arg, uint32_t to)
+{
+	char text[DIRECT_COMM_SIZE] = "";
+	uint64_t word;
+
+	memcpy(text, arg->symbol, strnlen(arg->symbol, sizeof(text)));
+	for (uint32_t i = 0; i < sizeof(text); i += WORD) {
+		memcpy(&word, text + i, sizeof(word));
+		asm_constant64(d->a, scratch(d), word);
+		asm_store(d->a, ASM_64, ring_record_at(ring, to + i), scratch(d));
+	}
+}
+
 /* A value that is in a register, or known; cut to its size, and to its bits. */
 static void emit_value(const struct direct_code *d, const struct ring_code *ring,
 		       const struct fetch_arg *arg, uint32_t to)
@@ -451,6 +475,8 @@ void fetch_emit_store(const struct direct_code *d, const struct ring_code *ring,
 			emit_copy(d, ring, at, to + at, fetch_room(arg));
 		else if (arg->ops[0].kind == FETCH_COMM)
 			emit_comm(d, ring, to + at);
+		else if (arg->ops[0].kind == FETCH_LITERAL)
+			emit_literal(d, ring, arg, to + at);
 		else
 			emit_value(d, ring, arg, to + at);
 	}

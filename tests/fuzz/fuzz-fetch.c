@@ -31,7 +31,8 @@ static void check(const struct fetch_probe *probe)
 			abort();
 		const enum fetch_op_kind last = arg->ops[arg->nr_ops - 1].kind;
 
-		if (is_text != (last == FETCH_COMM || last == FETCH_TEXT) &&
+		if (is_text !=
+			    (last == FETCH_COMM || last == FETCH_LITERAL || last == FETCH_TEXT) &&
 		    !(is_text && last == FETCH_PARAMETER))
 			abort();
 		check_ops(arg);

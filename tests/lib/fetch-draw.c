@@ -72,7 +72,8 @@ static struct fetch_arg some_argument(struct fetch_draw *draw, enum fake_site_ki
 
 	arg.nr_ops = 1;
 	if (!fetch_draw_below(draw, 8)) {
-		arg.ops[0].kind = FETCH_COMM;
+		arg.ops[0].kind = fetch_draw_below(draw, 2) ? FETCH_COMM : FETCH_LITERAL;
+		memset(arg.symbol, 'l', fetch_draw_below(draw, FETCH_STRING_SIZE + 1));
 		arg.show = FETCH_STRING;
 		arg.size = FETCH_STRING_SIZE;
 		return arg;

@@ -212,6 +212,8 @@ static void expect(const struct fake_site *s, const struct fetch_program *progra
 
 		if (arg->ops[0].kind == FETCH_COMM)
 			memcpy(to, "fifteen-letters", FETCH_STRING_SIZE);
+		else if (arg->ops[0].kind == FETCH_LITERAL)
+			memcpy(to, arg->symbol, strnlen(arg->symbol, FETCH_STRING_SIZE));
 		else if (!fault)
 			fault = !interpret(s, arg, to, out);
 		if (!fault)

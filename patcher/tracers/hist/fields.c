@@ -148,6 +148,8 @@ static void add_arguments(struct hist_fields *f, const struct trace_spec *spec,
 	const size_t n = program ? program->nr_args : spec->probe->nr_args;
 
 	for (size_t i = 0; i < n; i++) {
+		if (args[i].ops[0].kind == FETCH_LITERAL)
+			continue; /* the same in each event */
 		add_argument(f, &args[i], program);
 		f->open |= !program && !strcmp(args[i].symbol, "*");
 	}

@@ -12,7 +12,7 @@
 enum {
 	WORD = 8,
 	ID_BITS = 16,
-	FIELD_NAME_SIZE = FETCH_NAME_SIZE + 8,
+	FIELD_NAME_SIZE = FETCH_ELEMENT_NAME_SIZE + 8,
 };
 
 /* A class with all that it points to. */

@@ -102,6 +102,32 @@ static int add_parameter(const struct resolver *r, struct fetch_arg *arg, unsign
 	return fetch_add_op(arg, op, r->err);
 }
 
+/* "$retval", with members behind it: what the function returns is a pointer. */
+static bool is_result(const struct fetch_arg *arg)
+{
+	return arg->symbol[0] == '$';
+}
+
+/* What the chain begins with. */
+static int add_begin(const struct resolver *r, struct fetch_arg *arg, size_t length, uint32_t *type)
+{
+	unsigned int number;
+	int ret;
+
+	if (is_result(arg)) {
+		arg->nr_ops = 0;
+		*type = r->prototype.return_type_id;
+		return fetch_add_op(arg, (struct fetch_op){.kind = FETCH_REGISTER, .reg = FETCH_AX},
+				    r->err);
+	}
+	ret = find_parameter(r, arg, length, &number);
+	if (ret)
+		return ret;
+	arg->nr_ops = 0;
+	*type = r->prototype.params[number].type_id;
+	return add_parameter(r, arg, number);
+}
+
 /* --- types ----------------------------------------------------------------------------------- */
 
 static int take_type(const struct resolver *r, struct fetch_arg *arg, struct btf_value value)
@@ -208,15 +234,9 @@ static int resolve_parameter(struct resolver *r, struct fetch_arg *arg)
 	const char *at = arg->symbol + strcspn(arg->symbol, "-.");
 	struct btf_field field = {0};
 	struct btf_value value;
-	unsigned int number;
-	uint32_t type;
-	int ret = find_parameter(r, arg, (size_t)(at - arg->symbol), &number);
+	uint32_t type = 0;
+	int ret = add_begin(r, arg, (size_t)(at - arg->symbol), &type);
 
-	if (ret)
-		return ret;
-	arg->nr_ops = 0;
-	type = r->prototype.params[number].type_id;
-	ret = add_parameter(r, arg, number);
 	while (!ret && *at)
 		ret = follow(r, arg, &at, &type, &field);
 	if (ret)
@@ -227,6 +247,43 @@ static int resolve_parameter(struct resolver *r, struct fetch_arg *arg)
 	if (strpbrk(arg->symbol, "-."))
 		return end_chain(r, arg, &field, value);
 	return end_parameter(r, arg, value);
+}
+
+/* --- members that types name --------------------------------------------------------------------
+ */
+
+static int resolve_member(const struct resolver *r, const struct fetch_arg *arg,
+			  struct fetch_op *op)
+{
+	static const struct {
+		const char *structure, *member;
+	} members[] = {[FETCH_FILE_DENTRY] = {"file", "f_path.dentry"},
+		       [FETCH_DENTRY_NAME] = {"dentry", "d_name.name"}};
+	struct btf_field field;
+	int ret = kernel_image_check_btf(r->kernel->image, r->err);
+
+	if (!ret)
+		ret = btf_field(r->btf, members[op->member].structure, members[op->member].member,
+				&field, r->err);
+	if (ret && r->err)
+		r->err->column = arg->column;
+	if (ret)
+		return ret;
+	if (field.offset > INT32_MAX)
+		return fail(r, arg, "the member is too far from the struct's beginning");
+	op->at = field.offset;
+	op->member = FETCH_NO_MEMBER;
+	return 0;
+}
+
+static int resolve_members(const struct resolver *r, struct fetch_arg *arg)
+{
+	int ret = 0;
+
+	for (size_t i = 0; !ret && i < arg->nr_ops; i++)
+		if (arg->ops[i].member != FETCH_NO_MEMBER)
+			ret = resolve_member(r, arg, &arg->ops[i]);
+	return ret;
 }
 
 /* --- all arguments --------------------------------------------------------------------------- */
@@ -291,6 +348,8 @@ static int resolve_all(struct resolver *r, struct fetch_probe *probe)
 			ret = resolve_symbol(r, arg);
 		else if (arg->ops[0].kind == FETCH_PARAMETER)
 			ret = resolve_parameter(r, arg);
+		if (!ret)
+			ret = resolve_members(r, arg);
 	}
 	return ret ? ret : fetch_add_rooms(probe, r->err);
 }

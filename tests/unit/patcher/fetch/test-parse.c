@@ -9,13 +9,16 @@
 static size_t show_op(char *out, size_t size, const struct fetch_arg *arg,
 		      const struct fetch_op *op)
 {
-	static const char *const kinds[] = {"reg",  "const", "sym", "param",
-					    "comm", "deref", "mem", "text"};
+	static const char *const kinds[] = {"reg",     "const", "sym", "param", "comm",
+					    "literal", "deref", "mem", "text"};
+	static const char *const members[] = {"", "dentry", "name"};
 	int n = snprintf(out, size, " %s%s", op->user ? "u" : "", kinds[op->kind]);
 
 	if (op->kind == FETCH_REGISTER)
 		n += snprintf(out + n, size - (size_t)n, " %u", op->reg);
-	else if (op->kind == FETCH_PARAMETER)
+	else if (op->member)
+		n += snprintf(out + n, size - (size_t)n, " %s", members[op->member]);
+	else if (op->kind == FETCH_PARAMETER || op->kind == FETCH_LITERAL)
 		n += snprintf(out + n, size - (size_t)n, " %s", arg->symbol);
 	else if (op->kind == FETCH_SYMBOL)
 		n += snprintf(out + n, size - (size_t)n, " %s%+" PRId64, arg->symbol, op->at);
@@ -106,6 +109,29 @@ static const struct {
 	{"p:x f name->name:string", "p kprobes x f 8; name string 8x1 param name->name"},
 	{"p:x f %di $arg*", "p kprobes x f 16; arg1 x 8x1 reg 7; arg2 x 8x1 param *"},
 	{"p:x f %di:char", "p kprobes x f 8; arg1 c 1x1 reg 7"},
+	{"p:x f v=+8(%di):string[2] %si",
+	 "p kprobes x f 24; v_0 string 8x1 reg 7 deref 8 text 0; v_1 string 8x1 reg 7 deref 16 "
+	 "text 0; arg3 x 8x1 reg 6"},
+	{"p:x f +u8(%di):string[2] w=+0(argv):ustring[1]",
+	 "p kprobes x f 24; arg1_0 string 8x1 reg 7 uderef 8 text 0; arg1_1 string 8x1 reg 7 "
+	 "uderef 16 text 0; w string 8x1 param argv deref 0 utext 0"},
+	{"p:x f @table-8:string[2]", "p kprobes x f 16; arg1_0 string 8x1 sym table-8 deref 0 "
+				     "text 0; arg1_1 string 8x1 sym table-8 deref 8 text 0"},
+	{"p:x f +8(%di):symstr[2]", "p kprobes x f 16; arg1 code 8x2 reg 7 mem 8"},
+	{"p:x f \\\"word\" m=\\\"\":string %di",
+	 "p kprobes x f 40; arg1 string 16x1 literal word; m string 16x1 literal ; arg3 x 8x1 reg "
+	 "7"},
+	{"p:x f \\\"fifteen-letters\"",
+	 "p kprobes x f 16; arg1 string 16x1 literal fifteen-letters"},
+	{"r:x f $retval->f_mode n=$retval->a.b->c:u8 +4($retval->d)",
+	 "r kprobes x f 24; f_mode x 8x1 param $retval->f_mode; n u 1x1 param $retval->a.b->c; "
+	 "arg3 "
+	 "x 8x1 param $retval->d mem 4"},
+	{"p:x f n=%di:%pd +8(%si):%pD",
+	 "p kprobes x f 16; n string 8x1 reg 7 deref name text 0; arg2 string 8x1 reg 6 deref 8 "
+	 "deref dentry deref name text 0"},
+	{"p:x f file:%pD", "p kprobes x f 8; arg1 string 8x1 param file deref dentry deref name "
+			   "text 0"},
 };
 
 static const struct {
@@ -150,9 +176,9 @@ static const struct {
 	{"p f x=", 7, "an argument is PARAMETER, %REGISTER"},
 	{"p f skb->", 10, "the name of a member is missing"},
 	{"r f skb->len", 5, "parameters are gone at a return"},
-	{"p m:f n=len", 9, "the parameters of a module's functions are not known"},
-	{"p m:f +8(skb->data)", 10, "the parameters of a module's functions are not known"},
-	{"p m:f %di $arg*", 11, "the parameters of a module's functions are not known"},
+	{"p m:f n=len", 9, "the types of a module's functions are not known"},
+	{"p m:f +8(skb->data)", 10, "the types of a module's functions are not known"},
+	{"p m:f %di $arg*", 11, "the types of a module's functions are not known"},
 	{"p f pid", 5, "cannot have the name 'pid': give it one, as in NAME=pid"},
 	{"p f file file", 10, "two arguments have the name 'file'"},
 	{"p f $arg*:u8", 5, "$arg* is no value"},
@@ -169,7 +195,26 @@ static const struct {
 	{"p f %di:u8[2]", 11, "an array lies in memory"},
 	{"p f +0(%di):u8[0]", 15, "an array has 1 to"},
 	{"p f +0(%di):u8[2", 17, "']' is missing"},
-	{"p f +0(%di):string[2]", 19, "an array of strings"},
+	{"p f +0(%di):string[8]", 19, "a probe has at most 7 strings"},
+	{"p f +0(%di):string[4] +0(%si):ustring[4]", 23, "more than 7 strings"},
+	{"p f %di:string[2]", 9, "pointers to strings lie in memory, as in +0(%di):string[4]"},
+	{"p f argv:string[2]", 10, "pointers to strings lie in memory"},
+	{"p f $comm:string[2]", 11, "pointers to strings lie in memory"},
+	{"p f +0x7fffffff(%di):string[2]", 5, "the offset is too large"},
+	{"p f v_1=%si v=+0(%di):string[2]", 13, "two arguments have the name 'v_1'"},
+	{"p f v=+0(%di):string[2] v_1=%si", 25, "two arguments have the name 'v_1'"},
+	{"p f \\\"word", 11, "'\"' is missing"},
+	{"p f \\\"two words\"", 10, "'\"' is missing"},
+	{"p f \\\"sixteen-letters-\"", 22, "a text has at most 15 characters"},
+	{"p f +0(\\\"word\")", 8, "a text is no address"},
+	{"p f \\\"word\":u8", 13, "a text is a string"},
+	{"p f \\\"word\":%pd", 13, "a text is a string"},
+	{"p f %di:%pd[2]", 12, "an array of names cannot be recorded"},
+	{"p f %di:%px", 9, "unknown type '%px': did you mean '%pd'?"},
+	{"p f $comm:%pd", 11, "$comm is a string"},
+	{"r f $retval->", 14, "the name of a member is missing"},
+	{"p f $retval->len", 5, "$retval is for probes of returns"},
+	{"r m:f $retval->len", 7, "the types of a module's functions are not known"},
 	{"p f %di:b8@60/64", 9, "does not fit into its container"},
 	{"p f %di:b8@60/12", 9, "a container has 8, 16, 32 or 64 bits"},
 	{"p f %di:b8", 11, "'@' is missing"},

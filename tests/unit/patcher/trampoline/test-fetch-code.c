@@ -3,6 +3,7 @@
  * What the code of a dynamic probe records, compared with an interpreter of the same program:
  * random programs on random registers, over memory that is there, or not.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include "patcher/trampoline/code.h"
 #include "tests/lib/fetch-oracle.h"
@@ -67,6 +68,26 @@ static void test_missing(void)
 	}
 }
 
+static void test_literals(const struct fetch_helpers *helpers)
+{
+	static const char *const texts[] = {"", "a", "seven-c", "eight-ch", "fifteen-letters"};
+	struct fetch_program program;
+	struct fetch_probe probe;
+	unsigned int faults = 0;
+	char definition[100];
+	struct error err;
+
+	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+		snprintf(definition, sizeof(definition), "p f %%di \\\"%s\" +0(%%di)", texts[i]);
+		if (fetch_parse(definition, &probe, &err))
+			abort();
+		program = fetch_program_of(&probe, helpers);
+		fetch_oracle_fill();
+		ok(fetch_oracle_agrees(FAKE_SHARED, &program, &faults),
+		   "the text \"%s\" is recorded as it is", texts[i]);
+	}
+}
+
 /* A string is recorded up to its NUL, or up to what there is room for. */
 static void test_lengths(const struct fetch_helpers *helpers)
 {
@@ -98,6 +119,8 @@ static void test_refused(void)
 		{.kind = FETCH_SYMBOL},
 		{.kind = FETCH_DEREF},
 		{.kind = FETCH_TEXT},
+		{.kind = FETCH_LITERAL}, /* of 16 bytes only */
+		{.kind = FETCH_REGISTER, .reg = FETCH_DI, .member = FETCH_DENTRY_NAME},
 	};
 	struct fetch_probe probe = {.nr_args = 1, .bytes = 8};
 	struct fetch_program program;
@@ -120,6 +143,7 @@ int main(void)
 		test_kind(kind, &helpers);
 	test_missing();
 	test_lengths(&helpers);
+	test_literals(&helpers);
 	test_refused();
 	return tap_done();
 }

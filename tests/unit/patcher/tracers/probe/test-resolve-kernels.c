@@ -94,6 +94,65 @@ static void test_chains(const struct kernel *kernel)
 	   "a symbol: %s", err.text);
 }
 
+static bool resolve_result(const struct kernel *kernel, const char *text, struct fetch_probe *probe,
+			   struct error *err)
+{
+	*err = (struct error){0};
+	if (fetch_parse(text, probe, err))
+		abort();
+	return !probe_resolve(probe, probe->symbol, kernel, err);
+}
+
+static void test_results(const struct kernel *kernel)
+{
+	const int64_t mode = offset("file", "f_mode"), dentry = offset("file", "f_path.dentry"),
+		      inode = offset("dentry", "d_inode");
+	struct fetch_probe probe;
+	struct error err;
+	const struct fetch_op *ops = probe.args[0].ops;
+
+	ok(resolve_result(kernel, "r do_filp_open $retval->f_mode", &probe, &err) &&
+		   probe.args[0].nr_ops == 2 && ops[0].reg == FETCH_AX &&
+		   op_is(&ops[1], FETCH_MEMORY, mode) && probe.args[0].size == 4 &&
+		   probe.args[0].show == FETCH_UNSIGNED,
+	   "a member of what a function returns: %s", err.text);
+	ok(resolve_result(kernel, "r do_filp_open +8($retval->f_path.dentry->d_inode):u16", &probe,
+			  &err) &&
+		   probe.args[0].nr_ops == 4 && op_is(&ops[1], FETCH_DEREF, dentry) &&
+		   op_is(&ops[2], FETCH_DEREF, inode) && op_is(&ops[3], FETCH_MEMORY, 8),
+	   "a chain from there on: %s", err.text);
+	ok(!resolve_result(kernel, "r do_filp_open %bx a=$retval->f_mod", &probe, &err) &&
+		   strstr(err.text, "struct file has no member 'f_mod'") && err.column == 31,
+	   "a wrong member is refused at its place: %s", err.text);
+	ok(!resolve_result(kernel, "r do_filp_open $retval.f_mode", &probe, &err) &&
+		   strstr(err.text, "'.' follows a pointer") && err.column == 23,
+	   "and so is a '.': %s", err.text);
+	ok(!resolve_result(kernel, "r vfs_read $retval->f_mode", &probe, &err) &&
+		   strstr(err.text, "no pointer to a struct is in front of 'f_mode'"),
+	   "the result of vfs_read() is no pointer: %s", err.text);
+}
+
+static void test_file_names(const struct kernel *kernel)
+{
+	const int64_t dentry = offset("file", "f_path.dentry"),
+		      name = offset("dentry", "d_name.name");
+	struct fetch_probe probe;
+	struct error err;
+	const struct fetch_op *ops = probe.args[0].ops;
+
+	ok(resolve(kernel, "%di:%pD", &probe, &err) && probe.args[0].nr_ops == 4 &&
+		   op_is(&ops[1], FETCH_DEREF, dentry) && op_is(&ops[2], FETCH_DEREF, name) &&
+		   op_is(&ops[3], FETCH_TEXT, 0) && !ops[1].member && !ops[2].member,
+	   "the name of a file: %s", err.text);
+	ok(resolve(kernel, "file->f_path.dentry:%pd", &probe, &err) && probe.args[0].nr_ops == 4 &&
+		   op_is(&ops[1], FETCH_DEREF, dentry) && op_is(&ops[2], FETCH_DEREF, name) &&
+		   op_is(&ops[3], FETCH_TEXT, 0),
+	   "of a dentry that a chain leads to: %s", err.text);
+	ok(resolve(kernel, "+0(pos):%pd file:%pD", &probe, &err) && probe.args[0].nr_ops == 4 &&
+		   probe.args[1].nr_ops == 4 && op_is(&probe.args[1].ops[2], FETCH_DEREF, name),
+	   "of one in memory, and of a parameter: %s", err.text);
+}
+
 static const struct {
 	const char *args, *says;
 } wrong[] = {
@@ -130,6 +189,8 @@ static void test_kernel(const char *version)
 	btf = image->btf;
 	test_parameters(&kernel);
 	test_chains(&kernel);
+	test_results(&kernel);
+	test_file_names(&kernel);
 	test_wrong(&kernel);
 	kernel_image_destroy(image);
 }
