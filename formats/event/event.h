@@ -29,11 +29,11 @@ enum event_field_type {
 
 enum {
 	EVENT_FORMS = 5,             /* at most, of a class */
-	EVENT_MAX_FIELDS = 27,       /* of a class */
+	EVENT_MAX_FIELDS = 71,       /* of a class */
 	EVENT_STRING_MAX = 16,       /* bytes of an EVENT_STRING */
 	EVENT_LONG_STRING_MAX = 256, /* bytes of an EVENT_LONG_STRING */
 	EVENT_MAX_LONG_STRINGS = 7,  /* of a class */
-	EVENT_MAX_SHORT_SIZE = 768,  /* bytes of an event without such strings */
+	EVENT_MAX_SHORT_SIZE = 1104, /* bytes of an event without such strings */
 	EVENT_MAX_SIZE = EVENT_MAX_SHORT_SIZE + EVENT_MAX_LONG_STRINGS * EVENT_LONG_STRING_MAX,
 	EVENT_TEXT_ROOM = EVENT_LONG_STRING_MAX + 3, /* of a string as users see it, with its NUL */
 	EVENT_STACK_FRAMES = 64,

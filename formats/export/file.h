@@ -28,7 +28,7 @@ struct export_file {
 	bool replace;
 };
 
-enum { EXPORT_BUFFER = 1 << 18, EXPORT_ROOM = 1 << 17 };
+enum { EXPORT_BUFFER = 1 << 18, EXPORT_ROOM = 1 << 18 };
 
 /*
  * Begin the file `path`. -EEXIST if there is one, unless it may be replaced, which happens when

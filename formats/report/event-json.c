@@ -113,7 +113,7 @@ char *event_json_put(char *at, const struct event_layout *layout, struct event_t
 		     const struct event *event)
 {
 	static const char ns[] = "{\"ns\":", vcpu[] = ",\"vcpu\":", null[] = "null";
-	const uint32_t faults = event_text_faults(layout, event->bytes);
+	const uint64_t faults = event_text_faults(layout, event->bytes);
 
 	memcpy(at, ns, sizeof(ns) - 1);
 	at = digits_put_signed(at + sizeof(ns) - 1, event->ns);

@@ -89,7 +89,7 @@ static bool make_field(struct event_text_field *f, const struct event_class *cla
 /* Whether a field says which of the others could not be read. */
 static bool says_faults(const struct event_field *field)
 {
-	return field->type == EVENT_HEX && field->size == sizeof(uint32_t) &&
+	return field->type == EVENT_HEX && field->size >= sizeof(uint32_t) &&
 	       !strcmp(field->name, "faults");
 }
 
@@ -98,7 +98,7 @@ static bool make_fields(struct event_layout *l, bool json)
 {
 	const struct event_class *class = l->class;
 	bool made = true;
-	uint32_t fault = 0;
+	uint64_t fault = 0;
 
 	for (size_t i = 0; made && i < class->nr_fields; i++) {
 		const bool is_behind = class->fields[i].type == EVENT_STACK && !json;

@@ -94,7 +94,7 @@ struct event_text_field {
 	const struct event_field *field;
 	uint16_t at;         /* of 8 bytes of the event: shift them left, then right */
 	uint8_t left, right; /* bits */
-	uint32_t fault;      /* the bit of the faults that says that it could not be read; or 0 */
+	uint64_t fault;      /* the bit of the faults that says that it could not be read; or 0 */
 	struct piece_text *label;
 	struct piece_text *symbol_label, *source_label; /* of a code address in JSON */
 	struct piece_text *cut_label;                   /* of a stack, or a string, in JSON */
@@ -125,9 +125,9 @@ struct event_layout {
 	struct event_text_field fields[EVENT_MAX_FIELDS];
 };
 
-static inline uint32_t event_text_faults(const struct event_layout *layout, const void *bytes)
+static inline uint64_t event_text_faults(const struct event_layout *layout, const void *bytes)
 {
-	return layout->faults ? (uint32_t)event_field_value(layout->faults, bytes) : 0;
+	return layout->faults ? event_field_value(layout->faults, bytes) : 0;
 }
 
 /* To be freed by event_layout_destroy(), which is NULL-safe. NULL without memory. */

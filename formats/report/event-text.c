@@ -205,7 +205,7 @@ static char *put_line(struct event_printer *p, char *at, const struct event_layo
 		      const struct event *event)
 {
 	const struct event_text_field *f = layout->fields, *end = f + layout->nr_fields;
-	const uint32_t faults = event_text_faults(layout, event->bytes);
+	const uint64_t faults = event_text_faults(layout, event->bytes);
 
 	at = put_begin(p->begins, at, event->vcpu, event->ns);
 	at = piece_text_put(at, layout->head);

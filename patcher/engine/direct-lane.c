@@ -137,7 +137,7 @@ static struct ring_shape shape_of(const struct direct_want *want,
 		return (struct ring_shape){0};
 	if (want->fetch && want->fetch->nr_long_strings) {
 		shape.items = fetch_long_words(want->fetch);
-		shape.items_at = (uint16_t)(layout->values + FETCH_WORDS_AT);
+		shape.items_at = (uint16_t)(layout->values + fetch_words_at(want->fetch));
 	}
 	return shape;
 }
@@ -151,12 +151,12 @@ static int check_size(const struct direct_lane *lane, const struct direct_want *
 
 	if (want->fields & DIRECT_STACK && ring_engine_check_chains(lane->ring_bytes, err))
 		return -ENOSPC;
-	if (!shape.items || most <= ring_max_record(lane->ring_bytes))
+	if (!want->fetch || most <= ring_max_record(lane->ring_bytes))
 		return 0;
 	return error_set(
 		err, ENOSPC,
-		"a record of %zu bytes, most of them for strings, is too large for rings of %u "
-		"KiB per vCPU",
+		"a record of %zu bytes, most of them for strings or arrays, is too large for rings "
+		"of %u KiB per vCPU",
 		most, lane->ring_bytes >> 10);
 }
 

@@ -32,7 +32,8 @@ enum {
 	FETCH_ELEMENT_NAME_SIZE = FETCH_NAME_SIZE + 4, /* with the number of an element */
 	FETCH_SYMBOL_SIZE = 128,
 	FETCH_MAX_ARGS = 20,
-	FETCH_MAX_FIELDS = 20,  /* of all arguments: an array has one for each element */
+	FETCH_MAX_FIELDS = 64,  /* of all arguments: an array has one for each element */
+	FETCH_FEW_FIELDS = 31,  /* those of a histogram: their faults are a positive int */
 	FETCH_MAX_OPS = 16,     /* of an argument, as in the kernel */
 	FETCH_STRING_SIZE = 16, /* bytes of a short string, with its NUL: TASK_COMM_LEN */
 	/*
@@ -41,8 +42,10 @@ enum {
 	 */
 	FETCH_LONG_STRING = 256,
 	FETCH_LENGTH_SIZE = 8,      /* bytes of what the arguments have of it: its length */
-	FETCH_MAX_LONG_STRINGS = 7, /* of a probe: they are kept on the guest's stack meanwhile */
-	FETCH_MAX_BYTES = 192,      /* of all arguments of a probe, each in whole words */
+	FETCH_MAX_LONG_STRINGS = 7, /* of a probe */
+	FETCH_MAX_BYTES = 512,      /* of all arguments of a probe, each in whole words */
+	/* Of arguments and long strings: they are kept on the guest's stack meanwhile. */
+	FETCH_MAX_KEPT = 192 + FETCH_MAX_LONG_STRINGS * FETCH_LONG_STRING,
 };
 
 enum fetch_register {
@@ -172,9 +175,9 @@ static inline uint8_t fetch_nr_fields(const struct fetch_arg *arg)
 }
 
 /* The bits of these. */
-static inline uint32_t fetch_field_bits(const struct fetch_arg *arg)
+static inline uint64_t fetch_field_bits(const struct fetch_arg *arg)
 {
-	return ((UINT32_C(1) << fetch_nr_fields(arg)) - 1) << arg->field;
+	return UINT64_MAX >> (FETCH_MAX_FIELDS - fetch_nr_fields(arg)) << arg->field;
 }
 
 /* A string that lies in memory, and of which the arguments have the length only. */
@@ -193,13 +196,18 @@ static inline uint16_t fetch_room(const struct fetch_arg *arg)
 
 /*
  * A probe's arguments, ready to be compiled: symbols have become constants. What is recorded of
- * them: if one reads memory, 32 bits of which each stands for a field that could not be read (bit
- * 0: the first one), and whose bytes are 0, and 32 bits of how many words all long strings take;
- * then the arguments, each in whole words; then the long strings, each in as many words as it
- * needs. What an argument has of a long string is how many bytes of it there are, with its NUL, in
- * 32 bits.
+ * them: if one reads memory, a head; then the arguments, each in whole words; then the long
+ * strings, each in as many words as it needs. What an argument has of a long string is how many
+ * bytes of it there are, with its NUL, in 32 bits.
+ *
+ * The head begins with bits of which each stands for a field that could not be read (bit 0: the
+ * first one), and whose bytes are 0: 32 of them, or 64 if there are more fields. Its last 32 bits
+ * are how many words all long strings take.
  */
-enum { FETCH_WORDS_AT = 4 /* bytes from the start: how many words all long strings take */ };
+enum {
+	FETCH_HEAD = 8,        /* bytes of a head with 32 bits for faults ... */
+	FETCH_LARGE_HEAD = 16, /* ... and with 64 */
+};
 
 /*
  * Functions of the guest that read memory that may not be there (include/linux/uaccess.h), called
@@ -214,6 +222,7 @@ struct fetch_program {
 	const struct fetch_arg *args;
 	size_t nr_args;
 	bool has_faults; /* an argument reads memory */
+	uint8_t head;    /* bytes of the head; 0: there is none */
 	uint16_t bytes;  /* that are recorded, without long strings */
 	uint8_t nr_long_strings;
 	struct fetch_helpers helpers;
@@ -232,7 +241,19 @@ static inline uint16_t fetch_long_words(const struct fetch_program *program)
 /* Where an argument's bytes begin in what is recorded. */
 static inline uint32_t fetch_place(const struct fetch_program *program, const struct fetch_arg *arg)
 {
-	return arg->at + (program->has_faults ? (uint32_t)sizeof(uint64_t) : 0);
+	return arg->at + program->head;
+}
+
+/* Where the number of words is that all long strings take; of a program that has some. */
+static inline uint32_t fetch_words_at(const struct fetch_program *program)
+{
+	return program->head - (uint32_t)sizeof(uint32_t);
+}
+
+/* Bytes of the bits of faults. */
+static inline uint8_t fetch_fault_bytes(const struct fetch_program *program)
+{
+	return program->head == FETCH_LARGE_HEAD ? sizeof(uint64_t) : sizeof(uint32_t);
 }
 
 #endif

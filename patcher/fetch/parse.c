@@ -255,6 +255,11 @@ int fetch_add_room(struct fetch_probe *probe, struct fetch_arg *arg, struct erro
 	if (probe->bytes > FETCH_MAX_BYTES)
 		return error_set_column(err, EINVAL, arg->column,
 					"the arguments take more than %d bytes", FETCH_MAX_BYTES);
+	if (probe->bytes + probe->nr_long_strings * FETCH_LONG_STRING > FETCH_MAX_KEPT)
+		return error_set_column(err, EINVAL, arg->column,
+					"arguments and strings take more than %d bytes, of which a "
+					"string takes %d",
+					FETCH_MAX_KEPT, FETCH_LONG_STRING);
 	if (probe->nr_fields > FETCH_MAX_FIELDS)
 		return error_set_column(err, EINVAL, arg->column,
 					"more than %d fields: an array has one for each element",

@@ -13,6 +13,7 @@ struct fetch_program fetch_program_of(const struct fetch_probe *probe,
 	for (size_t i = 0; i < probe->nr_args; i++)
 		program.has_faults |= fetch_reads_memory(&probe->args[i]);
 	if (program.has_faults)
-		program.bytes = (uint16_t)(program.bytes + sizeof(uint64_t));
+		program.head = probe->nr_fields > 32 ? FETCH_LARGE_HEAD : FETCH_HEAD;
+	program.bytes = (uint16_t)(program.bytes + program.head);
 	return program;
 }

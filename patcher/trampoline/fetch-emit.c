@@ -10,7 +10,7 @@
 #include <string.h>
 #include "patcher/fetch/fetch.h"
 
-enum { WORD = 8, KERNEL_CS = 0x10, WORDS_BIT = 8 * FETCH_WORDS_AT };
+enum { WORD = 8, KERNEL_CS = 0x10, WORDS_BIT = 32 /* in the head's last word */ };
 
 /* Registers that a function call may change, and that must be preserved. */
 static const enum asm_reg entry_saved[] = {ASM_RDI, ASM_RSI, ASM_RDX, ASM_RCX,
@@ -104,7 +104,7 @@ static size_t count_long(const struct fetch_program *program)
 
 int fetch_check(const struct fetch_program *program, enum probe_point point, struct error *err)
 {
-	if (program->nr_args > FETCH_MAX_ARGS || program->bytes > FETCH_MAX_BYTES + WORD ||
+	if (program->nr_args > FETCH_MAX_ARGS || program->bytes > FETCH_MAX_BYTES + program->head ||
 	    program->bytes % WORD || program->nr_long_strings > FETCH_MAX_LONG_STRINGS ||
 	    count_long(program) != program->nr_long_strings)
 		return error_set(err, EINVAL, "a probe has too many arguments");
@@ -247,7 +247,7 @@ static void emit_long_string(const struct reader *r, const struct fetch_op *op, 
 {
 	struct asm_label fits = {0};
 
-	asm_load(r->a, ASM_32, ASM_RDI, frame_at(r, FETCH_WORDS_AT));
+	asm_load(r->a, ASM_32, ASM_RDI, frame_at(r, fetch_words_at(r->program)));
 	asm_shift_left(r->a, ASM_RDI, 3);
 	asm_add(r->a, ASM_RDI, ASM_RSP);
 	asm_alu(r->a, ASM_64, ASM_ADD, ASM_RDI, (int32_t)(r->frame + r->program->bytes));
@@ -260,7 +260,7 @@ static void emit_long_string(const struct reader *r, const struct fetch_op *op, 
 	asm_alu(r->a, ASM_64, ASM_ADD, ASM_RAX, WORD - 1);
 	asm_shift_right(r->a, ASM_RAX, 3);
 	asm_shift_left(r->a, ASM_RAX, WORDS_BIT);
-	asm_add_to_mem(r->a, frame_at(r, 0), ASM_RAX);
+	asm_add_to_mem(r->a, frame_at(r, r->program->head - (uint32_t)WORD), ASM_RAX);
 }
 
 static void emit_zero(const struct reader *r, uint32_t from, uint32_t size)
@@ -299,7 +299,7 @@ static void emit_argument(const struct reader *r, const struct fetch_arg *arg)
 	asm_jump(r->a, &done);
 	asm_bind(r->a, &fault);
 	emit_zero(r, to, room);
-	asm_constant32(r->a, ASM_RAX, fetch_field_bits(arg));
+	asm_constant64(r->a, ASM_RAX, fetch_field_bits(arg));
 	asm_add_to_mem(r->a, frame_at(r, 0), ASM_RAX);
 	asm_bind(r->a, &done);
 }
@@ -326,14 +326,20 @@ static void emit_arguments(struct reader *r)
 }
 
 /* The bits of all fields that can fault. */
-static uint32_t all_faults(const struct fetch_program *program)
+static uint64_t all_faults(const struct fetch_program *program)
 {
-	uint32_t faults = 0;
+	uint64_t faults = 0;
 
 	for (size_t i = 0; i < program->nr_args; i++)
 		if (fetch_reads_memory(&program->args[i]))
 			faults |= fetch_field_bits(&program->args[i]);
 	return faults;
+}
+
+static void emit_faults(const struct reader *r, uint64_t faults)
+{
+	for (uint32_t i = 0; i < fetch_fault_bytes(r->program); i += sizeof(uint32_t))
+		asm_store_constant(r->a, ASM_32, frame_at(r, i), (uint32_t)(faults >> 8 * i));
 }
 
 /* A fetch in the middle of another one on this CPU (in the page fault handler, or in an NMI) reads
@@ -350,11 +356,11 @@ void fetch_emit_read(struct direct_code *d, const struct ring_code *ring,
 		return;
 	asm_alu(d->a, ASM_64, ASM_SUB, ASM_RSP, (int32_t)frame_bytes(program));
 	emit_zero(&r, 0, program->bytes);
-	asm_store_constant(d->a, ASM_32, frame_at(&r, 0), all_faults(program));
+	emit_faults(&r, all_faults(program));
 	asm_compare_mem(d->a, busy, 0);
 	asm_jump_if(d->a, ASM_NE, &nested);
 	asm_store_constant(d->a, ASM_32, busy, 1);
-	asm_store_constant(d->a, ASM_32, frame_at(&r, 0), 0);
+	emit_faults(&r, 0);
 	emit_arguments(&r);
 	asm_store_constant(d->a, ASM_32, busy, 0);
 	asm_bind(d->a, &nested);
@@ -368,7 +374,7 @@ void fetch_emit_size(const struct direct_code *d, const struct fetch_program *pr
 		asm_constant32(d->a, ASM_R11, size);
 		return;
 	}
-	asm_load(d->a, ASM_32, ASM_R11, asm_at(ASM_RSP, FETCH_WORDS_AT));
+	asm_load(d->a, ASM_32, ASM_R11, asm_at(ASM_RSP, fetch_words_at(program)));
 	asm_shift_left(d->a, ASM_R11, 3);
 	asm_alu(d->a, ASM_64, ASM_ADD, ASM_R11, (int32_t)size);
 }
@@ -446,7 +452,7 @@ static void emit_copy(const struct direct_code *d, const struct ring_code *ring,
 
 /* All of them, from behind the frame's other values to byte `to` of the record. */
 static void emit_long_strings(const struct direct_code *d, const struct ring_code *ring,
-			      uint32_t from, uint32_t to)
+			      const struct fetch_program *program, uint32_t to)
 {
 	static const enum asm_reg regs[] = {ASM_RSI, ASM_RDI, ASM_RCX};
 	static const uint8_t rep_movsq[] = {0xf3, 0x48, 0xa5};
@@ -454,8 +460,8 @@ static void emit_long_strings(const struct direct_code *d, const struct ring_cod
 
 	for (int i = 0; i < NR_REGS; i++)
 		asm_push(d->a, regs[i]);
-	asm_load(d->a, ASM_32, ASM_RCX, asm_at(ASM_RSP, NR_REGS * WORD + FETCH_WORDS_AT));
-	asm_lea(d->a, ASM_RSI, asm_at(ASM_RSP, NR_REGS * WORD + from));
+	asm_load(d->a, ASM_32, ASM_RCX, asm_at(ASM_RSP, NR_REGS * WORD + fetch_words_at(program)));
+	asm_lea(d->a, ASM_RSI, asm_at(ASM_RSP, NR_REGS * WORD + program->bytes));
 	asm_lea(d->a, ASM_RDI, ring_record_at(ring, to));
 	asm_bytes(d->a, rep_movsq, sizeof(rep_movsq));
 	for (int i = NR_REGS; i-- > 0;)
@@ -465,8 +471,7 @@ static void emit_long_strings(const struct direct_code *d, const struct ring_cod
 void fetch_emit_store(const struct direct_code *d, const struct ring_code *ring,
 		      const struct fetch_program *program, uint32_t to)
 {
-	if (program->has_faults)
-		emit_copy(d, ring, 0, to, WORD);
+	emit_copy(d, ring, 0, to, program->head);
 	for (size_t i = 0; i < program->nr_args; i++) {
 		const struct fetch_arg *arg = &program->args[i];
 		const uint32_t at = fetch_place(program, arg);
@@ -481,5 +486,5 @@ void fetch_emit_store(const struct direct_code *d, const struct ring_code *ring,
 			emit_value(d, ring, arg, to + at);
 	}
 	if (program->nr_long_strings)
-		emit_long_strings(d, ring, program->bytes, to + program->bytes);
+		emit_long_strings(d, ring, program, to + program->bytes);
 }

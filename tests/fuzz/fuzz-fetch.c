@@ -36,11 +36,13 @@ static void check(const struct fetch_probe *probe)
 		    !(is_text && last == FETCH_PARAMETER))
 			abort();
 		check_ops(arg);
-		if (fetch_field_bits(arg) >> FETCH_MAX_FIELDS)
+		if (arg->field + fetch_nr_fields(arg) > FETCH_MAX_FIELDS)
 			abort();
 		bytes += fetch_room(arg);
 		nr_long += fetch_is_long(arg);
 	}
+	if (bytes + nr_long * FETCH_LONG_STRING > FETCH_MAX_KEPT)
+		abort();
 	if (bytes != probe->bytes || bytes > FETCH_MAX_BYTES || nr_long != probe->nr_long_strings ||
 	    nr_long > FETCH_MAX_LONG_STRINGS)
 		abort();

@@ -60,7 +60,7 @@ static void add_steps(struct fetch_draw *draw, struct fetch_arg *arg)
 		arg->show = FETCH_STRING;
 		arg->size = fetch_draw_below(draw, 4) ? FETCH_LENGTH_SIZE : FETCH_STRING_SIZE;
 	} else if (!fetch_draw_below(draw, 3)) {
-		arg->count = (uint8_t)(1 + fetch_draw_below(draw, 16 / arg->size));
+		arg->count = (uint8_t)(1 + fetch_draw_below(draw, 64));
 	}
 	arg->nr_ops++;
 }
@@ -103,7 +103,11 @@ void fetch_draw_probe(struct fetch_draw *draw, enum fake_site_kind kind, struct 
 
 		if (probe->bytes + fetch_room(&arg) > FETCH_MAX_BYTES ||
 		    probe->nr_fields + fetch_nr_fields(&arg) > FETCH_MAX_FIELDS ||
-		    probe->nr_long_strings + fetch_is_long(&arg) > FETCH_MAX_LONG_STRINGS)
+		    probe->nr_long_strings + fetch_is_long(&arg) > FETCH_MAX_LONG_STRINGS ||
+		    probe->bytes + fetch_room(&arg) +
+				    (probe->nr_long_strings + fetch_is_long(&arg)) *
+					    FETCH_LONG_STRING >
+			    FETCH_MAX_KEPT)
 			break;
 		fetch_add_room(probe, &arg, NULL);
 		probe->args[probe->nr_args++] = arg;

@@ -137,7 +137,7 @@ static bool read_at(const struct fetch_op *op, uint64_t value, void *to, uint64_
 }
 
 struct expected {
-	uint8_t bytes[FETCH_MAX_BYTES + sizeof(uint64_t)];
+	uint8_t bytes[FETCH_MAX_BYTES + FETCH_LARGE_HEAD];
 	uint8_t strings[FETCH_MAX_LONG_STRINGS][FETCH_LONG_STRING];
 	uint32_t lengths[FETCH_MAX_LONG_STRINGS];
 	unsigned int nr_strings, words, faults;
@@ -222,9 +222,10 @@ static void expect(const struct fake_site *s, const struct fetch_program *progra
 		faults |= fetch_field_bits(arg);
 	}
 	out->faults = (unsigned int)__builtin_popcountll(faults);
-	faults |= (uint64_t)out->words << 32;
-	if (program->has_faults)
-		memcpy(out->bytes, &faults, sizeof(faults));
+	if (!program->has_faults)
+		return;
+	memcpy(out->bytes, &faults, fetch_fault_bytes(program));
+	memcpy(out->bytes + program->head - sizeof(out->words), &out->words, sizeof(out->words));
 }
 
 /* --- the comparison -------------------------------------------------------------------------- */

@@ -134,7 +134,7 @@ static void add_argument(struct hist_fields *f, const struct fetch_arg *arg,
 	struct hist_field field = {arg->name, operand_of(arg, program), shows[arg->show], 0, 0};
 
 	if (program && fetch_reads_memory(arg))
-		field.faults = fetch_field_bits(arg);
+		field.faults = (uint32_t)fetch_field_bits(arg);
 	/* of an array there is no one value; hist_make_program() says so */
 	if (!is_text(arg) && arg->count > 1)
 		field.operand.size = 0;

@@ -132,11 +132,12 @@ static void add_task(struct made_class *m, uint32_t fields)
 static int add_fields(struct made_class *m, const struct fetch_probe *probe,
 		      const struct fetch_program *program, struct error *err)
 {
+	const uint8_t fault_bytes = fetch_fault_bytes(program);
 	int ret = add_place(m, probe, err);
 
 	if (!ret && program->has_faults)
-		ret = add_field(m, "faults", EVENT_HEX, sizeof(uint32_t),
-				sizeof(struct function_event), 8 * sizeof(uint32_t), err);
+		ret = add_field(m, "faults", EVENT_HEX, fault_bytes, sizeof(struct function_event),
+				8u * fault_bytes, err);
 	for (size_t i = 0; !ret && i < program->nr_args; i++) {
 		ret = add_argument(m, program, &program->args[i], err);
 		if (ret && err)
@@ -145,7 +146,8 @@ static int add_fields(struct made_class *m, const struct fetch_probe *probe,
 	return ret;
 }
 
-_Static_assert(sizeof(struct function_event) + FETCH_MAX_BYTES + WORD + EVENT_STACK_WORDS * WORD <=
+_Static_assert(sizeof(struct function_event) + FETCH_MAX_BYTES + FETCH_LARGE_HEAD +
+			       EVENT_STACK_WORDS * WORD <=
 		       EVENT_MAX_SHORT_SIZE,
 	       "an event of all values and a call chain");
 _Static_assert((int)FETCH_MAX_LONG_STRINGS == (int)EVENT_MAX_LONG_STRINGS &&

@@ -53,6 +53,11 @@ static int make_program(struct probe_tracer *t, struct error *err)
 
 	if (!ret && t->spec->hist)
 		ret = fetch_shorten(&t->probe, err);
+	if (!ret && t->spec->hist && t->probe.nr_fields > FETCH_FEW_FIELDS)
+		ret = error_set_column(err, EINVAL, t->probe.args[t->probe.nr_args - 1].column,
+				       "more than %d fields of a histogram: an array has one for "
+				       "each element",
+				       FETCH_FEW_FIELDS);
 	if (!ret)
 		t->program = fetch_program_of(&t->probe, &helpers);
 	return ret;

@@ -193,7 +193,10 @@ static const struct {
 	{"p f %di:string", 9, "a string lies in memory"},
 	{"p f $stack1:string", 13, "a string lies in memory"},
 	{"p f %di:u8[2]", 11, "an array lies in memory"},
-	{"p f +0(%di):u8[0]", 15, "an array has 1 to"},
+	{"p f +0(%di):u8[0]", 15, "an array has 1 to 64"},
+	{"p f +0(%di):u8[65]", 15, "an array has 1 to 64"},
+	{"p f +0(%di):char[17]", 17,
+	 "an array of characters has 1 to 16 elements: +0(%di):string records"},
 	{"p f +0(%di):u8[2", 17, "']' is missing"},
 	{"p f +0(%di):string[8]", 19, "a probe has at most 7 strings"},
 	{"p f +0(%di):string[4] +0(%si):ustring[4]", 23, "more than 7 strings"},
@@ -265,15 +268,20 @@ static void test_limits(void)
 		strcat(text, "+0(");
 	ok(fetch_parse(text, &probe, &err) && strstr(err.text, "more than 16 steps"),
 	   "an argument of too many steps is refused");
-	ok(fetch_parse("p f +0(%di):u8[11] +8(%di):u8[10]", &probe, &err) &&
-		   strstr(err.text, "more than 20 fields") && err.column == 20,
+	ok(!fetch_parse("p f +0(%di):u64[64]", &probe, &err) && probe.nr_fields == 64 &&
+		   probe.bytes == 512 && fetch_field_bits(&probe.args[0]) == UINT64_MAX,
+	   "an array has up to 64 elements: %s", err.text);
+	ok(fetch_parse("p f +0(%di):u8[50] +8(%di):u8[15]", &probe, &err) &&
+		   strstr(err.text, "more than 64 fields") && err.column == 20,
 	   "arrays with too many elements together are refused");
-	strcpy(text, "p f");
-	for (int i = 0; i < 13; i++)
-		strcat(text, " $comm");
-	ok(fetch_parse(text, &probe, &err) && strstr(err.text, "more than 192 bytes") &&
-		   err.column == 4 + 12 * strlen(" $comm") + 1,
+	ok(fetch_parse("p f +0(%di):u64[32] +8(%di):u64[32] %si", &probe, &err) &&
+		   strstr(err.text, "more than 512 bytes") && err.column == 37,
 	   "arguments that are too large together are refused");
+	ok(fetch_parse("p f +0(%di):u64[24] +0(%si):string[7]", &probe, &err) &&
+		   strstr(err.text, "take more than 1984 bytes") && err.column == 21,
+	   "and so are arrays beside strings: %s", err.text);
+	ok(!fetch_parse("p f +0(%di):u64[17] +0(%si):string[7]", &probe, &err),
+	   "with as many strings as there can be, arrays may have 136 bytes");
 	strcpy(text, "p f");
 	for (int i = 0; i < FETCH_MAX_LONG_STRINGS; i++)
 		strcat(text, " +0(%di):string");

@@ -59,6 +59,9 @@ static const struct {
 	{"probe:p vfs_read n=%dx,pid if  nn > 3", 32,
 	 "filter, character 1: p_vfs_read_0 has no field 'nn'; did you mean 'n'?"},
 	{"probe:p vfs_read count,hist:keys=count", 0, NULL},
+	{"probe:p vfs_read +0(buf):u8[30] count,hist:keys=count", 0, NULL},
+	{"probe:p vfs_read +0(buf):u8[31] count,hist:keys=count", 33,
+	 "more than 31 fields of a histogram"},
 	{"h=probe:p vfs_raed count,hist:keys=count", 11, "did you mean 'vfs_read'?"},
 };
 

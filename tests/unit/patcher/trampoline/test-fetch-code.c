@@ -68,6 +68,42 @@ static void test_missing(void)
 	}
 }
 
+/* With more than 32 fields, the bits of faults are 64. */
+static void test_arrays(const struct fetch_helpers *helpers)
+{
+	static const struct {
+		const char *definition;
+		uint8_t head;
+	} programs[] = {
+		{"p f +0(\\0xffff888000000000):u64[64]", FETCH_LARGE_HEAD},
+		{"p f +0(\\0xffff888000000010):u8[63] %di", FETCH_LARGE_HEAD},
+		{"p f +0(\\0xffff888000000010):u16[30] %di +0(\\0x10):u8[33]", FETCH_LARGE_HEAD},
+		{"p f %di +0(\\0x10):u32[31]", FETCH_HEAD},
+		{"p f +0(\\0x10):u32[32] +4(\\0xffff888000000000):string", FETCH_LARGE_HEAD},
+		{"p f +0(\\0x10):u32[31] +4(\\0xffff888000000000):string", FETCH_HEAD},
+	};
+	struct fetch_program program;
+	struct fetch_probe probe;
+	unsigned int faults = 0;
+	struct error err;
+
+	for (size_t i = 0; i < sizeof(programs) / sizeof(programs[0]); i++) {
+		bool good = true;
+
+		if (fetch_parse(programs[i].definition, &probe, &err))
+			abort();
+		program = fetch_program_of(&probe, helpers);
+		for (enum fake_site_kind kind = 0; good && kind <= FAKE_INSIDE; kind++) {
+			if (kind == FAKE_SHARED_RETURN || kind == FAKE_PRIVATE_RETURN)
+				continue; /* arguments are gone */
+			fetch_oracle_fill();
+			good = fetch_oracle_agrees(kind, &program, &faults);
+		}
+		ok(good && program.head == programs[i].head, "'%s' is recorded as it is",
+		   programs[i].definition);
+	}
+}
+
 static void test_literals(const struct fetch_helpers *helpers)
 {
 	static const char *const texts[] = {"", "a", "seven-c", "eight-ch", "fifteen-letters"};
@@ -144,6 +180,7 @@ int main(void)
 	test_missing();
 	test_lengths(&helpers);
 	test_literals(&helpers);
+	test_arrays(&helpers);
 	test_refused();
 	return tap_done();
 }

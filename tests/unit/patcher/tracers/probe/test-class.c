@@ -58,9 +58,12 @@ static void test_largest(void)
 	char definition[1000] = "p:my/all vfs_read";
 	const struct event_class *class;
 
-	for (int i = 0; i < FETCH_MAX_FIELDS - 1; i++)
+	for (int i = 0; i < FETCH_MAX_ARGS - 1; i++)
 		strcat(definition, i < FETCH_MAX_LONG_STRINGS ? " +0(%di):string" : " %di");
+	strcat(definition, " +0(%di):u8[32]");
 	class = class_of(definition, EVENT_TASK_ALL | EVENT_TASK_STACK);
+	ok(class && event_field_find(class, "faults")->size == 8,
+	   "one of more than 32 fields has 64 bits for faults");
 	ok(class && class->size <= EVENT_MAX_SIZE && class->nr_fields <= EVENT_MAX_FIELDS,
 	   "an event of many values has room for the task and a chain");
 	ok(!class_of("p:my/twice vfs_read stack=%di", EVENT_TASK_STACK) &&
