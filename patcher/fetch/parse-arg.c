@@ -444,6 +444,17 @@ static int take_all_of_it(struct fetch_parser *p)
 	return 0;
 }
 
+/* "pid=1": an option of another tracer, or a constant of assemblers. */
+static int refuse_number(struct fetch_parser *p, const char *place)
+{
+	return FETCH_FAIL(
+		p, place,
+		"%s=%.*s is no argument: a constant is \\%.*s, and a condition stands behind "
+		"the probe, as in 'if %s == %.*s'",
+		p->arg->name, (int)fetch_name_length(p->at), p->at, (int)fetch_name_length(p->at),
+		p->at, p->arg->name, (int)fetch_name_length(p->at), p->at);
+}
+
 int fetch_take_arg(struct fetch_parser *p)
 {
 	const char *place = p->at;
@@ -456,6 +467,8 @@ int fetch_take_arg(struct fetch_parser *p)
 		ret = fetch_take_name(p, "the name of an argument", length, p->arg->name);
 		p->at++;
 	}
+	if (!ret && is_named && isdigit((unsigned char)*p->at))
+		ret = refuse_number(p, place);
 	if (!ret)
 		ret = take_all_of_it(p);
 	if (!ret && !is_named)

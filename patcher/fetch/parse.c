@@ -127,8 +127,37 @@ static int skip_maxactive(struct fetch_parser *p)
 	return fetch_take_number(p, "MAXACTIVE", &number);
 }
 
+/* Other kinds of the kernel's events, and what there is in their place. */
+static const struct {
+	char kind;
+	const char *instead;
+} other_kinds[] = {
+	{'f', "'f' is a function's probe by fprobe: write p, or for its returns r"},
+	{'t',
+	 "'t' is a tracepoint's probe, which Sonde does not have: probe a function that is called "
+	 "there, or trace with kmem or syscalls"},
+	{'e', "'e' is another event's probe, which Sonde does not have: probe what the event is "
+	      "of, with "
+	      "all that is to be recorded"},
+	{'u', "'u' is a program's probe, which Sonde does not have: it traces the kernel"},
+	{'-',
+	 "'-' removes an event: instances are removed by 'sonde ctl SOCKET trace remove NAME'"},
+};
+
+static int refuse_kind(struct fetch_parser *p)
+{
+	for (size_t i = 0; i < sizeof(other_kinds) / sizeof(other_kinds[0]); i++)
+		if (*p->at == other_kinds[i].kind && strchr(": \t0123456789", p->at[1]))
+			return FETCH_FAIL(p, p->at, "%s", other_kinds[i].instead);
+	return 0;
+}
+
 static int take_kind(struct fetch_parser *p)
 {
+	int ret = refuse_kind(p);
+
+	if (ret)
+		return ret;
 	if (*p->at != 'p' && *p->at != 'r')
 		return FETCH_FAIL(p, p->at,
 				  "a probe begins with 'p', of a call, or 'r', of a "

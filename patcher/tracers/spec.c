@@ -60,6 +60,20 @@ static int refuse(const struct spec_parser *p, const char *place, const char *wh
 	return FAIL(p, place, "the %s tracer takes no %s", p->grammar->tracer, what);
 }
 
+/* "pid=1" and its like, of a tracer that takes none. */
+static int refuse_key(const struct spec_parser *p, struct spec_span name)
+{
+	if (p->grammar->takes & TRACE_TAKES_PROBE)
+		return FAIL(
+			p, name.from,
+			"the %s tracer takes no %.*s=: write a condition behind the probe, as in "
+			"'if %.*s == 1'",
+			p->grammar->tracer, (int)name.length, name.from, (int)name.length,
+			name.from);
+	return FAIL(p, name.from, "the %s tracer takes no %.*s", p->grammar->tracer,
+		    (int)name.length, name.from);
+}
+
 /* NULL: no reader has it. */
 static const struct trace_read_option *find_reader(const struct spec_parser *p,
 						   struct spec_span name)
@@ -93,7 +107,7 @@ static int parse_key(struct spec_parser *p, struct spec_span name)
 
 		if (spec_span_is(name, keys[i].name)) {
 			if (!takes)
-				return refuse(p, name.from, keys[i].name);
+				return refuse_key(p, name);
 			p->at += name.length + 1;
 			return keys[i].take(p);
 		}
@@ -275,11 +289,12 @@ static int parse_items(struct spec_parser *p)
 
 /* --- a probe --------------------------------------------------------------------------------- */
 
-static bool at_word(const struct spec_parser *p, const char *at)
+/* Behind a text, \"like this", if it ends. */
+static const char *behind_text(const char *at)
 {
-	const struct spec_span word = {at, strcspn(at, ", \t")};
+	const char *end = strpbrk(at + 2, "\" \t");
 
-	return find_word(p, word) >= 0;
+	return end && *end == '"' ? end + 1 : at + 2;
 }
 
 /* Where the items or the condition begin, or the text ends. */
@@ -289,16 +304,36 @@ static const char *definition_end(const struct spec_parser *p)
 	const char *next;
 
 	for (; *at; at = next) {
-		at += strcspn(at, " \t,");
+		at += strcspn(at, " \t,\\");
 		next = at + (*at ? 1 : 0);
-		next += strspn(next, " \t");
-		if (*at == ',' && (at_hist(next) || at_word(p, next)))
+		if (*at == ',')
 			return at;
-		if (*at && *at != ',' && !strncmp(next, "if", 2) && next[2] &&
-		    strchr(" \t", next[2]))
+		if (*at == '\\') {
+			next = at[1] == '"' ? behind_text(at) : next;
+			continue;
+		}
+		next += strspn(next, " \t");
+		if (*at && !strncmp(next, "if", 2) && next[2] && strchr(" \t", next[2]))
 			return at;
 	}
 	return at;
+}
+
+/* What other tracers' specs begin with. */
+static int check_beginning(const struct spec_parser *p)
+{
+	const char *from = p->at + strspn(p->at, " \t");
+	const struct spec_span word = {from, strcspn(from, "=, \t")};
+	bool is_item = at_hist(from) || find_word(p, word) >= 0;
+
+	for (size_t i = 0; i < NR_KEYS; i++)
+		is_item |= spec_span_is(word, keys[i].name);
+	if (!is_item || !*word.from)
+		return 0;
+	return FAIL(p, from,
+		    "a probe begins with its definition, as in %s:p vfs_read: '%.*s' stands "
+		    "behind that",
+		    p->grammar->tracer, (int)word.length, word.from);
 }
 
 static int parse_definition(struct spec_parser *p, const char *text)
@@ -333,6 +368,9 @@ static int parse_probe(struct spec_parser *p)
 		return FAIL(p, p->at, "a definition is missing, as in %s:p vfs_read",
 			    p->grammar->tracer);
 	p->at++;
+	ret = check_beginning(p);
+	if (ret)
+		return ret;
 	end = definition_end(p);
 	text = strndup(p->at, (size_t)(end - p->at));
 	ret = text ? parse_definition(p, text) : error_set(p->err, ENOMEM, "out of memory");

@@ -141,6 +141,12 @@ static const struct {
 } bad[] = {
 	{"", 1, "begins with 'p', of a call, or 'r'"},
 	{"x vfs_read", 1, "begins with 'p'"},
+	{"f:x vfs_read", 1, "write p, or for its returns r"},
+	{"f10 vfs_read", 1, "write p, or for its returns r"},
+	{"foo vfs_read", 1, "begins with 'p'"},
+	{"-:x", 1, "'-' removes an event"},
+	{"u:x /bin/sh:0x100", 1, "it traces the kernel"},
+	{"p f %di n=12:u8", 9, "n=12 is no argument: a constant is \\12"},
 	{"pp vfs_read", 2, "':' or a blank must follow"},
 	{"p16:x vfs_read", 2, "':' or a blank must follow"},
 	{"r1x:x vfs_read", 2, "MAXACTIVE is no number of 64 bits"},
