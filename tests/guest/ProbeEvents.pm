@@ -22,7 +22,7 @@ sub own_events {
 	for (split /\n/, $text =~ s/\n" /?" /gr) {
 		my ($pid, $event, $values) = /^.*-(\d+)\s+\[\d+\].*?: (\w+): \(.*?\) ?(.*)$/ or next;
 		# What nothing lies at: the guest's own events say so of strings only, numbers are what was in the buffer before.
-		$values =~ s/=\S+/=(fault)/g if $event eq 'faulty';
+		$values =~ s/=\S+/=(fault)/g if $event eq 'faulty' || $values =~ /^mode=.* name=\(fault\)/;
 		push @{$of{$event}}, [$pid, {$values =~ /(\w+)=("[^"]*"|\{[^}]*\}|\S+)/g}];
 	}
 	return \%of;
@@ -53,18 +53,23 @@ sub is_same_task {
 	return $own == 0 || $own == $seen;
 }
 
+# Elements are fields of their own, unless there is one only.
+sub is_same_array {
+	my ($name, $own, $seen) = @_;
+	my @own = $own =~ /("[^"]*"|[^,]+)/g;
+	return is_same($name, $own[0], $seen) if @own == 1;
+	return !grep { !is_same("${name}_$_", $own[$_], $seen) } 0 .. $#own;
+}
+
 # A faulting element of an array is 0 in ftrace's.
 sub is_same {
 	my ($name, $own, $seen) = @_;
-	return !grep { defined $seen->{$_} } $name, "${name}_0", "${name}_1" if $own eq '(fault)';
+	return !grep { /^\Q$name\E(?:_\d+)?$/ && defined $seen->{$_} } keys %$seen if $own eq '(fault)';
 	return $own =~ s/[{}',]//gr eq ($seen->{$name} // '') if $own =~ /^\{?'/; # characters
+	return is_same_array($name, $1, $seen) if $own =~ /^\{(.*)\}$/;
 	return $own eq qq("$seen->{"${name}_symbol"}") if exists $seen->{"${name}_symbol"} && $own =~ /^"/;
 	return is_same_string($own =~ s/^"|"$//gr, $seen->{$name} // '', $seen->{"${name}_cut"}) if $own =~ /^"/;
 	return ($seen->{"${name}_symbol"} // '') eq $own if exists $seen->{"${name}_symbol"} && $own !~ /^(?:0x)?[0-9a-f]+$/;
-	if ($own =~ /^\{(.*)\}$/) {
-		my @own = map { number($_) } split /,/, $1;
-		return !grep { $own[$_] != number($seen->{"${name}_$_"}) } 0 .. $#own;
-	}
 	return number($own) == number($seen->{$name});
 }
 
@@ -84,7 +89,7 @@ sub first_difference {
 # Elements of an array are fields of their own.
 sub nr_faults {
 	my ($values, $seen) = @_;
-	return scalar grep { my $name = $_; !grep { defined $seen->{$_} } $name, "${name}_0" } keys %$values;
+	return scalar grep { my $name = $_; !grep { defined $seen->{$_} } $name, "${name}_0", "${name}_1" } keys %$values;
 }
 
 # Sonde records before the guest begins and after it ends: somewhere in between are the guest's events.

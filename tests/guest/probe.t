@@ -5,7 +5,9 @@
 # the same functions, and at the same returns; those of `probes-inside` are at a neighbour of an instruction in the middle of a
 # function, which Sonde displaces. Each of their values is the same: integers of all sizes, strings, symbols,
 # bit-fields, arrays, the stack; what cannot be read is a fault in both, and harms nobody. 6.12 has the types that came after
-# 6.1: char, symstr (GUEST=6.12).
+# 6.1: char, symstr, %pd (GUEST=6.12). Another guest has those of `probes-chains`: members by name, which pahole(1) turns into the
+# offsets that the guest's own probes have, or 6.12 itself into values.
+#   PROBES  'probe' or 'probe-chains': one of the two guests only
 #   ROUNDS  1; LONG=1: as many as it takes for 100,000 events and as many faulting fetches, or as fit into BUDGET seconds
 use strict;
 use warnings;
@@ -18,6 +20,7 @@ use Campaign;
 use Files;
 use GuestConfigs;
 use GuestLog;
+use KernelTypes;
 use ProbeEvents;
 use Testbed;
 use Tree;
@@ -26,26 +29,57 @@ use constant LONG_ROUNDS => 3;
 
 # What is probed besides.
 my %kernels = ('6.1' => {inside => 'probes-inside'}, '6.12' => {more => 'probes-newer'});
+
 sub names_of { return map { m{^[pr]:own/(\w+)} } split /\n/, $_[0] }
 
-# The probes of a kernel, as files of the guest's. Returns the events' names.
+# Files for the guest: its own probes, and those in the middle of functions; for Sonde: those whose offset it leaves out, and
+# those that it takes as they are.
+sub write_probes {
+	my ($out, %text) = @_;
+	write_file("$out/$_", $text{$_} // '') for qw(own inside probes chains);
+	build_initrd("$out/initrd", "$FindBin::RealBin/probe-inside=/bin/probe-inside", "$out/own=/etc/probes",
+		"$out/inside=/etc/probes-inside");
+}
+
+# The probes of a kernel. Returns the events' names.
 sub make_probes {
 	my ($version, $out) = @_;
 	my $kernel = $kernels{$version};
 	my $probes = join '', map { slurp("$FindBin::RealBin/$_") } 'probes', $kernel->{more} // ();
 	my $inside = $kernel->{inside} ? slurp("$FindBin::RealBin/$kernel->{inside}") : '';
-	write_file("$out/probes", $probes);
-	write_file("$out/inside", $inside);
-	build_initrd("$out/initrd", "$FindBin::RealBin/probe-inside=/bin/probe-inside", "$out/probes=/etc/probes",
-		"$out/inside=/etc/probes-inside");
+	write_probes($out, own => $probes, probes => $probes, inside => $inside);
 	cmp_ok(scalar(names_of($inside)), '>=', 8, "$version: probes in the middle of functions") if $inside;
 	return names_of($probes), names_of($inside);
+}
+
+# A line of probes-chains, as Sonde and as the guest have it.
+sub both_of {
+	my ($line) = @_;
+	my ($head, $seen_place, $own_place, @args) = split ' ', $line;
+	my @seen = map { s/\|.*//r =~ s/^S://r } grep { !/^G:/ } @args;
+	my @own = map { s/=.*\|/=/r =~ s/^G://r } grep { !/^S:/ } @args;
+	return ("$head $seen_place @seen\n", "$head $own_place @own\n");
+}
+
+# Likewise those with members. What pahole has no place for is an error.
+sub make_chains {
+	my ($version, $out) = @_;
+	my $types = kernel_types(kernel_image($version), "$out/vmlinux");
+	my ($chains, $own) = ('', '');
+	for my $line (grep { !/^#/ } split /\n/, slurp("$FindBin::RealBin/probes-chains")) {
+		next if $line =~ s/^([0-9.]+) // && $1 ne $version;
+		my ($seen_line, $own_line) = both_of(fill_places($types, $line));
+		$chains .= $seen_line;
+		$own .= $own_line;
+	}
+	write_probes($out, own => $own, chains => $chains);
+	return names_of($own);
 }
 
 sub test_round {
 	my ($version, $out, @names) = @_;
 	on_kvm_host({icount => undef, timeout => 900}, "$FindBin::RealBin/probe-guest", $out, kernel_image($version), map { "$out/$_" }
-		qw(initrd probes inside));
+		qw(initrd probes inside chains));
 	my $log = read_log("$out/log");
 	my ($own, $seen) = (own_events(unpacked($log, 'sonde-begin', 'sonde-end')), seen_events(slurp("$out/events")));
 	for my $event (@names) {
@@ -57,17 +91,24 @@ sub test_round {
 	is_untroubled($log =~ s/^sonde-begin\n.*?^sonde-end//msr, "nothing in the guest's log", WARNINGS);
 }
 
+my %groups = (probe => \&make_probes);
+if (has_pahole()) { $groups{'probe-chains'} = \&make_chains }
+else { diag('members are not compared: pahole (Debian: pahole) or lz4 is missing') }
 for my $version (GuestConfigs::kernels('6.1')) {
-	my $out = "$build/guest/probe-$version";
-	make_path($out);
-	my @names = make_probes($version, $out);
-	my $rounds = rounds('ROUNDS', $ENV{LONG} ? LONG_ROUNDS : 1);
-	test_round($version, $out, @names) while $rounds->next;
+	for my $group (grep { $_ eq ($ENV{PROBES} // $_) } sort keys %groups) {
+		my $out = "$build/guest/$group-$version";
+		make_path($out);
+		my @names = $groups{$group}->($version, $out);
+		my $rounds = rounds('ROUNDS', $ENV{LONG} ? LONG_ROUNDS : 1);
+		test_round($version, $out, @names) while $rounds->next;
+	}
 }
 cmp_ok($ProbeEvents::values, '>', 5000, "$ProbeEvents::values values of $ProbeEvents::events events are compared");
-cmp_ok($ProbeEvents::longest, '>', 300, "strings of up to $ProbeEvents::longest characters are compared");
-cmp_ok($ProbeEvents::nr_cut, '>', 100, "$ProbeEvents::nr_cut of them are cut");
-cmp_ok($ProbeEvents::faults, '>', 400, "$ProbeEvents::faults values cannot be read");
+if (($ENV{PROBES} // 'probe') eq 'probe') {
+	cmp_ok($ProbeEvents::longest, '>', 300, "strings of up to $ProbeEvents::longest characters are compared");
+	cmp_ok($ProbeEvents::nr_cut, '>', 100, "$ProbeEvents::nr_cut of them are cut");
+	cmp_ok($ProbeEvents::faults, '>', 400, "$ProbeEvents::faults values cannot be read");
+}
 if ($ENV{LONG}) {
 	cmp_ok($_, '>', 100_000, '100,000 events, and as many faulting fetches') for $ProbeEvents::events, $ProbeEvents::faults;
 }

@@ -9,6 +9,7 @@ use Exporter qw(import);
 use Files;
 
 our @EXPORT = qw(image_without);
+our @EXPORT_OK = qw(unpack_image);
 
 # Magic number, version, flags and the header's length, as they are in all kernels.
 use constant BTF_HEADER => pack 'v C C V', 0xeb9f, 1, 0, 24;
@@ -19,7 +20,8 @@ sub unpack_image {
 	my ($bytes, $scratch) = @_;
 	my ($sectors, $offset, $length) = unpack 'x497 C x86 V V', $bytes;
 	write_file($scratch, substr $bytes, ($sectors + 1) * 512 + $offset, $length - 4);
-	my $image = `zstd -dcq <\Q$scratch\E`;
+	my $is_lz4 = substr($bytes, ($sectors + 1) * 512 + $offset, 4) eq "\x02\x21\x4c\x18";
+	my $image = $is_lz4 ? `lz4 -dcq <\Q$scratch\E` : `zstd -dcq <\Q$scratch\E`;
 	unlink $scratch;
 	return $image;
 }
