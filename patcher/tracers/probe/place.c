@@ -40,9 +40,9 @@ static bool is_text(const struct symbol *symbol)
 	return symbol->type == 't' || symbol->type == 'T';
 }
 
-/* Of functions that can be probed, with names of nearly this length, which text_nearest() compares
- * with all others; NULL-terminated, for free(). */
-static const char **list_alike(const struct kernel_image *image, const char *wanted)
+/* Of nearly this length, which text_nearest() compares with all others; NULL-terminated, for
+ * free(). */
+static const char **list_alike(const struct kernel_image *image, const char *wanted, bool functions)
 {
 	const size_t all = symbols_count(image->symbols), length = strlen(wanted);
 	const char **names = calloc(all + 1, sizeof(*names));
@@ -53,19 +53,27 @@ static const char **list_alike(const struct kernel_image *image, const char *wan
 		const size_t other = strlen(symbol->name);
 		const size_t differs = length > other ? length - other : other - length;
 
-		if (differs <= MAX_DIFFERENCE && is_text(symbol) && site_of(image, symbol->address))
+		if (differs <= MAX_DIFFERENCE &&
+		    (!functions || (is_text(symbol) && site_of(image, symbol->address))))
 			names[n++] = symbol->name;
 	}
 	return names;
 }
 
+const char *probe_nearest(const struct kernel_image *image, const char *wanted, bool functions)
+{
+	const char **names = list_alike(image, wanted, functions);
+	const char *nearest = names ? text_nearest(wanted, names) : NULL;
+
+	free(names);
+	return nearest;
+}
+
 static int no_function(const struct finder *f, struct error *err)
 {
 	const char *wanted = f->probe->symbol;
-	const char **names = list_alike(f->kernel->image, wanted);
-	const char *near = names ? text_nearest(wanted, names) : NULL;
+	const char *near = probe_nearest(f->kernel->image, wanted, true);
 
-	free(names);
 	if (near)
 		return error_set(err, ENOENT, "the kernel has no function '%s': did you mean '%s'?",
 				 wanted, near);

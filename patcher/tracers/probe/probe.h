@@ -24,6 +24,9 @@ struct probe_place {
 int probe_find_place(struct fetch_probe *probe, const struct kernel *kernel,
 		     struct probe_place *out, struct error *err);
 
+/* The image's symbol, or function that can be probed, whose name is nearest; NULL: none is near. */
+const char *probe_nearest(const struct kernel_image *image, const char *wanted, bool functions);
+
 /* What the guest's kernel has of these. */
 struct fetch_helpers probe_helpers(const struct kernel *kernel);
 

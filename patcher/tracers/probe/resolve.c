@@ -35,11 +35,13 @@ static unsigned int column_at(const struct fetch_arg *arg, const char *place)
 static int resolve_symbol(const struct resolver *r, struct fetch_arg *arg)
 {
 	const uint64_t gva = kernel_symbol(r->kernel, arg->symbol);
+	const char *near = gva ? NULL : probe_nearest(r->kernel->image, arg->symbol, false);
 
 	if (!gva)
 		return error_set_column(r->err, ENOENT, arg->symbol_column,
-					"argument '%s': the kernel has no symbol '%s'", arg->name,
-					arg->symbol);
+					"argument '%s': the kernel has no symbol '%s'%s%s%s",
+					arg->name, arg->symbol, near ? ": did you mean '" : "",
+					near ? near : "", near ? "'?" : "");
 	arg->ops[0].kind = FETCH_CONSTANT;
 	arg->ops[0].at += (int64_t)gva;
 	return 0;
