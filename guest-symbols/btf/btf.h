@@ -78,7 +78,8 @@ struct btf_value btf_value(const struct btf_types *btf, uint32_t type);
 
 /*
  * A member, by name or dotted path, of the struct or union that a type points to. -EINVAL: it
- * points to none. -ENOENT: there is no such member, with the nearest name in *err.
+ * points to none. -ENOENT: there is no such member, with its column in the path, and the nearest
+ * name, in *err.
  */
 int btf_follow(const struct btf_types *btf, uint32_t pointer, const char *member,
 	       struct btf_field *out, uint32_t *type, struct error *err);

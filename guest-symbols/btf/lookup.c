@@ -133,19 +133,23 @@ static void describe(const struct btf_types *btf, const struct member *member,
 	};
 }
 
-/* Along a dotted path from a struct; *at is how far it got. */
+/* Along a dotted path from a struct; *at is how far it got, and on failure *found what lacks it. */
 static bool walk(const struct btf_types *btf, uint32_t id, const char *path, struct member *found,
 		 const char **at)
 {
 	struct search search = {.btf = btf, .budget = SEARCH_BUDGET};
+	struct member outer;
 
 	*found = (struct member){.type = id};
 	*at = path;
 	do {
 		search.name = *at;
 		search.length = strcspn(*at, ".");
-		if (!find_member(&search, found->type, found->bit_offset, 0, found))
+		outer = *found;
+		if (!find_member(&search, outer.type, outer.bit_offset, 0, found)) {
+			*found = outer;
 			return false;
+		}
 		*at += search.length;
 	} while (*(*at)++ == '.');
 	return true;
@@ -233,7 +237,7 @@ struct btf_value btf_value(const struct btf_types *btf, uint32_t id)
 	return (struct btf_value){kind_of(btf, &type), size_of(btf, id)};
 }
 
-enum { MAX_NAMES = 64 };
+enum { MAX_NAMES = 64, MEMBER_NAME = 128 };
 
 /* The names in a struct and in its anonymous members; NULL-terminated. */
 static size_t list_members(const struct btf_types *btf, uint32_t id, int depth, const char **names,
@@ -255,18 +259,25 @@ static size_t list_members(const struct btf_types *btf, uint32_t id, int depth, 
 	return n;
 }
 
-static int no_member(const struct btf_types *btf, const struct btf_type *structure, uint32_t id,
-		     const char *name, struct error *err)
+/* `place` in the path `member` is no member of the type `id`. */
+static int no_member(const struct btf_types *btf, uint32_t id, const char *member,
+		     const char *place, struct error *err)
 {
 	const char *names[MAX_NAMES + 1] = {NULL}, *nearest;
+	const unsigned int column = (unsigned int)(place - member) + 1;
+	struct btf_type type = {.name = ""};
+	char name[MEMBER_NAME];
 
+	snprintf(name, sizeof(name), "%.*s", (int)strcspn(place, "."), place);
+	if (!btf_type(btf, strip(btf, id), &type) ||
+	    (type.kind != BTF_KIND_STRUCT && type.kind != BTF_KIND_UNION))
+		return error_set_column(err, ENOENT, column,
+					"no struct is in front of the member '%s'", name);
 	list_members(btf, id, 0, names, 0);
 	nearest = text_nearest(name, names);
-	if (nearest)
-		return error_set(err, ENOENT, "%s%s has no member '%s': did you mean '%s'?",
-				 keyword(structure), structure->name, name, nearest);
-	return error_set(err, ENOENT, "%s%s has no member '%s'", keyword(structure),
-			 structure->name, name);
+	return error_set_column(err, ENOENT, column, "%s%s has no member '%s'%s%s%s",
+				keyword(&type), type.name, name, nearest ? ": did you mean '" : "",
+				nearest ? nearest : "", nearest ? "'?" : "");
 }
 
 /* The struct or union that a pointer points to; 0: it points to none, or is no pointer. */
@@ -294,7 +305,7 @@ int btf_follow(const struct btf_types *btf, uint32_t pointer, const char *member
 	if (!target)
 		return error_set(err, EINVAL, "no pointer to a struct is in front of '%s'", member);
 	if (!walk(btf, target, member, &found, &at))
-		return no_member(btf, &structure, target, member, err);
+		return no_member(btf, found.type, member, at, err);
 	if (found.bit_offset / 8 > UINT32_MAX)
 		return out_of_range(structure.name, member, err);
 	describe(btf, &found, out);

@@ -208,7 +208,8 @@ static int follow(const struct resolver *r, struct fetch_arg *arg, const char **
 	if (ret) {
 		error_prefix(r->err, "argument '%s': ", arg->name);
 		if (r->err)
-			r->err->column = column_at(arg, begin);
+			r->err->column =
+				column_at(arg, begin + (r->err->column ? r->err->column - 1 : 0));
 		return ret;
 	}
 	if (field->offset > INT32_MAX)

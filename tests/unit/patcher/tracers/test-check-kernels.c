@@ -43,8 +43,8 @@ static const struct {
 	{"r=probe:p:x vfs_raed", 13,
 	 "instance 'r': trace spec, character 13: the kernel has no function 'vfs_raed': did you "
 	 "mean 'vfs_read'?"},
-	{"r=probe:p:x  vfs_read  n=%dx file->f_path.dentri->d_inode", 36,
-	 "struct file has no member 'f_path.dentri'"},
+	{"r=probe:p:x  vfs_read  n=%dx file->f_path.dentri->d_inode", 43,
+	 "struct path has no member 'dentri': did you mean 'dentry'?"},
 	{"probe:p vfs_read n=file->f_path.dentry->d_inod->i_ino", 41, "did you mean 'd_inode'?"},
 	{"probe:p vfs_read a=+8(fil):u32", 23,
 	 "vfs_read has no parameter 'fil': did you mean 'file'?"},

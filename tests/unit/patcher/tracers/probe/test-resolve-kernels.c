@@ -157,7 +157,9 @@ static const struct {
 	const char *args, *says;
 } wrong[] = {
 	{"x=fil", "argument 'x': vfs_read has no parameter 'fil': did you mean 'file'?"},
-	{"x=file->f_path.dentri", "argument 'x': struct file has no member 'f_path.dentri'"},
+	{"x=file->f_path.dentri",
+	 "argument 'x': struct path has no member 'dentri': did you mean 'dentry'?"},
+	{"x=file->f_flags.a", "argument 'x': no struct is in front of the member 'a'"},
 	{"x=file->f_mod", "struct file has no member 'f_mod': did you mean 'f_mode'?"},
 	{"x=count->a", "no pointer to a struct is in front of 'a'"},
 	{"x=file.f_mode", "'.' follows a pointer: write '->'"},
