@@ -89,7 +89,8 @@ int main(void)
 	check(image, "profile:vfs_*,stack", true, 15,
 	      "no function matches 'stack': it is a word of other tracers");
 	check(image, "probe:p:open vfs_opn %di", true, 14,
-	      "instance 'open': trace spec, character 14: the kernel has no function 'vfs_opn': did you "
+	      "instance 'open': trace spec, character 14: the kernel has no function 'vfs_opn': "
+	      "did you "
 	      "mean 'vfs_open'?");
 	check(image, "probe:r:read vfs_raed $retval,hist:keys=arg1", true, 14,
 	      "did you mean 'vfs_read'?");
