@@ -301,6 +301,10 @@ static void test_session(void)
 {
 	begin();
 	is_u64((uint64_t)-check(), 0, "one look finds no task inside");
+	preempt();
+	is_u64((uint64_t)-check(), EBUSY, "one look finds a task that was preempted inside");
+	ok(says("a task was preempted"), "the error names the task: %s", why.text);
+	fake_task_interrupt(&fs.fg.base, task, 0x3f00, fake_gva(FAKE_KFREE));
 	set_busy(fake_gva(FAKE_KFREE));
 	is_u64((uint64_t)-check(), EBUSY,
 	       "a vCPU in the kernel that was never seen outside counts as inside");
