@@ -307,6 +307,27 @@ static void test_text_fails_once(uint64_t nth_stop)
 	fake_session_destroy(&fs);
 }
 
+/* The jumps cannot be written at one stop; the traps are, at the next ones. */
+static void test_jumps_fail_once(uint64_t nth_stop)
+{
+	create();
+	fail_at_stop = fs.fg.stops + nth_stop;
+	fs.fg.on_stop = fail_kfree_once;
+	ok(!trace_session_start(fs.session, NULL, NULL) && has_traps() &&
+		   *fake_text(&fs.fg, FAKE_CACHE_ALLOC + 15) == 0xe6,
+	   "where stop %u cannot write jumps, entries and returns are traps again",
+	   (unsigned int)nth_stop);
+	fs.fg.on_stop = NULL;
+	fs.fg.failing_gpa = 0;
+	ok(strlen(fake_session_status(&fs).no_exitless) != 0, "the reason is told: %s",
+	   fake_session_status(&fs).no_exitless);
+	is_u64((uint64_t)fake_session_call(&fs, 0, FAKE_KMALLOC, 33), 2, "a call is two traps");
+	ok(!trace_session_stop(fs.session, NULL) && fake_session_text_same(&fs) &&
+		   fs.fg.nr_regions == 1,
+	   "a stop leaves neither text nor memory");
+	fake_session_destroy(&fs);
+}
+
 /* --- others at the same time ---------------------------------------------------------------- */
 
 static atomic_bool finished, seen;
@@ -369,6 +390,7 @@ int main(void)
 	test_text_fails(3, false, "a start fails where traps cannot be written");
 	test_text_fails(4, true, "a start fails where traps cannot be removed for the switch");
 	test_text_fails_once(4);
+	test_jumps_fail_once(7);
 	test_status_during_switch();
 	free(ram);
 	return tap_done();
