@@ -8,12 +8,18 @@ use warnings;
 use Exporter qw(import);
 use Files;
 
-our @EXPORT = qw(choose_call faults_of wrong_with);
+our @EXPORT = qw(choose_call chosen_calls faults_of wrong_with);
 
 # A call of 1 to $calls. The first calls are chosen more often: those of the loops come in thousands.
 sub choose_call {
 	my ($calls) = @_;
 	return 1 + int($calls**rand);
+}
+
+# The first and the last call of the environment's CALLS=FIRST-LAST; none without.
+sub chosen_calls {
+	my $calls = $ENV{CALLS} or return;
+	return $calls =~ /^(\d+)-(\d+)$/ ? ($1, $2) : die "CALLS=$calls is not FIRST-LAST\n";
 }
 
 # What the log of a run says, the first process first: [calls, name of the failed call or '-'].

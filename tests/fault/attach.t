@@ -3,10 +3,12 @@
 #
 # sonde attach: each time another one of the tracer's, or the watchdog's, allocations and system calls fails. It ends
 # in order or says in one line why not, and the domain is as before, at the latest after sonde recover.
-# ROUNDS (6): how often; BUDGET: seconds, instead; SEED: of the calls.
+# ROUNDS (6): how often; BUDGET: seconds, instead; SEED: of the calls. CALLS: FIRST-LAST, each of these calls of tracer and
+# watchdog in both modes instead.
 use strict;
 use warnings;
 use FindBin;
+use List::Util qw(min);
 use Test::More;
 use Time::HiRes qw(sleep);
 
@@ -83,14 +85,34 @@ diag("SEED=$seed");
 start_ticking('t', cpus => 2);
 my @ways = map { my $mode = $_; map { [$mode, $_, count_calls($mode, $_)] } qw(tracer watchdog) } @modes;
 my ($failed, $harmed) = (0, 0);
-my $rounds = rounds(ROUNDS => 6, 1, 20);
-while (my $i = $rounds->next) {
-	my ($mode, $who, $calls) = @{$ways[$i % @ways]};
-	my ($status, $wrong) = round($mode, $who, choose_call($calls));
+my $done = 0;
+
+sub try_call {
+	my ($mode, $who, $call) = @_;
+	my ($status, $wrong) = round($mode, $who, $call);
+	$done++;
 	$failed++ if $status;
 	$harmed++ if $wrong;
 }
-my $done = $rounds->done;
+
+sub try_all {
+	my ($first, $last) = @_;
+	for my $way (@ways) {
+		my ($mode, $who, $calls) = @$way;
+		try_call($mode, $who, $_) for $first .. min($last, $calls);
+	}
+}
+
+sub try_some {
+	my $rounds = rounds(ROUNDS => 6, 1, 20);
+	while (my $i = $rounds->next) {
+		my ($mode, $who, $calls) = @{$ways[$i % @ways]};
+		try_call($mode, $who, choose_call($calls));
+	}
+}
+
+my @calls = chosen_calls();
+@calls ? try_all(@calls) : try_some();
 add_total($done, 'faults injected');
 is($harmed, 0, "a call failed $done times, $failed attachments had an error: the domain is as before");
 done_testing();

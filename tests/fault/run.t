@@ -23,7 +23,7 @@ use constant KEEP_SECONDS => 30;
 my $seed = $ENV{SEED} // int rand 1 << 31;
 my $rounds = $ENV{ROUNDS} // 6;
 my $seconds = in_campaign() ? $ENV{BUDGET} - KEEP_SECONDS : 0;
-my @calls = ($ENV{CALLS} // '') =~ /^(\d+)-(\d+)$/;
+my @calls = chosen_calls();
 my $out = "$build/guest/faults";
 
 # Damage that `sonde check` finds is not the fault's: what could not be written is lost, and counted.
