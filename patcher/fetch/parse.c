@@ -352,6 +352,15 @@ static int split_strings(struct fetch_parser *p, const char *place)
 	return ret;
 }
 
+/* An argument has ended here, and no blank follows. */
+static int refuse_rest(const struct fetch_parser *p)
+{
+	if (p->at[0] == '-' && p->at[1] == '>')
+		return FETCH_FAIL(p, p->at,
+				  "this has no members by name; a parameter's name, or $retval, has");
+	return FETCH_FAIL(p, p->at, "a blank is missing in front of this");
+}
+
 static int take_args(struct fetch_parser *p)
 {
 	struct fetch_probe *probe = p->probe;
@@ -366,7 +375,7 @@ static int take_args(struct fetch_parser *p)
 		p->arg->column = (unsigned int)(p->at - p->text) + 1;
 		ret = fetch_take_arg(p);
 		if (!ret && !at_end(p))
-			ret = FETCH_FAIL(p, p->at, "a blank is missing in front of this");
+			ret = refuse_rest(p);
 		if (!ret)
 			ret = p->arg->show == FETCH_STRING && p->arg->count > 1
 				      ? split_strings(p, place)

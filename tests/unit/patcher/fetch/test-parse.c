@@ -228,6 +228,7 @@ static const struct {
 	{"p f %di:b8@60/12", 9, "a container has 8, 16, 32 or 64 bits"},
 	{"p f %di:b8", 11, "'@' is missing"},
 	{"p f %di%si", 8, "a blank is missing"},
+	{"p f $arg1->len", 10, "this has no members by name; a parameter's name, or $retval, has"},
 	{"p f a=%di a=%si", 11, "two arguments have the name 'a'"},
 	{"p f arg2=%di %si", 14, "two arguments have the name 'arg2'"},
 	{"p f pid=%di", 5, "cannot have the name 'pid'"},
