@@ -17,7 +17,7 @@
 
 enum {
 	EARLY_MS = 50,      /* less than the domain is first looked at after */
-	LOOKS_MS = 1200,    /* time in which it is looked at twice */
+	LOOKS_MS = 1700,    /* time in which it is looked at three times */
 	PATIENCE_MS = 2000, /* for libvirt, after the gdbstub has failed */
 };
 
