@@ -122,12 +122,12 @@ static void name_kmalloc(const struct model *model, const struct allocation *a, 
 			 char *out, size_t room)
 {
 	char kind[KIND_ROOM];
-	unsigned int copy;
+	uint8_t copy;
 	const bool in_k = size >= 1024 && size % 1024 == 0;
-	char copy_text[16] = "";
+	char copy_text[sizeof("rnd-255-")] = "";
 
 	take_kind(model, a, kind);
-	copy = strcmp(kind, "kmalloc") ? 0 : copy_of(model, a->call_site);
+	copy = strcmp(kind, "kmalloc") ? 0 : (uint8_t)copy_of(model, a->call_site);
 	if (copy)
 		snprintf(copy_text, sizeof(copy_text), "rnd-%02u-", copy);
 	snprintf(out, room, "%s-%s%llu%s", kind, copy_text,
