@@ -65,6 +65,16 @@ sub check_top {
 	ok((grep { $_->{name} eq 'filp' } @{$top->{caches} // []}), 'top has caches by name');
 }
 
+# Seen through a terminal that understands xterm's sequences.
+sub check_screen {
+	my ($drawn) = @_;
+	my ($shown, $after) = $drawn =~ /\e\[\?1049h(.*)\e\[\?1049l(.*)/s;
+	like($shown // '', qr/vfs_read \(counts\)/, 'the live view shows functions');
+	like($shown // '', qr/frozen/, 'it is frozen by a key');
+	like($after // '', qr/status 0\r\n/, 'a key ends it, with status 0');
+	like($after // '', qr/ icanon.* echo /s, 'and the terminal is as it was');
+}
+
 sub check {
 	my ($kernel) = @_;
 	my $out = "$build/guest/profile-$kernel";
@@ -79,6 +89,7 @@ sub check {
 	is_deeply(hits(%counted), \%calls, 'each function has as many hits');
 	check_moments($out);
 	check_top(document("$out/top"));
+	check_screen(slurp("$out/screen"));
 	my $err = slurp("$out/err");
 	like($err, qr/lost: none/, 'none is lost') or diag($err);
 	unlike(slurp("$out/log"), qr/WARNING|BUG|Oops|Call Trace/, 'nothing in the log');

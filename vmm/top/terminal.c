@@ -9,6 +9,9 @@ static SCREEN *terminal;
 
 int top_terminal_open(struct error *err)
 {
+	/* At the end of its input it would draw all the time. */
+	if (!isatty(STDIN_FILENO))
+		return error_set(err, ENOTSUP, "standard input is no terminal: use --once");
 	terminal = isatty(STDOUT_FILENO) ? newterm(NULL, stdout, stdin) : NULL;
 	if (!terminal)
 		return error_set(err, ENOTSUP,
