@@ -11,7 +11,7 @@
 enum { FIELDS = 64 };
 
 static struct event_field fields[FIELDS + 1] = {{.name = "faults", .type = EVENT_HEX}};
-static char names[FIELDS][8];
+static char names[FIELDS][sizeof("f_18446744073709551615")];
 
 /* A class of `n` bytes behind `size` bytes of faults. */
 static void make_class(uint8_t size, size_t n, struct event_class *class)

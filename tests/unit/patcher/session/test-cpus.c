@@ -16,13 +16,18 @@ enum {
 
 static struct fake_session fs;
 
-static void begin(bool exitless)
+static void start(bool exitless)
 {
 	const struct trace_options options = {.exitless = exitless, .ring_bytes = RING_BYTES};
 
-	fake_session_create(&fs);
 	trace_session_set_options(fs.session, &options);
 	ok(!trace_session_start(fs.session, NULL, NULL), "a session starts");
+}
+
+static void begin(bool exitless)
+{
+	fake_session_create(&fs);
+	start(exitless);
 }
 
 static void set_online(uint64_t mask)
@@ -112,10 +117,11 @@ static void test_stamps_only(void)
 	struct guest_clock_ops clock;
 	unsigned int stops;
 
-	begin(true);
+	fake_session_create(&fs);
 	clock = *fs.fg.guest.clock;
 	clock.tsc_seen = saw_stamp;
 	fs.fg.guest.clock = &clock;
+	start(true);
 	goes_on(&stops);
 	set_unstable(1);
 	ok(goes_on(&stops) && !stops, "a guest that finds its counters unstable is not looked at");
