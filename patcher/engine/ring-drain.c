@@ -337,6 +337,18 @@ static bool is_copied(struct ring_engine *x)
 	return x->copied_by;
 }
 
+/* With the guest stopped. */
+static bool has_left(struct ring_engine *x, struct quiesce *quiesce)
+{
+	struct error why = {0};
+	bool left = !quiesce_check(quiesce, &why);
+
+	pthread_mutex_lock(&x->lock);
+	x->inside = why;
+	pthread_mutex_unlock(&x->lock);
+	return left;
+}
+
 /* Stop the guest, and if it has left the code, and no copy of a jump leads there, call `then`. */
 static bool try_quiesce(struct ring_engine *x, struct quiesce *quiesce,
 			void (*then)(struct ring_engine *x))
@@ -351,7 +363,7 @@ static bool try_quiesce(struct ring_engine *x, struct quiesce *quiesce,
 	pthread_cond_broadcast(&x->passed);
 	pthread_mutex_unlock(&x->lock);
 	if (!x->guest->control->try_stop(x->guest, NULL)) {
-		left = !quiesce_check(quiesce, NULL) && !is_copied(x);
+		left = has_left(x, quiesce) && !is_copied(x);
 		if (left)
 			then(x);
 		x->guest->control->resume(x->guest, NULL);

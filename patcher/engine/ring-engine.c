@@ -216,6 +216,17 @@ static void tear_down(struct ring_engine *x)
 		x->guest->control->resume(x->guest, NULL);
 }
 
+static int still_inside(struct ring_engine *x, int code, struct error *err)
+{
+	struct error why;
+
+	pthread_mutex_lock(&x->lock);
+	why = x->inside;
+	pthread_mutex_unlock(&x->lock);
+	return error_set(err, code, "the guest is still inside the trampolines%s%s",
+			 why.text[0] ? ": " : "", why.text);
+}
+
 static int finish(struct engine *engine, struct error *err)
 {
 	struct ring_engine *x = ring_engine_of(engine);
@@ -230,7 +241,7 @@ static int finish(struct engine *engine, struct error *err)
 				 " has copied a jump into the trampolines: remove it in the guest",
 				 x->copied_by);
 	if (ret)
-		return error_set(err, -ret, "the guest is still inside the trampolines");
+		return still_inside(x, -ret, err);
 	ring_engine_stop_thread(x);
 	asks_stop_thread(x);
 	tear_down(x);

@@ -116,6 +116,7 @@ struct ring_engine {
 	bool rung, quit;        /* under lock */
 	bool leaving, left;     /* under lock */
 	struct quiesce quiesce; /* while leaving */
+	struct error inside;    /* what the last try to leave found; under lock */
 	/* Kprobes of the guest that may have copied a jump; and one of them that is registered
 	 * still, a gva, so that the memory stays. */
 	struct kprobe_table copies;
