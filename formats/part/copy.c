@@ -165,20 +165,6 @@ static uint64_t copy_overruns(struct conversion *c, uint64_t total)
 	return total;
 }
 
-static int symbolize(void *arg, uint64_t address, struct site_function *out)
-{
-	const struct sidecar_symbol *symbol = sidecar_symbol(arg, address);
-
-	if (!symbol)
-		return -ENOENT;
-	snprintf(out->name, sizeof(out->name), "%s", symbol->name);
-	out->start = symbol->start;
-	out->size = symbol->size;
-	out->returned = symbol->returned;
-	out->build_id = symbol->build_id;
-	return 0;
-}
-
 /* Those of the instances that are copied. */
 static void take_tracers(const struct conversion *c, struct trace_info *info)
 {
@@ -303,7 +289,7 @@ static int copy(struct conversion *c, struct copy_result *result, struct error *
 	result->losses.counters.v[COUNTER_OVERRUNS] =
 		copy_overruns(c, result->losses.counters.v[COUNTER_OVERRUNS]);
 	info.cut = result->cut || result->losses.unfinished;
-	return trace_writer_finish(c->writer, &info, symbolize,
+	return trace_writer_finish(c->writer, &info, site_function_again,
 				   (void *)(uintptr_t)trace_reader_sidecar(c->reader), err);
 }
 

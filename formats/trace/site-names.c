@@ -49,6 +49,20 @@ static void take_sites(struct site_names *names)
 	}
 }
 
+int site_function_again(void *arg, uint64_t address, struct site_function *out)
+{
+	const struct sidecar_symbol *symbol = sidecar_symbol(arg, address);
+
+	if (!symbol)
+		return -ENOENT;
+	snprintf(out->name, sizeof(out->name), "%s", symbol->name);
+	out->start = symbol->start;
+	out->size = symbol->size;
+	out->returned = symbol->returned;
+	out->build_id = symbol->build_id;
+	return 0;
+}
+
 static void add_symbol(struct site_names *names, const struct sidecar_symbol *symbol)
 {
 	size_t *index = u64_map_find(&names->by_start, symbol->start);

@@ -23,6 +23,9 @@ struct site_function {
  */
 typedef int trace_symbolize_fn(void *arg, uint64_t address, struct site_function *out);
 
+/* A trace_symbolize_fn of a copy: the names of another trace; `arg` is its const struct sidecar. */
+int site_function_again(void *arg, uint64_t address, struct site_function *out);
+
 /*
  * The functions that contain the call sites of a trace. A function is named when its first call
  * site comes, as it may be gone later (a module's), and its name is appended to a file: so that a

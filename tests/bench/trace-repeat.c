@@ -55,19 +55,6 @@ static int load(struct trace_reader *reader, struct entries *entries, struct err
 	return ret;
 }
 
-static int symbolize(void *arg, uint64_t address, struct site_function *out)
-{
-	const struct sidecar_symbol *symbol = sidecar_symbol(arg, address);
-
-	if (!symbol)
-		return -ENOENT;
-	snprintf(out->name, sizeof(out->name), "%s", symbol->name);
-	out->start = symbol->start;
-	out->size = symbol->size;
-	out->returned = symbol->returned;
-	return 0;
-}
-
 static int put_all(struct trace_writer *writer, const struct entries *entries, uint64_t wanted,
 		   struct error *err)
 {
@@ -104,7 +91,7 @@ static int write_trace(const char *dir, struct trace_reader *reader, const struc
 	if (!ret)
 		ret = put_all(writer, entries, wanted, err);
 	if (!ret)
-		ret = trace_writer_finish(writer, &info, symbolize, (void *)(uintptr_t)sidecar,
+		ret = trace_writer_finish(writer, &info, site_function_again, (void *)(uintptr_t)sidecar,
 					  err);
 	trace_writer_destroy(writer);
 	return ret;
