@@ -46,6 +46,17 @@ int tool_run(char **output, const char *fmt, ...)
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 128;
 }
 
+void tool_write(const char *folder, const char *name, const char *text)
+{
+	char path[256];
+	FILE *file;
+
+	snprintf(path, sizeof(path), "%s/%s", folder, name);
+	file = fopen(path, "w");
+	if (!file || fputs(text, file) < 0 || fclose(file))
+		abort();
+}
+
 bool tool_exists(const char *name)
 {
 	return !tool_run(NULL, "command -v '%s'", name);

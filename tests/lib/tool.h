@@ -12,6 +12,9 @@
  */
 int tool_run(char **output, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
+/* Write a file for a program, as source for a compiler. Aborts if that fails. */
+void tool_write(const char *folder, const char *name, const char *text);
+
 /* Whether there is such a program. */
 bool tool_exists(const char *name);
 

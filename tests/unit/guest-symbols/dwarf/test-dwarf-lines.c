@@ -48,17 +48,6 @@ static const char source[] = "#include \"sub/header.h\"\n"
 			     "	return sink;\n"
 			     "}\n";
 
-static void write_text(const char *name, const char *text)
-{
-	char path[128];
-	FILE *file;
-
-	snprintf(path, sizeof(path), "%s/%s", folder, name);
-	file = fopen(path, "w");
-	if (!file || fputs(text, file) < 0 || fclose(file))
-		abort();
-}
-
 static void make_source(void)
 {
 	char path[128];
@@ -68,8 +57,8 @@ static void make_source(void)
 	snprintf(path, sizeof(path), "%s/sub", folder);
 	if (mkdir(path, 0755))
 		abort();
-	write_text("sub/header.h", header);
-	write_text("program.c", source);
+	tool_write(folder, "sub/header.h", header);
+	tool_write(folder, "program.c", source);
 }
 
 /* The program, made with these options. */
@@ -264,7 +253,7 @@ static struct dwarf_lines *open_sharing(unsigned int nr_ranges, unsigned int nr_
 	int fd;
 
 	snprintf(text, sizeof(text), sharing, nr_ranges, nr_inlined, nr_functions);
-	write_text("sharing.s", text);
+	tool_write(folder, "sharing.s", text);
 	if (tool_run(NULL, "cd %s && gcc -nostdlib -no-pie -static -o sharing sharing.s", folder))
 		abort();
 	snprintf(path, sizeof(path), "%s/sharing", folder);

@@ -65,24 +65,13 @@ static void run(const char *command)
 		abort();
 }
 
-static void write_text(const char *name, const char *text)
-{
-	char path[128];
-	FILE *file;
-
-	snprintf(path, sizeof(path), "%s/%s", root, name);
-	file = fopen(path, "w");
-	if (!file || fputs(text, file) < 0 || fclose(file))
-		abort();
-}
-
 static void make_files(void)
 {
 	if (!mkdtemp(root))
 		abort();
-	write_text("one.c", one);
-	write_text("two.c", two);
-	write_text("main.c", program);
+	tool_write(root, "one.c", one);
+	tool_write(root, "two.c", two);
+	tool_write(root, "main.c", program);
 	run("gcc -O2 -g -fno-pic -fcf-protection=none -c one.c two.c main.c && "
 	    "gcc -no-pie -o program one.o two.o main.o && "
 	    "ld -r --build-id=0x" ID " -o whole.ko one.o two.o && "
@@ -227,7 +216,7 @@ static void test_files(void)
 	    "cp bare.ko lib/modules/6.1.0-9/kernel/my_mod.ko && cp whole.ko my/drivers/my_mod.ko");
 	ok(!finds(NULL, ID), "a module without debug information says nothing");
 	ok(finds(kernel, ID) && finds(kernel, ""), "a file is found beside the kernel's");
-	write_text("my/drivers/my_mod.ko", "no ELF");
+	tool_write(root, "my/drivers/my_mod.ko", "no ELF");
 	ok(!finds(kernel, ID) && !finds(kernel, ""), "a text says nothing");
 }
 
