@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Kernels without traps that change their own text by functions that cannot be made to ask. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include "patcher/session/internal.h"
+#include "tests/lib/fake-session.h"
+#include "tests/lib/tap.h"
+
+enum { RING_BYTES = 64 << 10 };
+
+static struct fake_session fs;
+
+static void create(void)
+{
+	const struct trace_options options = {.exitless = true, .ring_bytes = RING_BYTES};
+
+	fake_session_create(&fs);
+	fs.fg.guest.caps &= ~(uint32_t)GUEST_CAP_PORT_TRAP;
+	trace_session_set_options(fs.session, &options);
+}
+
+/* What has no symbol may have been inlined: that the kernel cannot do it takes other evidence. */
+static void test_inlined(void)
+{
+	static const struct fake_symbol evidence[] = {{"hibernation_snapshot", FAKE_MSLEEP},
+						      {NULL, 0}};
+	struct trace_status status;
+
+	create();
+	if (fake_guest_inline(&fs.fg, "ftrace_arch_code_modify_prepare") ||
+	    fake_guest_inline(&fs.fg, "hibernate_preallocate_memory") ||
+	    fake_guest_inline(&fs.fg, "kernel_kexec") || fake_guest_add_symbols(&fs.fg, evidence))
+		abort();
+	ok(!trace_session_start(fs.session, NULL, NULL),
+	   "a kernel with inlined functions is traced");
+	status = fake_session_status(&fs);
+	is_u64(status.nr_yields, 3, "of the four things one is nothing that the kernel does");
+	is_str(status.yields[0].refusal,
+	       "the kernel has ftrace_lock but no ftrace_arch_code_modify_prepare()",
+	       "ftrace is one that the tracer cannot give way to");
+	is_str(status.yields[1].refusal, "", "to kprobes it can");
+	is_str(status.yields[2].refusal,
+	       "the kernel has hibernation_snapshot but no hibernate_preallocate_memory()",
+	       "to hibernation it cannot");
+	ok(!trace_session_failure(fs.session), "nothing has failed");
+	ok(!trace_session_stop(fs.session, NULL) && fake_session_text_same(&fs) &&
+		   fs.fg.nr_regions == 1,
+	   "after a stop text and memory are what they were");
+	fake_session_destroy(&fs);
+}
+
+static void is_refused(const char *label)
+{
+	const struct patch_plan *plan;
+	struct error err = {0};
+
+	fake_session_keep_text(&fs);
+	ok(!trace_session_plan(fs.session, NULL, &plan, NULL) &&
+		   trace_session_check_exitless(fs.session, NULL) == -ENOTSUP,
+	   "%s: a plan says so", label);
+	ok(trace_session_start(fs.session, NULL, &err) == -ENOTSUP &&
+		   strstr(err.text, "kprobes of the guest cannot be noticed: "),
+	   "%s: the guest is not traced: %s", label, err.text);
+	ok(fake_session_text_same(&fs) && fs.fg.nr_regions == 1 && !fs.fg.stopped,
+	   "%s: nothing is changed", label);
+	fake_session_destroy(&fs);
+}
+
+/* A kprobe that is made unseen would copy a jump, of which recovery knows nothing. */
+static void test_unwatched(void)
+{
+	create();
+	fake_code(&fs.fg, FAKE_PREPARE_KPROBE, "\x8b\x05\0\0\0\0\xc3", 7); /* relative to RIP */
+	is_refused("the function that makes kprobes cannot ask");
+	create();
+	if (fake_guest_inline(&fs.fg, "arch_prepare_kprobe"))
+		abort();
+	is_refused("the function that makes kprobes is inlined");
+}
+
+int main(void)
+{
+	test_inlined();
+	test_unwatched();
+	return tap_done();
+}
