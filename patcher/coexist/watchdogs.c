@@ -27,8 +27,7 @@ uint64_t watchdogs_allow_ns(const struct kernel *kernel, uint64_t most)
 		uint64_t ns = 0;
 		uint32_t value = 0;
 
-		if (kernel_symbol(kernel, t->variable) &&
-		    !kernel_read_u32(kernel, t->variable, &value, NULL))
+		if (!kernel_read_u32(kernel, t->variable, &value, NULL))
 			ns = value * t->ns / t->share;
 		else if (t->always)
 			ns = WATCHDOGS_SHORTEST_NS;

@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include "introspect/kernel/kernel.h"
 
-/* What watchdogs with the shortest time that their files in /proc and /sys take allow. */
+/* Allowed by the lowest settings that the guest's /proc and /sys accept. */
 enum { WATCHDOGS_SHORTEST_NS = 500000000 };
 
 /*

@@ -392,6 +392,10 @@ static void drain_and_leave(struct ring_engine *x)
 	unsigned int ms = 1;
 	bool left = false;
 
+	/* not what a try to free code has found before */
+	pthread_mutex_lock(&x->lock);
+	x->inside = (struct error){0};
+	pthread_mutex_unlock(&x->lock);
 	/* each try stops the guest, which may be announced to others */
 	for (;;) {
 		make_pass(x, false, stall_polls * x->poll_ns);

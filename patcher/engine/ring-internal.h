@@ -27,12 +27,6 @@
  */
 enum { RING_LATE_POLLS = 2 };
 
-/*
- * How long writers wait for room at most, if the guest's watchdogs allow it: a host that needs 2 ms
- * to make room may have to wait for a CPU or a disk. Where writers poll, they cannot be told to stop.
- */
-static const uint64_t ring_patience_ns = 5000000000, ring_spin_patience_ns = 500000000;
-
 /* Until a reservation is visible to the host. */
 enum { RING_MARGIN_NS = 20000 };
 
