@@ -149,7 +149,7 @@ void recorder_print_gaps(struct recorder *r)
 void recorder_print_yields(struct recorder *r)
 {
 	struct trace_status status;
-	const char *before = "the tracer cannot give way to";
+	bool any = false;
 
 	if (!r->session || r->yields_printed)
 		return;
@@ -163,12 +163,14 @@ void recorder_print_yields(struct recorder *r)
 		if (!yield->refusal[0])
 			continue;
 		recorder_clear_progress(r);
-		if (*before == 't')
-			fprintf(stderr, "sonde %s: ", r->config.verb);
-		fprintf(stderr, "%s %s (%s)", before, yield->to, yield->refusal);
-		before = ",";
+		if (any)
+			fputc(',', stderr);
+		else
+			fprintf(stderr, "sonde %s: the tracer cannot give way to", r->config.verb);
+		fprintf(stderr, " %s (%s)", yield->to, yield->refusal);
+		any = true;
 	}
-	if (*before == ',')
+	if (any)
 		fputs(": not to be used in the guest meanwhile\n", stderr);
 }
 
