@@ -3,9 +3,30 @@
 
 #include <errno.h>
 #include <ncurses.h>
+#include <signal.h>
 #include <unistd.h>
 
 static SCREEN *terminal;
+
+static void restore_and_die(int number)
+{
+	endwin();
+	/* SA_RESETHAND has restored the default action */
+	raise(number);
+}
+
+/* ncurses gives the terminal its modes back when SIGINT or SIGTERM ends the program; this does when
+ * these do, unless they are ignored, as SIGHUP is under nohup. */
+static void restore_at_other_signals(void)
+{
+	static const int others[] = {SIGQUIT, SIGHUP};
+	const struct sigaction action = {.sa_handler = restore_and_die, .sa_flags = SA_RESETHAND};
+	struct sigaction now;
+
+	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+		if (!sigaction(others[i], NULL, &now) && now.sa_handler == SIG_DFL)
+			sigaction(others[i], &action, NULL);
+}
 
 int top_terminal_open(struct error *err)
 {
@@ -17,6 +38,7 @@ int top_terminal_open(struct error *err)
 		return error_set(err, ENOTSUP,
 				 "standard output is no terminal that can be drawn "
 				 "on: use --once");
+	restore_at_other_signals();
 	set_escdelay(25);
 	cbreak();
 	noecho();

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* A signal ends a program that draws on a terminal: the terminal has its modes back. */
+#include "vmm/top/terminal.h"
+
+#include <pty.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <termios.h>
+#include <unistd.h>
+#include "tests/lib/tap.h"
+
+static void draw(void)
+{
+	struct error err;
+
+	setenv("TERM", "linux", 1);
+	prctl(PR_SET_DUMPABLE, 0);
+	if (top_terminal_open(&err))
+		_exit(99);
+	for (;;)
+		top_terminal_key(1000);
+}
+
+static bool is_raw(int fd)
+{
+	struct termios modes;
+
+	return tcgetattr(fd, &modes) || !(modes.c_lflag & ECHO);
+}
+
+/* Until it draws. */
+static bool await_raw(int fd)
+{
+	for (int i = 0; i < 5000 && !is_raw(fd); i++)
+		usleep(1000);
+	return is_raw(fd);
+}
+
+static void test_signal(int number, const char *name)
+{
+	int host, terminal, status = 0;
+	pid_t pid;
+
+	if (openpty(&host, &terminal, NULL, NULL, NULL))
+		abort();
+	pid = fork();
+	if (!pid) {
+		dup2(terminal, STDIN_FILENO);
+		dup2(terminal, STDOUT_FILENO);
+		draw();
+	}
+	ok(await_raw(terminal), "%s: the terminal is drawn on", name);
+	kill(pid, number);
+	ok(waitpid(pid, &status, 0) == pid && status, "%s ends the program", name);
+	ok(!is_raw(terminal), "%s: the terminal has its modes back", name);
+	close(host);
+	close(terminal);
+}
+
+int main(void)
+{
+	test_signal(SIGTERM, "SIGTERM");
+	test_signal(SIGINT, "SIGINT");
+	test_signal(SIGQUIT, "SIGQUIT");
+	test_signal(SIGHUP, "SIGHUP");
+	return tap_done();
+}
