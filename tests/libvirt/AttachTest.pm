@@ -130,12 +130,14 @@ sub leave_alone {
 # The output of a spawned command.
 sub log_of { return slurp("$work/$_[0].txt") }
 
-# Repeated: libvirt takes a domain that stands at a breakpoint for paused, and does nothing.
+# Repeated: libvirt takes a domain that stands at a breakpoint, or that sonde holds stopped, for paused, and does nothing.
+# QEMU shows the first, libvirt's reason the second.
 sub suspend {
 	my ($name) = @_;
 	for (1 .. 20) {
 		$libvirt->virsh('suspend', $name);
-		return 1 if $libvirt->virsh('qemu-monitor-command', $name, '--hmp', 'info status') =~ /paused\s*$/;
+		return 1 if $libvirt->virsh('domstate', '--reason', $name) =~ /^paused \(user\)/ &&
+			$libvirt->virsh('qemu-monitor-command', $name, '--hmp', 'info status') =~ /paused\s*$/;
 	}
 	return 0;
 }

@@ -128,7 +128,7 @@ sub start_watched {
 sub test_recover {
 	leave_alone('orphan');
 	is(scalar(journals()), 1, 'tracer and watchdog killed: the journal is left');
-	isnt(text_of('t'), text_before('t'), 'tracer and watchdog killed: the patches are left');
+	ok(text_of('t') ne text_before('t'), 'tracer and watchdog killed: the patches are left');
 	my ($status, $text) = attach('t', '--duration', 1);
 	like($text, qr/run 'sonde recover'/, 'tracer and watchdog killed: a new attach asks for recover');
 	($status, $text) = recover('t');
