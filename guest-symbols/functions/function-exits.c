@@ -36,12 +36,23 @@ static size_t find_address(const uint64_t *v, size_t n, uint64_t address)
 	return search_from(n, address, address_at, v);
 }
 
-/* What the compiler has put elsewhere: cold parts; and the bodies of system calls, which are inline
- * functions (include/linux/syscalls.h), so that they have no mcount site. */
+/* The bodies of system calls are inline functions, so that they have no mcount site where the compiler
+ * puts them elsewhere (include/linux/syscalls.h, include/linux/compat.h). */
+static bool is_syscall_body(const char *name)
+{
+	static const char *const prefixes[] = {"__do_sys_", "__se_sys_", "__do_compat_sys_",
+					       "__se_compat_sys_"};
+
+	for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++)
+		if (!strncmp(name, prefixes[i], strlen(prefixes[i])))
+			return true;
+	return false;
+}
+
+/* What the compiler has put elsewhere. */
 static bool is_part(const char *name)
 {
-	return strstr(name, ".cold") || !strncmp(name, "__do_sys_", strlen("__do_sys_")) ||
-	       !strncmp(name, "__se_sys_", strlen("__se_sys_"));
+	return strstr(name, ".cold") || is_syscall_body(name);
 }
 
 static void add_code(struct function_exits *exits, const struct exit_text *text,

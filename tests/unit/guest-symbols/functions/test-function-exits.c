@@ -87,6 +87,19 @@ static void test_cold(void)
 	is_u64(count_slots_beside("a.cold", false), 1, "a short jump leads into no cold part");
 }
 
+/* Linux 6.19 with PREEMPT_RT: the 32-bit ioctl() ends in a jump to __do_compat_sys_ioctl(). */
+static void test_syscall_bodies(void)
+{
+	static const char *const names[] = {"__do_sys_ioctl", "__se_sys_ioctl",
+					    "__do_compat_sys_ioctl", "__se_compat_sys_ioctl"};
+
+	memset(text_bytes, 0, sizeof(text_bytes));
+	put(JUMP_AT, "\xe9\x1b\0\0\0", 5);
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		ok(count_slots_beside(names[i], false) == 2,
+		   "a system call returns by the slots of its body, %s()", names[i]);
+}
+
 /* Its slots are never among the function's that jumps there, so that none of them is patched. */
 static void test_assembly(void)
 {
@@ -111,6 +124,7 @@ int main(void)
 	put(SLOT_AT + 5, "\xeb\x29", 2);
 	is_u64(count_slots(), 2, "but what stands behind the slot is one");
 	test_cold();
+	test_syscall_bodies();
 	test_assembly();
 	return tap_done();
 }
