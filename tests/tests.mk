@@ -24,7 +24,7 @@
 #:   check-errors  wrong input of every verb
 #:   check-tables * DuckDB and ClickHouse read what sonde convert writes for databases; setup-tables installs them
 #:   check-kshark * KernelShark's library loads what sonde convert --to trace.dat writes; installs it, with Qt 5
-#:   check-fuzz    each fuzz target for FUZZ_SECONDS (4)
+#:   check-fuzz    each fuzz target for FUZZ_SECONDS (2)
 #:   check-agreement
 #:                 sonde report's figures follow from the text that trace-cmd and babeltrace2 print of the trace
 #:   check-compare whether the oracle's comparison finds errors
@@ -49,7 +49,7 @@
 #:                 CAMPAIGNS='toggle fuzz' for some of tests/long/campaigns
 #:   bench *       costs in the deterministic testbed, to $(O)/bench.json
 
-FUZZ_SECONDS ?= 4
+FUZZ_SECONDS ?= 2
 UNIT_TESTS_OF = $(or $(filter tests/unit/$(1)/%,$(UNIT_SOURCES)),$(error no unit tests in tests/unit/$(1)))
 TESTS ?= $(if $(ROOM),$(foreach room,$(ROOM:%/=%),$(call UNIT_TESTS_OF,$(room))),$(UNIT_SOURCES))
 
