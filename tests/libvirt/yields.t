@@ -182,7 +182,7 @@ sub test_kernel {
 	$libvirt->destroy($name);
 }
 
-# Without swap the kernel makes the image, and cannot write it.
+# Without swap the kernel makes the image, which newer ones do not print, and cannot write it.
 sub test_hibernation {
 	my ($name, $version) = @_;
 	my $pid = $libvirt->spawn('hibernated', attach_command($name));
@@ -191,7 +191,8 @@ sub test_hibernation {
 	is($libvirt->wait_for($pid, 60), 0, "$version: hibernation ends attach with status 0") or diag(log_of('hibernated'));
 	like(log_of('hibernated'), qr/^sonde attach: the guest hibernates, and the trace ended with it$/m, "$version: attach says so");
 	like(sidecar(), qr/"ended": "the guest hibernates"/, "$version: the trace says so, too");
-	like($libvirt->serial($name), qr/hibernation: .*[Ii]mage created/, sprintf "%s: the guest makes an image after that, within %.1f s", $version, $took);
+	like($libvirt->serial($name), qr/hibernation: .*[Ii]mage created|Cannot find swap device/, sprintf "%s: the guest makes an image after that, within %.1f s", $version, $took)
+		or diag($libvirt->serial($name) =~ /(.*(?:PM:|hibernat).*)/g);
 	is_as_before($name, "$version: hibernated");
 }
 
