@@ -44,7 +44,7 @@ sub make_initrd {
 sub find_probed {
 	my ($out) = @_;
 	my %has = map { (split)[-1] => 1 } `nm \Q$out\E/brd.ko`;
-	return first { $has{$_} } qw(brd_free_pages brd_insert_page);
+	return first { $has{$_} } qw(brd_free_pages brd_insert_page brd_cleanup);
 }
 
 # The kernel's text without a slide: its first address, and how many bytes.
