@@ -88,7 +88,7 @@ size_t ctf_put_run(struct stream_writer *base, unsigned int class_index,
 /* Append the packet's tables. Returns where they begin. */
 size_t ctf_put_tables(struct ctf_writer *w);
 
-/* --- reader.c and get.c ----------------------------------------------------------------------- */
+/* --- reader.c and get*.c ----------------------------------------------------------------------- */
 
 enum {
 	CTF_PACKET_LIMIT = 1 << 20, /* bytes; the writer's are smaller */
@@ -139,7 +139,16 @@ struct ctf_stream {
 	uint8_t bytes[EVENT_MAX_SIZE]; /* of the last event */
 };
 
-/* Set how events of each form are read. */
+/* What an id stands for in the packet at hand; NULL if its tables do not say. */
+static inline const struct ctf_value *ctf_meaning_of(const struct ctf_stream *s,
+						     enum ctf_meaning kind, uint64_t id)
+{
+	const struct ctf_meanings *m = &s->meanings[kind];
+
+	return id < m->count && m->items[id].packet == s->nr_packets ? &m->items[id].value : NULL;
+}
+
+/* Set how events of each form are read (get-fields.c). */
 void ctf_find_get(struct ctf_plan *plan, const struct ctf_identity *identity);
 
 /* Read the tables of a packet that was loaded. Returns 1; 0 if they are none; -errno. */

@@ -48,6 +48,7 @@ enum ctf_get {
 	CTF_GET_IMPLIED, /* takes no bits */
 	CTF_GET_NUMBER_2,
 	CTF_GET_NUMBER_8,
+	CTF_GET_SIGNED_4,
 	CTF_GET_SIGNED_8,
 	CTF_GET_CODE_8,
 	CTF_GET_FLAGS_8,
@@ -118,7 +119,9 @@ static inline enum ctf_get ctf_get_of(const struct ctf_step *step)
 			return CTF_GET_IMPLIED;
 		if (step->size == 8)
 			return step->op == CTF_SIGNED ? CTF_GET_SIGNED_8 : CTF_GET_NUMBER_8;
-		return step->size == 2 && step->op != CTF_SIGNED ? CTF_GET_NUMBER_2 : CTF_GET_ANY;
+		if (step->op == CTF_SIGNED)
+			return step->size == 4 ? CTF_GET_SIGNED_4 : CTF_GET_ANY;
+		return step->size == 2 ? CTF_GET_NUMBER_2 : CTF_GET_ANY;
 	case CTF_CODE:
 		return step->size == 8 ? CTF_GET_CODE_8 : CTF_GET_ANY;
 	case CTF_FLAGS:
