@@ -114,12 +114,12 @@ int analysis_check(const struct analysis_ops *ops, const struct replay *replay, 
 	size_t n;
 
 	trace_reader_instances(replay->reader, &n);
-	if (!ops->change && replay->selects)
+	if (!analysis_is_of_heap(ops) && replay->selects)
 		return error_set(
 			err, EINVAL,
 			"--filter, --type and --vcpu choose allocations, which this report is "
 			"not about; sonde events chooses any events");
-	if (!ops->change || ops->any_trace || replay->instance || !n)
+	if (!analysis_is_of_heap(ops) || ops->any_trace || replay->instance || !n)
 		return 0;
 	return analysis_lacks(replay, "kmem", "allocations", err);
 }

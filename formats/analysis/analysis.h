@@ -41,6 +41,7 @@ struct analysis {
 	const struct analysis_ops *ops;
 	const struct replay *replay;
 	struct analysis_options options;
+	bool goes_by_sites; /* set in begin(): change() is not to be called */
 };
 
 struct analysis_ops {
@@ -50,6 +51,9 @@ struct analysis_ops {
 	/* Fills in the analysis's own data only. Returns 0 or -errno. */
 	int (*create)(const struct replay *replay, const struct analysis_options *options,
 		      struct analysis **out, struct error *err);
+	bool sites; /* of the heap's changes it needs what replay->sites keeps */
+	/* Before the first event: the replay has its heap and its sites. 0 or -ENOMEM; or NULL. */
+	int (*begin)(struct analysis *analysis);
 	/* Each event of the trace, of all instances, in the order of time. 0 or -ENOMEM; or NULL.
 	 */
 	int (*event)(struct analysis *analysis, const struct event *event);
@@ -74,6 +78,12 @@ struct analysis_ops {
 enum { NR_ANALYSES = 10 };
 extern const struct analysis_ops *const analysis_table[];
 extern const char *const analysis_names[];
+
+/* Whether it is about the heap. */
+static inline bool analysis_is_of_heap(const struct analysis_ops *ops)
+{
+	return ops->change || ops->sites;
+}
 
 /* By name; one that is not there is an error of the program. */
 const struct analysis_ops *analysis_find(const char *name);

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "formats/analysis/analysis.h"
-#include "formats/groups/group-sums.h"
+#include "formats/analysis/sites.h"
 #include "formats/groups/groups.h"
 #include "formats/base/json.h"
 #include "formats/report/parts.h"
@@ -17,11 +17,9 @@ enum { LABEL = 14 };
 struct kmem_analysis {
 	struct analysis base;
 	struct groups *groups; /* as the user wants */
-	bool has_sums;         /* -v and --json show sums over all: */
-	struct group by_type[KMEM_TYPE_COUNT];
-	uint64_t frees, unknown_frees, missed_frees, invalid;
 	/* when finished: */
 	const struct group **sorted;
+	struct group by_type[KMEM_TYPE_COUNT];
 	struct group sum; /* over all types, those that back others included */
 };
 
@@ -42,61 +40,34 @@ static int create(const struct replay *replay, const struct analysis_options *op
 	struct kmem_analysis *a = calloc(1, sizeof(*a));
 
 	(void)replay;
+	(void)options;
 	if (!a)
 		return error_set(err, ENOMEM, "out of memory");
-	a->has_sums = options->verbose || options->json;
 	*out = &a->base;
 	return 0;
 }
 
-/* The heap is there when the first change comes. */
-__attribute__((cold, noinline)) static int begin(struct kmem_analysis *a)
+/* Mostly, the sums of a group are those of its call sites and caches. */
+static int begin(struct analysis *base)
 {
-	const struct replay *replay = a->base.replay;
+	struct kmem_analysis *a = (struct kmem_analysis *)base;
+	const struct replay *replay = base->replay;
 
-	if (a->groups)
-		return 0;
-	a->groups = groups_create(&a->base.options.by, replay->heap,
+	a->groups = groups_create(&base->options.by, replay->heap,
 				  trace_reader_sidecar(replay->reader));
-	return a->groups ? 0 : -ENOMEM;
-}
-
-static void count(struct kmem_analysis *a, const struct heap_change *change)
-{
-	switch (change->kind) {
-	case HEAP_FREE:
-		a->frees += change->is_first;
-		break;
-	case HEAP_UNKNOWN_FREE:
-		a->frees += change->is_first;
-		a->unknown_frees++;
-		break;
-	case HEAP_MISSED_FREE:
-		a->missed_frees++;
-		break;
-	case HEAP_INVALID:
-		a->invalid++;
-		break;
-	case HEAP_ALLOC:
-	case HEAP_SPLIT:
-		break;
-	}
+	if (!a->groups)
+		return -ENOMEM;
+	base->goes_by_sites = groups_are_of_origins(a->groups);
+	if (base->goes_by_sites)
+		sites_keep_groups(replay->sites, a->groups);
+	return 0;
 }
 
 static int change(struct analysis *base, const struct heap_change *change)
 {
 	struct kmem_analysis *a = (struct kmem_analysis *)base;
-	const bool counted = base->replay->in_window;
 
-	if (!a->groups && begin(a))
-		return -ENOMEM;
-	if (counted)
-		count(a, change);
-	if (!change->object)
-		return 0;
-	if (a->has_sums)
-		group_add(&a->by_type[change->origin->type], change, counted);
-	return groups_add(a->groups, change, counted);
+	return change->object ? groups_add(a->groups, change, base->replay->in_window) : 0;
 }
 
 static void add_group(struct group *sum, const struct group *group)
@@ -113,7 +84,13 @@ static void add_group(struct group *sum, const struct group *group)
 
 static void add_up(struct kmem_analysis *a)
 {
+	const struct sites *sites = a->base.replay->sites;
+	const struct heap *heap = a->base.replay->heap;
+
+	memset(a->by_type, 0, sizeof(a->by_type));
 	memset(&a->sum, 0, sizeof(a->sum));
+	for (uint32_t i = 0; i < sites->n && i < heap_nr_origins(heap); i++)
+		add_group(&a->by_type[heap_origin(heap, i)->type], &sites->all[i].sums);
 	for (size_t i = 0; i < KMEM_TYPE_COUNT; i++)
 		add_group(&a->sum, &a->by_type[i]);
 }
@@ -123,11 +100,13 @@ static int finish(struct analysis *base)
 	struct kmem_analysis *a = (struct kmem_analysis *)base;
 	const struct replay *replay = base->replay;
 	int64_t older_ns = base->options.older_ns, born_ns;
-	int ret = begin(a);
+	int ret = 0;
 
+	if (base->goes_by_sites)
+		sites_fill_groups(replay->sites);
 	if (__builtin_sub_overflow(replay->last_ns, older_ns, &born_ns))
 		born_ns = INT64_MIN;
-	if (!ret && older_ns)
+	if (older_ns)
 		ret = groups_count_older(a->groups, born_ns);
 	if (ret)
 		return ret;
@@ -139,17 +118,22 @@ static int finish(struct analysis *base)
 	return a->sorted ? 0 : -ENOMEM;
 }
 
+static const struct sites *sites_of(const struct kmem_analysis *a)
+{
+	return a->base.replay->sites;
+}
+
 /* --- text ------------------------------------------------------------------------------------ */
 
 static void print_freed(FILE *out, const struct kmem_analysis *a)
 {
 	struct parts parts = {.n = 0};
 
-	parts_add(&parts, "%s", text_count(a->frees).s);
+	parts_add(&parts, "%s", text_count(sites_of(a)->frees).s);
 	parts_add(&parts, "%s of them on another vCPU", text_count(a->sum.cross_cpu).s);
-	if (a->unknown_frees)
+	if (sites_of(a)->unknown_frees)
 		parts_add(&parts, "%s of objects allocated outside the trace",
-			  text_count(a->unknown_frees).s);
+			  text_count(sites_of(a)->unknown_frees).s);
 	parts_print(&parts, out, "Frees", LABEL);
 }
 
@@ -329,9 +313,9 @@ static void print_text(const struct analysis *base, FILE *out)
 
 	if (base->options.verbose)
 		print_sums(out, a);
-	if (a->invalid)
+	if (sites_of(a)->invalid)
 		line_print(out, LABEL, "Invalid", "%s of unknown kind left out; see sonde check",
-			   text_number(a->invalid, "record").s);
+			   text_number(sites_of(a)->invalid, "record").s);
 	print_table(out, a);
 }
 
@@ -374,9 +358,9 @@ static int put_trace(json_t *root, const struct kmem_analysis *a)
 	failed |= put_count(root, "other_events", replay->others);
 	failed |= put_count(root, "vcpus", trace_reader_nr_vcpus(replay->reader));
 	failed |= put_count(root, "duration_ns", replay_duration_ns(replay));
-	failed |= put_count(root, "unknown_frees", a->unknown_frees);
-	failed |= put_count(root, "missed_frees", a->missed_frees);
-	failed |= put_count(root, "invalid_records", a->invalid);
+	failed |= put_count(root, "unknown_frees", sites_of(a)->unknown_frees);
+	failed |= put_count(root, "missed_frees", sites_of(a)->missed_frees);
+	failed |= put_count(root, "invalid_records", sites_of(a)->invalid);
 	failed |= json_object_set_new(root, "guest", json_string(info->banner));
 	failed |= json_object_set_new(root, "ended", json_string(info->ended));
 	return failed | json_object_set_new(root, "mode", json_string(info->mode));
@@ -419,7 +403,7 @@ static int put_json(const struct analysis *base, json_t *root)
 	const struct kmem_analysis *a = (const struct kmem_analysis *)base;
 	int failed = put_count(root, "alloc_events", a->sum.hits);
 
-	failed |= put_count(root, "free_events", a->frees);
+	failed |= put_count(root, "free_events", sites_of(a)->frees);
 	failed |= group_put_sums(root, &a->sum);
 	failed |= put_trace(root, a);
 	failed |= json_object_set_new(root, "types", families_json(a));
@@ -430,6 +414,8 @@ static int put_json(const struct analysis *base, json_t *root)
 const struct analysis_ops kmem_analysis = {
 	.about = "sums over allocations, by call site and so on",
 	.create = create,
+	.sites = true,
+	.begin = begin,
 	.change = change,
 	.finish = finish,
 	.print_text = print_text,

@@ -16,7 +16,6 @@ enum { LABEL = 14, SITE_COLUMN = 1 };
 
 struct leaks {
 	struct analysis base;
-	struct sites sites;
 	struct survivors *all; /* when finished */
 	size_t n;
 };
@@ -26,10 +25,10 @@ static int create(const struct replay *replay, const struct analysis_options *op
 {
 	struct leaks *l = calloc(1, sizeof(*l));
 
+	(void)replay;
 	(void)options;
 	if (!l)
 		return error_set(err, ENOMEM, "out of memory");
-	sites_init(&l->sites, replay);
 	*out = &l->base;
 	return 0;
 }
@@ -38,16 +37,8 @@ static void destroy(struct analysis *base)
 {
 	struct leaks *l = (struct leaks *)base;
 
-	sites_deinit(&l->sites);
 	free(l->all);
 	free(l);
-}
-
-static int change(struct analysis *base, const struct heap_change *change)
-{
-	struct leaks *l = (struct leaks *)base;
-
-	return change->object ? sites_add(&l->sites, change) : 0;
 }
 
 static int finish(struct analysis *base)
@@ -56,14 +47,14 @@ static int finish(struct analysis *base)
 
 	free(l->all);
 	l->all = NULL;
-	return survivors_find(&l->sites, base->options.older_ns, &l->all, &l->n);
+	return survivors_find(l->base.replay->sites, base->options.older_ns, &l->all, &l->n);
 }
 
 /* --- text ------------------------------------------------------------------------------------ */
 
 static const struct site *site_of(const struct leaks *l, const struct survivors *s)
 {
-	return &l->sites.all[s->origin];
+	return &l->base.replay->sites->all[s->origin];
 }
 
 static double mean_age_ns(const struct survivors *s)
@@ -73,7 +64,7 @@ static double mean_age_ns(const struct survivors *s)
 
 static void add_row(struct table *table, const struct leaks *l, const struct survivors *s)
 {
-	const struct course_trend trend = site_trend(&l->sites, site_of(l, s));
+	const struct course_trend trend = site_trend(l->base.replay->sites, site_of(l, s));
 	char cells[3][32];
 
 	snprintf(cells[0], sizeof(cells[0]), "%.2f", s->evenness);
@@ -222,7 +213,7 @@ static void print_text(const struct analysis *base, FILE *out)
 	fprintf(out, "%-*s%s with live memory at the end\n", LABEL, "Call sites",
 		text_count(l->n).s);
 	print_verdicts(out, l);
-	sites_print_limit(&l->sites, out, LABEL);
+	sites_print_limit(l->base.replay->sites, out, LABEL);
 	text_print_losses(out, replay->reader, LABEL);
 	replay_print_bound(replay, out, LABEL);
 	print_table(out, l);
@@ -235,7 +226,7 @@ static void print_text(const struct analysis *base, FILE *out)
 /* The straight line through the live bytes. */
 static int put_trend(const struct leaks *l, const struct survivors *s, json_t *item)
 {
-	const struct course_trend trend = site_trend(&l->sites, site_of(l, s));
+	const struct course_trend trend = site_trend(l->base.replay->sites, site_of(l, s));
 
 	return json_object_set_new(item, "growth_per_second", json_real(trend.per_s)) |
 	       json_object_set_new(item, "growth_error_per_second", json_real(trend.per_s_error)) |
@@ -274,7 +265,7 @@ static int put_json(const struct analysis *base, json_t *root)
 	size_t top = base->options.top;
 	int failed = replay_put_json(base->replay, root);
 
-	failed |= sites_put_limit(&l->sites, root);
+	failed |= sites_put_limit(l->base.replay->sites, root);
 	for (size_t i = 0; i < l->n && (!top || i < top); i++)
 		failed |= json_array_append_new(array, site_of_json(l, &l->all[i]));
 	failed |= json_object_set_new(root, "records", json_from_count(base->replay->records));
@@ -286,7 +277,7 @@ static int put_json(const struct analysis *base, json_t *root)
 const struct analysis_ops leaks_analysis = {
 	.about = "what is live, and whether it looks like a leak",
 	.create = create,
-	.change = change,
+	.sites = true,
 	.finish = finish,
 	.print_text = print_text,
 	.put_json = put_json,

@@ -26,10 +26,6 @@ enum {
 
 struct overview {
 	struct analysis base;
-	struct sites sites;
-	struct course course; /* of live bytes; without steps: no record yet */
-	uint64_t peak_bytes;
-	int64_t peak_ns;
 	/* when finished: origins, the first ones */
 	uint32_t wasting[LISTED], churning[LISTED];
 	size_t nr_wasting, nr_churning;
@@ -39,15 +35,16 @@ struct overview {
 	size_t nr_leaking, nr_growing, nr_reclaimable;
 };
 
+static const struct sites *sites_of(const struct overview *o)
+{
+	return o->base.replay->sites;
+}
+
 /* --- reading --------------------------------------------------------------------------------- */
 
 static void destroy(struct analysis *base)
 {
-	struct overview *o = (struct overview *)base;
-
-	sites_deinit(&o->sites);
-	course_deinit(&o->course);
-	free(o);
+	free(base);
 }
 
 static int create(const struct replay *replay, const struct analysis_options *options,
@@ -55,35 +52,11 @@ static int create(const struct replay *replay, const struct analysis_options *op
 {
 	struct overview *o = calloc(1, sizeof(*o));
 
+	(void)replay;
 	(void)options;
 	if (!o)
 		return error_set(err, ENOMEM, "out of memory");
-	sites_init(&o->sites, replay);
 	*out = &o->base;
-	return 0;
-}
-
-static int change(struct analysis *base, const struct heap_change *change)
-{
-	struct overview *o = (struct overview *)base;
-	const struct replay *replay = base->replay;
-	const int64_t ns = change->record->timestamp;
-	uint64_t live;
-
-	if (change->object && sites_add(&o->sites, change))
-		return -ENOMEM;
-	if (!replay->in_window || !change->object)
-		return 0;
-	if (!o->course.steps && course_init(&o->course, COURSE_STEPS, replay->first_ns))
-		return -ENOMEM;
-	if (ns < o->course.end_ns && !sites_live_changes(&o->sites, change))
-		return 0;
-	live = sites_live_bytes(&o->sites);
-	course_put(&o->course, ns, live);
-	if (live > o->peak_bytes) {
-		o->peak_bytes = live;
-		o->peak_ns = ns;
-	}
 	return 0;
 }
 
@@ -91,20 +64,21 @@ static int change(struct analysis *base, const struct heap_change *change)
 
 /* Whether the guest's caches and processes take more and more, and that is an amount that matters.
  */
-static bool is_course_of_growth(const struct sites *sites, const struct site *site)
+static bool is_course_of_growth(const struct sites *sites, const struct site *site,
+				uint64_t used_bytes)
 {
 	const double least = 16384, least_share = 1.0 / 1024;
 	struct course_trend trend = site_trend(sites, site);
 	double grown = trend.per_s * (double)replay_duration_ns(sites->replay) / 1e9;
 
-	return grown >= least && grown >= least_share * (double)sites->used_bytes &&
+	return grown >= least && grown >= least_share * (double)used_bytes &&
 	       course_only_grows(&trend);
 }
 
 static double waste(const struct sites *sites, const struct site *site)
 {
 	(void)sites;
-	return (double)site->live_bytes - (double)site->live_requested;
+	return (double)site->sums.live_bytes - (double)site->sums.live_requested;
 }
 
 /* Allocations of what mostly lives for short. */
@@ -113,9 +87,9 @@ static double churn(const struct sites *sites, const struct site *site)
 	const double short_ns = 1e8;
 
 	(void)sites;
-	if (site->frees < site->hits / 10 * 9 || site_median_life_ns(site) > short_ns)
+	if (site->sums.frees < site->sums.hits / 10 * 9 || site_median_life_ns(site) > short_ns)
 		return 0;
-	return (double)site->frees;
+	return (double)site->sums.frees;
 }
 
 static void add_survivors(struct survivors *list, size_t *n, const struct survivors *s)
@@ -127,10 +101,12 @@ static void add_survivors(struct survivors *list, size_t *n, const struct surviv
 /* The verdicts are those of sonde leaks, so that what is shown here is also found there. */
 static int find_survivors(struct overview *o)
 {
+	const struct sites *sites = sites_of(o);
+	const uint64_t used_bytes = sites_used_bytes(sites);
 	struct survivors *all;
 	size_t n;
 
-	if (survivors_find(&o->sites, 0, &all, &n))
+	if (survivors_find(sites, 0, &all, &n))
 		return -ENOMEM;
 	o->nr_leaking = o->nr_growing = o->nr_reclaimable = 0;
 	for (size_t i = 0; i < n && all[i].verdict <= VERDICT_RECLAIM; i++) {
@@ -140,25 +116,10 @@ static int find_survivors(struct overview *o)
 			add_survivors(o->leaking, &o->nr_leaking, s);
 		else if (s->verdict == VERDICT_GROWS)
 			add_survivors(o->growing, &o->nr_growing, s);
-		else if (is_course_of_growth(&o->sites, &o->sites.all[s->origin]))
+		else if (is_course_of_growth(sites, &sites->all[s->origin], used_bytes))
 			add_survivors(o->reclaimable, &o->nr_reclaimable, s);
 	}
 	free(all);
-	return 0;
-}
-
-/* Of a window in which nothing changes, what was live before is the course. */
-static int begin_still(struct overview *o)
-{
-	const struct replay *replay = o->base.replay;
-
-	if (o->course.steps || !replay->records)
-		return 0;
-	if (course_init(&o->course, COURSE_STEPS, replay->first_ns))
-		return -ENOMEM;
-	o->peak_bytes = sites_live_bytes(&o->sites);
-	o->peak_ns = replay->first_ns;
-	course_put(&o->course, replay->first_ns, o->peak_bytes);
 	return 0;
 }
 
@@ -166,10 +127,8 @@ static int finish(struct analysis *base)
 {
 	struct overview *o = (struct overview *)base;
 
-	if (begin_still(o))
-		return -ENOMEM;
-	o->nr_wasting = sites_top(&o->sites, waste, o->wasting, LISTED);
-	o->nr_churning = sites_top(&o->sites, churn, o->churning, LISTED);
+	o->nr_wasting = sites_top(base->replay->sites, waste, o->wasting, LISTED);
+	o->nr_churning = sites_top(base->replay->sites, churn, o->churning, LISTED);
 	return find_survivors(o);
 }
 
@@ -267,7 +226,7 @@ static void print_memory(FILE *out, const struct overview *o)
 	uint64_t pages = heap_live_bytes(replay->heap) - totals->objects[HEAP_OUTSIDE].bytes;
 
 	if (replay->selects) {
-		print_part(out, 0, "Memory", o->sites.used_bytes,
+		print_part(out, 0, "Memory", sites_used_bytes(sites_of(o)),
 			   "live at the end, of the allocations that you selected");
 		return;
 	}
@@ -285,29 +244,29 @@ static void print_course(FILE *out, const struct overview *o)
 	struct course_step steps[SPARKS_SHOWN];
 	uint64_t values[SPARKS_SHOWN];
 
-	if (!o->course.steps)
+	if (!sites_of(o)->course.steps)
 		return;
-	course_resample(&o->course, replay->last_ns, steps, SPARKS_SHOWN);
+	course_resample(&sites_of(o)->course, replay->last_ns, steps, SPARKS_SHOWN);
 	for (size_t i = 0; i < SPARKS_SHOWN; i++)
 		values[i] = steps[i].peak;
 	fprintf(out, "%-*s%s  peak %s at %.3f s\n", LABEL, "Course",
-		sparkline(values, SPARKS_SHOWN).s, text_bytes(o->peak_bytes).s,
-		(double)o->peak_ns / 1e9);
+		sparkline(values, SPARKS_SHOWN).s, text_bytes(sites_of(o)->peak_bytes).s,
+		(double)sites_of(o)->peak_ns / 1e9);
 }
 
 /* What a site is said to grow by: the straight line, or what stays if its course is not known. */
 static double growth_per_s(const struct overview *o, const struct survivors *s)
 {
-	const struct site *site = &o->sites.all[s->origin];
+	const struct site *site = &sites_of(o)->all[s->origin];
 
-	return site->live.steps ? site_trend(&o->sites, site).per_s : s->per_s;
+	return site->live.steps ? site_trend(sites_of(o), site).per_s : s->per_s;
 }
 
 static void print_growth(FILE *out, const struct overview *o, const struct survivors *s,
 			 const char *label)
 {
-	const struct site *site = &o->sites.all[s->origin];
-	struct course_trend trend = site_trend(&o->sites, site);
+	const struct site *site = &sites_of(o)->all[s->origin];
+	struct course_trend trend = site_trend(sites_of(o), site);
 	struct text name = site_text(o->base.replay, s->origin);
 	const bool is_narrow = terminal_width(out) && terminal_width(out) < WIDE;
 	const bool can_shrink = s->verdict == VERDICT_RECLAIM;
@@ -320,8 +279,8 @@ static void print_growth(FILE *out, const struct overview *o, const struct survi
 			 text_bytes(whole_number(trend.per_s_error)).s);
 	if (!is_narrow)
 		snprintf(r2, sizeof(r2), ", R2 %.2f", trend.confidence);
-	snprintf(end, sizeof(end), "%s%s, %.12s live%s", error, r2, text_bytes(site->live_bytes).s,
-		 can_shrink ? ", reclaimable" : "");
+	snprintf(end, sizeof(end), "%s%s, %.12s live%s", error, r2,
+		 text_bytes(site->sums.live_bytes).s, can_shrink ? ", reclaimable" : "");
 	line_print_name(out, begin, name.s, end);
 }
 
@@ -347,7 +306,7 @@ static void print_leaking(FILE *out, const struct overview *o)
 		snprintf(begin, sizeof(begin), "%-*s%9.12s/s  ", LABEL, i ? "" : "Leaks",
 			 text_bytes((uint64_t)s->per_s).s);
 		snprintf(end, sizeof(end), ", %.2f %% freed, %.12s live",
-			 site_freed_percent(&o->sites.all[s->origin]), text_bytes(s->bytes).s);
+			 site_freed_percent(&sites_of(o)->all[s->origin]), text_bytes(s->bytes).s);
 		line_print_name(out, begin, name.s, end);
 	}
 }
@@ -390,12 +349,12 @@ static void print_wasting_sites(FILE *out, const struct overview *o, const char 
 	struct line_items line;
 	double sum = 0;
 
-	for (size_t i = 0; i < o->sites.n; i++)
-		sum += waste(&o->sites, &o->sites.all[i]);
+	for (size_t i = 0; i < sites_of(o)->n; i++)
+		sum += waste(sites_of(o), &sites_of(o)->all[i]);
 	begin_line(&line, out, label, whole_number(sum), "was not requested");
 	for (size_t i = 0; i < o->nr_wasting; i++)
 		add_item(&line, site_text(o->base.replay, o->wasting[i]),
-			 whole_number(waste(&o->sites, &o->sites.all[o->wasting[i]])));
+			 whole_number(waste(sites_of(o), &sites_of(o)->all[o->wasting[i]])));
 	fputc('\n', out);
 }
 
@@ -404,13 +363,13 @@ static void print_churning(FILE *out, const struct overview *o)
 	double seconds = (double)replay_duration_ns(o->base.replay) / 1e9;
 
 	for (size_t i = 0; i < o->nr_churning && i < LINES_OF_SITES; i++) {
-		const struct site *site = &o->sites.all[o->churning[i]];
+		const struct site *site = &sites_of(o)->all[o->churning[i]];
 		struct text name = site_text(o->base.replay, o->churning[i]);
-		uint64_t bytes = site->hits ? site->allocated / site->hits : 0;
+		uint64_t bytes = site->sums.hits ? site->sums.allocated / site->sums.hits : 0;
 		char begin[64], end[64];
 
 		snprintf(begin, sizeof(begin), "%-*s%9.0f/s  ", LABEL, i ? "" : "Churns",
-			 seconds > 0 ? (double)site->hits / seconds : 0);
+			 seconds > 0 ? (double)site->sums.hits / seconds : 0);
 		snprintf(end, sizeof(end), ", %.12s each, for %.12s", text_bytes(bytes).s,
 			 measure_duration(site_median_life_ns(site)).s);
 		line_print_name(out, begin, name.s, end);
@@ -488,7 +447,7 @@ static void print_text(const struct analysis *base, FILE *out)
 	print_wasting_sites(out, o, base->replay->selects ? "Wasted" : "");
 	print_churning(out, o);
 	print_others(out, base->replay);
-	sites_print_limit(&o->sites, out, LABEL);
+	sites_print_limit(sites_of(o), out, LABEL);
 	text_print_losses(out, base->replay->reader, LABEL);
 	replay_print_bound(base->replay, out, LABEL);
 	print_next(out, o);
@@ -508,13 +467,14 @@ static json_t *memory_json(const struct overview *o)
 
 	return json_pack("{so so so so so so so so so}", "live_bytes",
 			 json_from_count(heap_live_bytes(o->base.replay->heap)), "selected_bytes",
-			 json_from_count(o->sites.used_bytes), "slabs",
+			 json_from_count(sites_used_bytes(sites_of(o))), "slabs",
 			 sum_json(&totals->pages[HEAP_SLAB]), "large_kmalloc",
 			 sum_json(&totals->pages[HEAP_LARGE]), "other_pages",
 			 sum_json(&totals->pages[HEAP_PLAIN]), "objects_in_slabs",
 			 sum_json(&totals->objects[HEAP_IN_SLAB]), "objects_outside",
 			 sum_json(&totals->objects[HEAP_OUTSIDE]), "peak_bytes",
-			 json_from_count(o->peak_bytes), "peak_ns", json_integer(o->peak_ns));
+			 json_from_count(sites_of(o)->peak_bytes), "peak_ns",
+			 json_integer(sites_of(o)->peak_ns));
 }
 
 static json_t *course_json(const struct overview *o)
@@ -522,9 +482,9 @@ static json_t *course_json(const struct overview *o)
 	struct course_step steps[SPARKS];
 	json_t *array = json_array();
 
-	if (!o->course.steps)
+	if (!sites_of(o)->course.steps)
 		return array;
-	course_resample(&o->course, o->base.replay->last_ns, steps, SPARKS);
+	course_resample(&sites_of(o)->course, o->base.replay->last_ns, steps, SPARKS);
 	for (size_t i = 0; i < SPARKS; i++)
 		json_array_append_new(array, json_from_count(steps[i].last));
 	return array;
@@ -538,7 +498,7 @@ static json_t *list_json(const struct overview *o, const uint32_t *origins, size
 
 	for (size_t i = 0; i < n; i++) {
 		json_t *item = site_json(o->base.replay, origins[i]);
-		double number = value(&o->sites, &o->sites.all[origins[i]]);
+		double number = value(sites_of(o), &sites_of(o)->all[origins[i]]);
 
 		json_object_set_new(item, key, json_from_count(whole_number(number)));
 		json_array_append_new(array, item);
@@ -570,7 +530,7 @@ static int put_json(const struct analysis *base, json_t *root)
 	json_t *growing = json_array(), *leaking = json_array();
 	int failed = replay_put_json(base->replay, root);
 
-	failed |= sites_put_limit(&o->sites, root);
+	failed |= sites_put_limit(sites_of(o), root);
 	failed |= json_object_set_new(root, "memory", memory_json(o));
 	failed |= json_object_set_new(root, "course", course_json(o));
 	add_survivors_json(growing, o, o->growing, o->nr_growing);
@@ -588,7 +548,7 @@ static int put_json(const struct analysis *base, json_t *root)
 const struct analysis_ops overview_analysis = {
 	.about = "where memory is, what grows, what is wasted, what churns",
 	.create = create,
-	.change = change,
+	.sites = true,
 	.finish = finish,
 	.print_text = print_text,
 	.put_json = put_json,

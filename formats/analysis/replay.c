@@ -7,6 +7,7 @@
 #include "formats/analysis/analysis.h"
 #include "formats/report/progress.h"
 #include "formats/analysis/since-init.h"
+#include "formats/analysis/sites.h"
 #include "formats/base/json.h"
 #include "formats/base/text.h"
 #include "formats/report/event-hints.h"
@@ -27,6 +28,7 @@ struct replay_parts {
 	struct analysis **of_events;       /* those that are told of events */
 	struct analysis **of_changes;      /* and those of changes of the heap */
 	size_t nr_of_events, nr_of_changes;
+	bool keeps_heap;  /* an analysis is about it */
 	bool needs_tasks; /* an analysis groups by task */
 	struct progress progress;
 };
@@ -73,6 +75,7 @@ void replay_close(struct replay *replay)
 
 	if (!parts)
 		return;
+	sites_destroy(replay->sites);
 	heap_destroy(replay->heap);
 	event_selection_destroy(parts->selection);
 	event_filters_deinit(&parts->filters);
@@ -202,6 +205,8 @@ static int deliver(void *arg, const struct heap_change *change)
 
 	if (!concerns_selected(replay, change))
 		return 0;
+	if (replay->sites)
+		ret = sites_add(replay->sites, change);
 	for (size_t i = 0; !ret && i < parts->nr_of_changes; i++)
 		ret = parts->of_changes[i]->ops->change(parts->of_changes[i], change);
 	return ret;
@@ -241,7 +246,7 @@ static int take_record(struct replay *replay, const struct event *event)
 	look_for_init(replay, &record);
 	if (replay->in_window)
 		note_time(replay, event->ns);
-	if (!replay->parts->nr_of_changes)
+	if (!replay->parts->keeps_heap)
 		return 0;
 	if (replay->parts->needs_tasks && record.event_id == KMEM_EVENT_ALLOC &&
 	    heap_set_task(replay->heap, event))
@@ -328,25 +333,45 @@ static int list_analyses(struct replay *replay, struct analysis **analyses, size
 	for (size_t i = 0; i < n; i++) {
 		if (analyses[i]->ops->event)
 			parts->of_events[parts->nr_of_events++] = analyses[i];
-		if (analyses[i]->ops->change)
+		if (analyses[i]->ops->change && !analyses[i]->goes_by_sites)
 			parts->of_changes[parts->nr_of_changes++] = analyses[i];
+		parts->keeps_heap |= analysis_is_of_heap(analyses[i]->ops);
 		parts->needs_tasks |= has_tasks(&analyses[i]->options.by);
 	}
 	return 0;
 }
 
+/* What the analyses work on. */
+static int make_heap(struct replay *replay, struct analysis **analyses, size_t n)
+{
+	bool needs_sites = false;
+	int ret = 0;
+
+	replay->heap = heap_create(trace_reader_sidecar(replay->reader), deliver, replay);
+	for (size_t i = 0; i < n; i++)
+		needs_sites |= analyses[i]->ops->sites;
+	if (needs_sites)
+		replay->sites = sites_create(replay);
+	if (!replay->heap || (needs_sites && !replay->sites))
+		return -ENOMEM;
+	for (size_t i = 0; !ret && i < n; i++)
+		if (analyses[i]->ops->begin)
+			ret = analyses[i]->ops->begin(analyses[i]);
+	return ret;
+}
+
 static int begin(struct replay *replay, struct analysis **analyses, size_t n, struct error *err)
 {
-	if (!replay->heap)
-		replay->heap = heap_create(trace_reader_sidecar(replay->reader), deliver, replay);
-	if (!replay->heap || list_analyses(replay, analyses, n))
+	int ret = replay->heap ? 0 : make_heap(replay, analyses, n);
+
+	if (ret || list_analyses(replay, analyses, n))
 		return error_set(err, ENOMEM, "out of memory");
 	return 0;
 }
 
 static int finish(struct replay *replay, struct error *err)
 {
-	int ret = 0;
+	int ret = replay->sites ? sites_finish(replay->sites) : 0;
 
 	for (size_t i = 0; !ret && i < replay->nr_analyses; i++) {
 		struct analysis *analysis = replay->analyses[i];

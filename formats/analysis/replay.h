@@ -40,11 +40,13 @@ extern const struct cli_option replay_view_options[];
 extern const struct cli_option replay_time_options[];
 
 struct analysis;
+struct sites;
 
 struct replay {
 	/* For analyses: */
 	struct trace_reader *reader;
 	struct heap *heap;
+	struct sites *sites; /* of what is selected (sites.h); NULL: no analysis needs them */
 	const struct trace_instance *instance; /* whose events feed the heap; NULL: there is none */
 	const struct trace_instance *chosen;   /* that the user named; NULL: none */
 	size_t nr_instances;                   /* of the kmem tracer that the trace has */

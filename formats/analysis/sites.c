@@ -6,23 +6,38 @@
 #include <string.h>
 #include "formats/base/json.h"
 #include "formats/base/text.h"
+#include "formats/groups/group-sums.h"
 #include "formats/heap/sum.h"
 #include "formats/report/parts.h"
 
-void sites_init(struct sites *sites, const struct replay *replay)
+struct sites *sites_create(const struct replay *replay)
 {
-	*sites = (struct sites){.replay = replay};
+	struct sites *sites = calloc(1, sizeof(*sites));
+
+	if (sites) {
+		sites->replay = replay;
+		sites->course.end_ns = INT64_MIN;
+	}
+	return sites;
 }
 
-void sites_deinit(struct sites *sites)
+void sites_destroy(struct sites *sites)
 {
+	if (!sites)
+		return;
 	for (size_t i = 0; i < sites->n; i++) {
 		course_deinit(&sites->all[i].live);
 		free(sites->all[i].lives);
+		free(sites->all[i].other);
 	}
+	course_deinit(&sites->course);
 	free(sites->all);
+	free(sites);
 }
 
+/* --- changes --------------------------------------------------------------------------------- */
+
+/* The course of a new site is over, and its role is none: what comes next begins both. */
 __attribute__((cold, noinline)) static int make_room(struct sites *sites, size_t n)
 {
 	size_t more = n < 256 ? 256 : 2 * n;
@@ -31,49 +46,68 @@ __attribute__((cold, noinline)) static int make_room(struct sites *sites, size_t
 	if (!bigger)
 		return -ENOMEM;
 	memset(bigger + sites->n, 0, (more - sites->n) * sizeof(*bigger));
+	for (size_t i = sites->n; i < more; i++) {
+		bigger[i].sums.role = HEAP_ROLES;
+		bigger[i].live.end_ns = INT64_MIN;
+	}
 	sites->all = bigger;
 	sites->n = more;
 	return 0;
 }
 
-/* Before the first change in the window. */
-__attribute__((cold, noinline)) static int begin_window(struct sites *sites, struct site *site)
+static int find_group(struct sites *sites, const struct heap_object *object, uint32_t *number)
 {
-	const int64_t start_ns = sites->replay->first_ns;
+	if (!sites->groups)
+		return 0;
+	*number = groups_number(sites->groups, object);
+	sites->all_groups = groups_all(sites->groups);
+	return *number ? 0 : -ENOMEM;
+}
 
-	site->peak_bytes = site->live_bytes;
+/* The object has another role than those before: it is the first one, or what is known of its call
+ * site's blocks has changed. */
+__attribute__((cold, noinline)) static int turn_to_role(struct sites *sites, struct site *site,
+							const struct heap_object *object)
+{
+	if (site->sums.role == HEAP_ROLES) {
+		site->sums.role = object->role;
+		return find_group(sites, object, &site->in_group);
+	}
+	if (site->other)
+		return 0;
+	site->other = calloc(1, sizeof(*site->other));
+	if (!site->other)
+		return -ENOMEM;
+	site->other->sums.role = object->role;
+	return find_group(sites, object, &site->other->in_group);
+}
+
+/* Before the first change in the window. */
+static int begin_window(struct sites *sites, struct site *site)
+{
+	site->sums.peak_bytes = site->sums.live_bytes;
 	if (sites->nr_courses == SITES_WITH_COURSE) {
 		site->is_beyond = true;
+		site->live.end_ns = INT64_MAX;
 		sites->nr_beyond++;
 		return 0;
 	}
-	if (course_init_small(&site->live, COURSE_STEPS_OF_SITE, start_ns))
+	if (course_init_small(&site->live, COURSE_STEPS_OF_SITE, sites->replay->first_ns))
 		return -ENOMEM;
 	sites->nr_courses++;
-	course_put(&site->live, start_ns, site->live_bytes);
 	return 0;
 }
 
-static void change_live(struct sites *sites, struct site *site, const struct heap_change *change)
+/* A step of the site's course is over, or it has none yet. */
+__attribute__((noinline)) static int go_on(struct sites *sites, struct site *site, int64_t ns)
 {
-	const struct heap_object *object = change->object;
-	uint64_t used = object->role == HEAP_PLAIN ? object->bytes : 0;
-
-	if (site->peak_seen != sites->peak) {
-		site->at_peak = site->live_bytes;
-		site->peak_seen = sites->peak;
-	}
-	if (change->kind == HEAP_ALLOC) {
-		site->live_objects++;
-		sum_add(&site->live_bytes, object->bytes);
-		sum_add(&site->live_requested, object->requested);
-		sum_add(&sites->used_bytes, used);
-		return;
-	}
-	sum_subtract(&site->live_objects, 1);
-	sum_subtract(&site->live_bytes, object->bytes);
-	sum_subtract(&site->live_requested, object->requested);
-	sum_subtract(&sites->used_bytes, used);
+	if (!site->live.steps && begin_window(sites, site))
+		return -ENOMEM;
+	if (ns < site->live.end_ns)
+		return 0;
+	site->live.last = site->sums.live_bytes;
+	course_advance(&site->live, ns);
+	return 0;
 }
 
 static int count_life(struct site *site, const struct heap_change *change)
@@ -81,11 +115,11 @@ static int count_life(struct site *site, const struct heap_change *change)
 	uint64_t ns = (uint64_t)change->record->timestamp - (uint64_t)change->object->born_ns;
 	int class = 0;
 
-	site->frees++;
-	if (site->is_beyond)
-		return 0;
-	if (!site->lives)
+	if (!site->lives) {
+		if (site->is_beyond)
+			return 0;
 		site->lives = calloc(LIFE_CLASSES, sizeof(*site->lives));
+	}
 	if (!site->lives)
 		return -ENOMEM;
 	if (change->record->timestamp > change->object->born_ns)
@@ -94,45 +128,144 @@ static int count_life(struct site *site, const struct heap_change *change)
 	return 0;
 }
 
-static int count_change(struct site *site, const struct heap_change *change)
+/* What is neither an object's nor a site's. */
+static void count_unknown(struct sites *sites, const struct heap_change *change)
 {
-	int ret = 0;
+	if (!sites->replay->in_window)
+		return;
+	sites->invalid += change->kind == HEAP_INVALID;
+	if (change->kind != HEAP_UNKNOWN_FREE)
+		return;
+	sites->frees += change->is_first;
+	sites->unknown_frees++;
+}
 
-	if (change->kind == HEAP_ALLOC) {
-		site->hits++;
-		sum_add(&site->allocated, change->object->bytes);
-	} else if (change->kind == HEAP_FREE) {
-		ret = count_life(site, change);
+/* What goes, in the window. */
+static int count_gone(struct sites *sites, struct site *site, const struct heap_change *change)
+{
+	sites->missed_frees += change->kind == HEAP_MISSED_FREE;
+	if (change->kind != HEAP_FREE)
+		return 0;
+	sites->frees += change->is_first;
+	return count_life(site, change);
+}
+
+/* All live bytes are others now, or a step of their course is over. */
+__attribute__((noinline)) static int note_memory(struct sites *sites,
+						 const struct heap_change *change)
+{
+	const struct heap_object *object = change->object;
+	const uint64_t used = object->role == HEAP_PLAIN ? object->bytes : 0;
+	const int64_t ns = change->record->timestamp;
+	uint64_t live;
+
+	if (change->kind == HEAP_ALLOC)
+		sum_add(&sites->selected_bytes, used);
+	else if (change->kind != HEAP_SPLIT)
+		sum_subtract(&sites->selected_bytes, used);
+	if (!sites->replay->in_window)
+		return 0;
+	if (!sites->course.steps &&
+	    course_init(&sites->course, COURSE_STEPS, sites->replay->first_ns))
+		return -ENOMEM;
+	live = sites_live_bytes(sites);
+	course_put(&sites->course, ns, live);
+	if (live > sites->peak_bytes) {
+		sites->peak_bytes = live;
+		sites->peak_ns = ns;
 	}
-	if (site->live_bytes > site->peak_bytes)
-		site->peak_bytes = site->live_bytes;
-	if (!site->is_beyond)
-		course_put(&site->live, change->record->timestamp, site->live_bytes);
-	return ret;
+	return 0;
+}
+
+/* Most objects lie in pages that are counted already. */
+static inline bool changes_memory(const struct sites *sites, const struct heap_change *change)
+{
+	return sites->replay->selects || change->object->place == HEAP_OUTSIDE ||
+	       change->record->timestamp >= sites->course.end_ns;
+}
+
+static int add_to_site(struct sites *sites, struct site *site, const struct heap_change *change)
+{
+	const bool in_window = sites->replay->in_window;
+	const bool is_other = change->object->role != site->sums.role;
+	const uint32_t in_group = is_other ? site->other->in_group : site->in_group;
+
+	if (in_window && change->record->timestamp >= site->live.end_ns &&
+	    go_on(sites, site, change->record->timestamp))
+		return -ENOMEM;
+	if (site->peak_seen != sites->peak) {
+		site->at_peak = site->sums.live_bytes;
+		site->peak_seen = sites->peak;
+	}
+	group_add(&site->sums, change, in_window);
+	if (is_other)
+		group_add(&site->other->sums, change, in_window);
+	if (in_group)
+		group_note_live(&sites->all_groups[in_group - 1], change);
+	return in_window && change->kind != HEAP_ALLOC ? count_gone(sites, site, change) : 0;
 }
 
 int sites_add(struct sites *sites, const struct heap_change *change)
 {
-	const uint32_t origin = change->object->origin;
-	const bool in_window = sites->replay->in_window;
+	const struct heap_object *object = change->object;
 	struct site *site;
 
-	if (origin >= sites->n && make_room(sites, origin))
-		return -ENOMEM;
-	site = &sites->all[origin];
-	if (change->kind == HEAP_SPLIT) {
-		site->live_objects += change->pieces - 1;
+	if (!object) {
+		count_unknown(sites, change);
 		return 0;
 	}
-	if (in_window && !site->live.steps && !site->is_beyond && begin_window(sites, site))
+	if (object->origin >= sites->n && make_room(sites, object->origin))
 		return -ENOMEM;
-	change_live(sites, site, change);
-	return in_window ? count_change(site, change) : 0;
+	site = &sites->all[object->origin];
+	if (object->role != site->sums.role && turn_to_role(sites, site, object))
+		return -ENOMEM;
+	if (add_to_site(sites, site, change))
+		return -ENOMEM;
+	return changes_memory(sites, change) ? note_memory(sites, change) : 0;
 }
+
+int sites_finish(struct sites *sites)
+{
+	const struct replay *replay = sites->replay;
+
+	if (sites->course.steps || !replay->records)
+		return 0;
+	if (course_init(&sites->course, COURSE_STEPS, replay->first_ns))
+		return -ENOMEM;
+	sites->peak_bytes = sites_live_bytes(sites);
+	sites->peak_ns = replay->first_ns;
+	course_put(&sites->course, replay->first_ns, sites->peak_bytes);
+	return 0;
+}
+
+/* --- groups of them -------------------------------------------------------------------------- */
+
+void sites_keep_groups(struct sites *sites, struct groups *groups)
+{
+	sites->groups = groups;
+}
+
+void sites_fill_groups(const struct sites *sites)
+{
+	groups_begin_sums(sites->groups);
+	for (size_t i = 0; i < sites->n; i++) {
+		const struct site *site = &sites->all[i];
+
+		if (!site->in_group)
+			continue;
+		groups_add_sums(sites->groups, site->in_group, &site->sums);
+		if (!site->other)
+			continue;
+		groups_subtract_sums(sites->groups, site->in_group, &site->other->sums);
+		groups_add_sums(sites->groups, site->other->in_group, &site->other->sums);
+	}
+}
+
+/* --- results --------------------------------------------------------------------------------- */
 
 double site_life_ns(const struct site *site, double share)
 {
-	double wanted = share * (double)site->frees;
+	double wanted = share * (double)site->sums.frees;
 	uint64_t sum = 0;
 
 	for (int class = 0; site->lives && class < LIFE_CLASSES; class ++) {
@@ -147,7 +280,25 @@ uint64_t sites_live_bytes(const struct sites *sites)
 {
 	const struct replay *replay = sites->replay;
 
-	return replay->selects ? sites->used_bytes : heap_live_bytes(replay->heap);
+	return replay->selects ? sites->selected_bytes : heap_live_bytes(replay->heap);
+}
+
+uint64_t sites_used_bytes(const struct sites *sites)
+{
+	uint64_t sum = 0;
+
+	if (sites->replay->selects)
+		return sites->selected_bytes;
+	for (size_t i = 0; i < sites->n; i++) {
+		const struct site *site = &sites->all[i];
+		const uint64_t other = site->other ? site->other->sums.live_bytes : 0;
+
+		if (site->sums.role == HEAP_PLAIN)
+			sum_add(&sum, site->sums.live_bytes - other);
+		else if (site->other && site->other->sums.role == HEAP_PLAIN)
+			sum_add(&sum, other);
+	}
+	return sum;
 }
 
 void sites_note_peak(struct sites *sites)
@@ -157,14 +308,25 @@ void sites_note_peak(struct sites *sites)
 
 uint64_t site_at_peak(const struct sites *sites, const struct site *site)
 {
-	return site->peak_seen == sites->peak ? site->at_peak : site->live_bytes;
+	return site->peak_seen == sites->peak ? site->at_peak : site->sums.live_bytes;
+}
+
+/* With its last value. */
+static struct course course_of(const struct site *site)
+{
+	struct course course = site->live;
+
+	course.last = site->sums.live_bytes;
+	return course;
 }
 
 struct course_trend site_trend(const struct sites *sites, const struct site *site)
 {
-	if (!site->live.steps)
+	const struct course course = course_of(site);
+
+	if (!course.steps)
 		return (struct course_trend){0};
-	return course_trend(&site->live, sites->replay->last_ns);
+	return course_trend(&course, sites->replay->last_ns);
 }
 
 /* Nothing of it has changed in the window. */
@@ -177,16 +339,17 @@ void site_course(const struct sites *sites, const struct site *site,
 		 uint64_t values[COURSE_STEPS_OF_SITE])
 {
 	struct course_step steps[COURSE_STEPS_OF_SITE] = {{0}};
+	const struct course course = course_of(site);
 
-	if (site->live.steps)
-		course_resample(&site->live, sites->replay->last_ns, steps, COURSE_STEPS_OF_SITE);
+	if (course.steps)
+		course_resample(&course, sites->replay->last_ns, steps, COURSE_STEPS_OF_SITE);
 	for (size_t i = 0; i < COURSE_STEPS_OF_SITE; i++)
-		values[i] = is_still(site) ? site->live_bytes : steps[i].last;
+		values[i] = is_still(site) ? site->sums.live_bytes : steps[i].last;
 }
 
 uint64_t site_peak_bytes(const struct site *site)
 {
-	return is_still(site) ? site->live_bytes : site->peak_bytes;
+	return is_still(site) ? site->sums.live_bytes : site->sums.peak_bytes;
 }
 
 json_t *site_course_json(const struct sites *sites, const struct site *site)

@@ -5,13 +5,15 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "formats/analysis/replay.h"
+#include "formats/groups/groups.h"
 #include "formats/heap/course.h"
 #include "formats/heap/heap.h"
 
 /*
  * What each origin (call site and cache) did over time: its live bytes, its allocations, and how
- * long its objects lived. All origins have sums. The course and the lives of a site take more
- * memory than the sums: the first SITES_WITH_COURSE that change in the window have them.
+ * long its objects lived; and what all of them did. A replay keeps this once, for all analyses
+ * (replay->sites). All origins have sums. The course and the lives of a site take more memory than
+ * the sums: the first SITES_WITH_COURSE that change in the window have them.
  */
 enum {
 	LIFE_CLASSES = 44, /* of powers of two ns, up to two hours */
@@ -20,43 +22,67 @@ enum {
 	SITES_WITH_COURSE = SITES_MEMORY / SITE_MEMORY /* 155,344 */
 };
 
+/* A part of a site: the objects of another role than the first one has. */
+struct site_other {
+	struct group sums;
+	uint32_t in_group;
+};
+
 struct site {
-	uint64_t live_objects, live_bytes, live_requested;
-	/* in the window: */
-	uint64_t hits, frees, allocated;
-	uint64_t peak_bytes; /* see site_peak_bytes() */
+	/* Of what is live, and of what happened in the window. Its role is that of the first
+	 * object; its peak is that of the window: see site_peak_bytes(). */
+	struct group sums;
+	uint32_t in_group;  /* groups_number(); 0: sites keep no groups */
+	bool is_beyond;     /* there is no room for its course and lives */
 	uint64_t at_peak;   /* live bytes at the peak of all, if that is still the one of: */
 	uint64_t peak_seen; /* number of that peak */
-	struct course live; /* live bytes; without steps: none yet, or is_beyond */
+	struct course live; /* live bytes but for the last value, which is that of the sums; without
+			       steps: none yet, or is_beyond */
 	uint32_t *lives;    /* LIFE_CLASSES of them; NULL: no frees, or is_beyond */
-	bool is_beyond;     /* there is no room for its course and lives */
+	struct site_other *other; /* NULL: there are none */
 };
 
 struct sites {
 	const struct replay *replay;
+	struct groups *groups; /* or NULL: see sites_keep_groups() */
+	struct group *all_groups;
 	struct site *all; /* by origin */
 	size_t n;
 	size_t nr_courses, nr_beyond; /* sites with a course, and those without room for one */
-	/* Live bytes of all, each counted once: those of objects and of pages without slabs. */
-	uint64_t used_bytes;
-	uint64_t peak; /* number of the last peak of all */
+	uint64_t peak;                /* number of the last peak of all: see sites_note_peak() */
+	/* If only some allocations are selected: live bytes of these, as sites_used_bytes(). */
+	uint64_t selected_bytes;
+	/* In the window: */
+	uint64_t frees, unknown_frees, missed_frees, invalid; /* of all */
+	struct course course; /* of sites_live_bytes(); without steps: nothing has changed */
+	uint64_t peak_bytes;  /* their greatest value */
+	int64_t peak_ns;      /* and when that was reached first */
 };
 
-void sites_init(struct sites *sites, const struct replay *replay);
-void sites_deinit(struct sites *sites);
+/* NULL: no memory. The replay must outlive them. */
+struct sites *sites_create(const struct replay *replay);
+/* NULL-safe. */
+void sites_destroy(struct sites *sites);
+
+/* These groups, which stay the caller's, are of whole origins (groups_are_of_origins()): have their
+ * live bytes and peaks kept. Before the first change. */
+void sites_keep_groups(struct sites *sites, struct groups *groups);
+/* Before output: give them their other sums. */
+void sites_fill_groups(const struct sites *sites);
 
 /* Add a change of the heap. Returns 0 or -ENOMEM. */
 int sites_add(struct sites *sites, const struct heap_change *change);
 
+/* Of a window in which nothing has changed, what was live before is the course. Returns 0 or
+ * -ENOMEM. */
+int sites_finish(struct sites *sites);
+
 /* All live bytes of what is selected. Of a part of the allocations, nothing says what pages the
  * slabs take for them. */
 uint64_t sites_live_bytes(const struct sites *sites);
-/* Whether a change, which has an object, can make them others: most objects lie in pages that are
- * counted already. */
-static inline bool sites_live_changes(const struct sites *sites, const struct heap_change *change)
-{
-	return sites->replay->selects || change->object->place == HEAP_OUTSIDE;
-}
+
+/* Live bytes of all sites, each counted once: those of objects and of pages without slabs. */
+uint64_t sites_used_bytes(const struct sites *sites);
 
 /* All memory is at its peak now. */
 void sites_note_peak(struct sites *sites);

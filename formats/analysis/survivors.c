@@ -15,6 +15,7 @@ enum {
 struct judge {
 	const struct sites *sites;
 	struct survivors *all; /* by origin */
+	double *old_ages_ns;   /* likewise: old_age_ns() */
 	size_t n;
 	int64_t older_ns;
 };
@@ -88,7 +89,7 @@ static void count_survivor(void *arg, uint64_t ptr, const struct heap_object *ob
 		s->before++;
 	else if (s->objects == s->before + 1 || object->born_ns < s->first_ns)
 		s->first_ns = object->born_ns;
-	if (age < old_age_ns(j, &j->sites->all[object->origin]))
+	if (age < j->old_ages_ns[object->origin])
 		return;
 	s->old_objects++;
 	s->old_bytes += object->bytes;
@@ -190,7 +191,7 @@ static enum verdict judge_survivors(const struct judge *j, const struct survivor
 		return judge_uneven(s);
 	if (is_reclaimable(j, heap_origin(j->sites->replay->heap, s->origin)))
 		return VERDICT_RECLAIM;
-	return site->frees > site->hits / 2 ? VERDICT_LEAK : VERDICT_GROWS;
+	return site->sums.frees > site->sums.hits / 2 ? VERDICT_LEAK : VERDICT_GROWS;
 }
 
 static void assess(const struct judge *j, struct survivors *s)
@@ -221,6 +222,17 @@ static int compare(const void *a, const void *b)
 	return (x->origin > y->origin) - (x->origin < y->origin);
 }
 
+static int make_room(struct judge *j)
+{
+	j->all = calloc(j->n + 1, sizeof(*j->all));
+	j->old_ages_ns = calloc(j->n + 1, sizeof(*j->old_ages_ns));
+	if (j->all && j->old_ages_ns)
+		return 0;
+	free(j->all);
+	free(j->old_ages_ns);
+	return -ENOMEM;
+}
+
 int survivors_find(const struct sites *sites, int64_t older_ns, struct survivors **out,
 		   size_t *count)
 {
@@ -229,21 +241,23 @@ int survivors_find(const struct sites *sites, int64_t older_ns, struct survivors
 	struct judge j = {
 		.sites = sites, .n = sites->n < known ? sites->n : known, .older_ns = older_ns};
 
-	j.all = calloc(j.n + 1, sizeof(*j.all));
-	if (!j.all)
+	if (make_room(&j))
 		return -ENOMEM;
+	for (size_t i = 0; i < j.n; i++)
+		j.old_ages_ns[i] = old_age_ns(&j, &sites->all[i]);
 	heap_each(heap, count_survivor, &j);
 	heap_each(heap, sort_survivor, &j);
 	for (uint32_t i = 0; i < j.n; i++) {
 		struct survivors s = j.all[i];
 
 		s.origin = i;
-		s.old_age_ns = (int64_t)old_age_ns(&j, &sites->all[i]);
+		s.old_age_ns = (int64_t)j.old_ages_ns[i];
 		if (!s.aged_objects || heap_is_backing(heap_origin(heap, i)))
 			continue;
 		assess(&j, &s);
 		j.all[n++] = s;
 	}
+	free(j.old_ages_ns);
 	qsort(j.all, n, sizeof(*j.all), compare);
 	*out = j.all;
 	*count = n;
@@ -265,5 +279,5 @@ const char *verdict_name(enum verdict verdict)
 
 double site_freed_percent(const struct site *site)
 {
-	return site->hits ? 100.0 * (double)site->frees / (double)site->hits : 0;
+	return site->sums.hits ? 100.0 * (double)site->sums.frees / (double)site->sums.hits : 0;
 }

@@ -23,7 +23,6 @@ static const char *const part_keys[] = {
 
 struct timeline {
 	struct analysis base;
-	struct sites sites;
 	struct course parts[NR_PARTS]; /* without steps: no record yet */
 	uint64_t peak_bytes;
 	int64_t peak_ns;
@@ -36,10 +35,10 @@ static int create(const struct replay *replay, const struct analysis_options *op
 {
 	struct timeline *t = calloc(1, sizeof(*t));
 
+	(void)replay;
 	(void)options;
 	if (!t)
 		return error_set(err, ENOMEM, "out of memory");
-	sites_init(&t->sites, replay);
 	*out = &t->base;
 	return 0;
 }
@@ -50,7 +49,6 @@ static void destroy(struct analysis *base)
 
 	for (int i = 0; i < NR_PARTS; i++)
 		course_deinit(&t->parts[i]);
-	sites_deinit(&t->sites);
 	free(t);
 }
 
@@ -61,7 +59,7 @@ static uint64_t value(const struct timeline *t, enum part part)
 
 	switch (part) {
 	case ALL:
-		return sites_live_bytes(&t->sites);
+		return sites_live_bytes(t->base.replay->sites);
 	case SLABS:
 		return totals->pages[HEAP_SLAB].bytes;
 	case OBJECTS:
@@ -83,11 +81,7 @@ static int change(struct analysis *base, const struct heap_change *change)
 	struct timeline *t = (struct timeline *)base;
 	const struct replay *replay = base->replay;
 
-	if (!change->object)
-		return 0;
-	if (sites_add(&t->sites, change))
-		return -ENOMEM;
-	if (!replay->in_window)
+	if (!change->object || !replay->in_window)
 		return 0;
 	for (enum part part = 0; part < NR_PARTS; part++) {
 		struct course *course = &t->parts[part];
@@ -99,7 +93,7 @@ static int change(struct analysis *base, const struct heap_change *change)
 	if (value(t, ALL) > t->peak_bytes) {
 		t->peak_bytes = value(t, ALL);
 		t->peak_ns = change->record->timestamp;
-		sites_note_peak(&t->sites);
+		sites_note_peak(t->base.replay->sites);
 	}
 	return 0;
 }
@@ -123,7 +117,7 @@ static int begin_still(struct timeline *t)
 	}
 	t->peak_bytes = value(t, ALL);
 	t->peak_ns = replay->first_ns;
-	sites_note_peak(&t->sites);
+	sites_note_peak(t->base.replay->sites);
 	return 0;
 }
 
@@ -133,7 +127,7 @@ static int finish(struct analysis *base)
 
 	if (begin_still(t))
 		return -ENOMEM;
-	t->nr_top = sites_top(&t->sites, at_peak, t->top, MAX_SITES);
+	t->nr_top = sites_top(t->base.replay->sites, at_peak, t->top, MAX_SITES);
 	return 0;
 }
 
@@ -210,7 +204,7 @@ static struct sparkline sparkline_of(const struct timeline *t, const struct site
 {
 	uint64_t values[COURSE_STEPS_OF_SITE];
 
-	site_course(&t->sites, site, values);
+	site_course(t->base.replay->sites, site, values);
 	return sparkline(values, COURSE_STEPS_OF_SITE);
 }
 
@@ -229,15 +223,15 @@ static void print_sites(FILE *out, const struct timeline *t)
 	table_add_column(table, "OWN PEAK", false);
 	table_add_column(table, "LIVE", false);
 	for (size_t i = 0; i < shown; i++) {
-		const struct site *site = &t->sites.all[t->top[i]];
+		const struct site *site = &t->base.replay->sites->all[t->top[i]];
 
-		table_add_cell(table, text_bytes(site_at_peak(&t->sites, site)).s);
+		table_add_cell(table, text_bytes(site_at_peak(t->base.replay->sites, site)).s);
 		table_add_cell(table, site_text(t->base.replay, t->top[i]).s);
 		if (sites_have_source(t->base.replay))
 			table_add_cell(table, site_source_text(t->base.replay, t->top[i]).s);
 		table_add_cell(table, sparkline_of(t, site).s);
 		table_add_cell(table, text_bytes(site_peak_bytes(site)).s);
-		table_add_cell(table, text_bytes(site->live_bytes).s);
+		table_add_cell(table, text_bytes(site->sums.live_bytes).s);
 	}
 	fputc('\n', out);
 	table_print(table, out);
@@ -253,7 +247,7 @@ static void print_text(const struct analysis *base, FILE *out)
 	if (t->peak_bytes)
 		fprintf(out, "%-*s%s at %.3f s\n", LABEL, "Peak", text_bytes(t->peak_bytes).s,
 			(double)t->peak_ns / 1e9);
-	sites_print_limit(&t->sites, out, LABEL);
+	sites_print_limit(t->base.replay->sites, out, LABEL);
 	text_print_losses(out, replay->reader, LABEL);
 	replay_print_bound(replay, out, LABEL);
 	print_rows(out, t);
@@ -291,14 +285,14 @@ static json_t *sites_json(const struct timeline *t)
 	json_t *array = json_array();
 
 	for (size_t i = 0; i < t->nr_top; i++) {
-		const struct site *site = &t->sites.all[t->top[i]];
+		const struct site *site = &t->base.replay->sites->all[t->top[i]];
 		json_t *item = site_json(t->base.replay, t->top[i]);
 
 		json_object_set_new(item, "bytes_at_peak",
-				    json_from_count(site_at_peak(&t->sites, site)));
+				    json_from_count(site_at_peak(t->base.replay->sites, site)));
 		json_object_set_new(item, "peak_bytes", json_from_count(site_peak_bytes(site)));
-		json_object_set_new(item, "live_bytes", json_from_count(site->live_bytes));
-		json_object_set_new(item, "course", site_course_json(&t->sites, site));
+		json_object_set_new(item, "live_bytes", json_from_count(site->sums.live_bytes));
+		json_object_set_new(item, "course", site_course_json(t->base.replay->sites, site));
 		json_array_append_new(array, item);
 	}
 	return array;
@@ -309,7 +303,7 @@ static int put_json(const struct analysis *base, json_t *root)
 	const struct timeline *t = (const struct timeline *)base;
 	int failed = replay_put_json(base->replay, root);
 
-	failed |= sites_put_limit(&t->sites, root);
+	failed |= sites_put_limit(t->base.replay->sites, root);
 	failed |= json_object_set_new(root, "records", json_from_count(base->replay->records));
 	failed |= json_object_set_new(root, "duration_ns",
 				      json_from_count(replay_duration_ns(base->replay)));
@@ -322,6 +316,7 @@ static int put_json(const struct analysis *base, json_t *root)
 const struct analysis_ops timeline_analysis = {
 	.about = "live bytes over time",
 	.create = create,
+	.sites = true,
 	.change = change,
 	.finish = finish,
 	.print_text = print_text,

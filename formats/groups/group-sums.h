@@ -43,6 +43,20 @@ static inline void group_count_free(struct group *group, const struct heap_chang
 		sum_add(&group->lives_ns, (uint64_t)ns - (uint64_t)object->born_ns);
 }
 
+/* Of a group whose other sums come later (groups_add_sums()). */
+static inline void group_note_live(struct group *group, const struct heap_change *change)
+{
+	const uint64_t bytes = change->object->bytes;
+
+	if (change->kind == HEAP_ALLOC) {
+		sum_add(&group->live_bytes, bytes);
+		if (group->live_bytes > group->peak_bytes)
+			group->peak_bytes = group->live_bytes;
+	} else if (change->kind != HEAP_SPLIT) {
+		sum_subtract(&group->live_bytes, bytes);
+	}
+}
+
 /* Add a change with an object to a group that has it all: of a block that is split, the pieces,
  * too. `counted` as in groups_add(). */
 static inline void group_add(struct group *group, const struct heap_change *change, bool counted)

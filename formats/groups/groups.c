@@ -189,6 +189,65 @@ int groups_add(struct groups *groups, const struct heap_change *change, bool cou
 	return 0;
 }
 
+/* --- sums that are kept by origin ------------------------------------------------------------ */
+
+bool groups_are_of_origins(const struct groups *groups)
+{
+	return groups->by_origin_only;
+}
+
+uint32_t groups_number(struct groups *groups, const struct heap_object *object)
+{
+	const struct group *group = group_of(groups, object, 0);
+
+	return group ? (uint32_t)(group - groups->all) + 1 : 0;
+}
+
+struct group *groups_all(struct groups *groups)
+{
+	return groups->all;
+}
+
+/* All sums but for live bytes and their peak. */
+static const size_t other_sums[] = {
+	offsetof(struct group, hits),           offsetof(struct group, requested),
+	offsetof(struct group, allocated),      offsetof(struct group, frees),
+	offsetof(struct group, cross_cpu),      offsetof(struct group, cross_node),
+	offsetof(struct group, lives_ns),       offsetof(struct group, live_objects),
+	offsetof(struct group, live_requested),
+};
+enum { NR_OTHER_SUMS = sizeof(other_sums) / sizeof(other_sums[0]) };
+
+static uint64_t *sum_at(struct group *group, size_t i)
+{
+	return (uint64_t *)((char *)group + other_sums[i]);
+}
+
+void groups_begin_sums(struct groups *groups)
+{
+	for (uint32_t i = 0; i < groups->count; i++)
+		for (size_t k = 0; k < NR_OTHER_SUMS; k++)
+			*sum_at(&groups->all[i], k) = 0;
+}
+
+void groups_add_sums(struct groups *groups, uint32_t number, const struct group *sums)
+{
+	struct group from = *sums;
+
+	for (size_t k = 0; k < NR_OTHER_SUMS; k++)
+		sum_add(sum_at(&groups->all[number - 1], k), *sum_at(&from, k));
+}
+
+void groups_subtract_sums(struct groups *groups, uint32_t number, const struct group *sums)
+{
+	struct group from = *sums;
+
+	for (size_t k = 0; k < NR_OTHER_SUMS; k++)
+		sum_subtract(sum_at(&groups->all[number - 1], k), *sum_at(&from, k));
+}
+
+/* --- what is old ----------------------------------------------------------------------------- */
+
 struct older {
 	struct groups *groups;
 	int64_t born_ns;

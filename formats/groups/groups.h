@@ -22,6 +22,22 @@ void groups_destroy(struct groups *groups);
  * of the allocations and frees. Returns 0 or -ENOMEM. */
 int groups_add(struct groups *groups, const struct heap_change *change, bool counted);
 
+/*
+ * Instead, where groups are of whole origins: the sums of each origin are kept elsewhere, and given
+ * to the groups before they are read. Only of live bytes, groups are told with each change, for
+ * their peaks.
+ */
+bool groups_are_of_origins(const struct groups *groups);
+/* The number of an object's group, from 1 on. 0: no memory. */
+uint32_t groups_number(struct groups *groups, const struct heap_object *object);
+/* All groups, the first one has number 1. Valid until a number is asked for, or a change is added.
+ * To be told of each change by group_note_live(). */
+struct group *groups_all(struct groups *groups);
+/* Forget the other sums; then add sums of origins, or of parts of them, or take such away again. */
+void groups_begin_sums(struct groups *groups);
+void groups_add_sums(struct groups *groups, uint32_t number, const struct group *sums);
+void groups_subtract_sums(struct groups *groups, uint32_t number, const struct group *sums);
+
 /* Count anew what is live: only what was born at this time or before, and is selected. */
 int groups_count_older(struct groups *groups, int64_t born_ns);
 

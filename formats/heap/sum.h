@@ -15,7 +15,8 @@ static inline void sum_add(uint64_t *sum, uint64_t value)
 
 static inline void sum_subtract(uint64_t *sum, uint64_t value)
 {
-	*sum -= value < *sum ? value : *sum;
+	if (__builtin_sub_overflow(*sum, value, sum))
+		*sum = 0;
 }
 
 struct heap_sum {

@@ -28,7 +28,6 @@ enum { NR_PARTS = sizeof(parts) / sizeof(parts[0]) };
 /* The tables. An analysis of its own, as `sonde report` shows it to browsers only. */
 struct tables {
 	struct analysis base;
-	struct sites sites;
 	struct groups *callsites, *caches;
 	struct stacks *others; /* of events of other tracers */
 	struct call_times *calls;
@@ -69,7 +68,7 @@ static int change(struct analysis *base, const struct heap_change *change)
 		return -ENOMEM;
 	if (!change->object)
 		return 0;
-	if (sites_add(&t->sites, change) || groups_add(t->callsites, change, counted))
+	if (groups_add(t->callsites, change, counted))
 		return -ENOMEM;
 	return groups_add(t->caches, change, counted);
 }
@@ -109,7 +108,7 @@ static int finish(struct analysis *base)
 		return -ENOMEM;
 	if (!base->replay->selects)
 		groups_note_slabs(t->caches);
-	for (uint32_t i = 0; i < t->sites.n && i < known; i++) {
+	for (uint32_t i = 0; i < base->replay->sites->n && i < known; i++) {
 		const struct heap_origin *origin = heap_origin(heap, i);
 		uint64_t key = hash_of(origin->call_site, cache_key(origin));
 		uint32_t *index = u64_map_find(&t->origins, key);
@@ -124,14 +123,13 @@ static int finish(struct analysis *base)
 }
 
 static const struct analysis_ops tables_ops = {
-	.event = take_event, .change = change, .finish = finish};
+	.sites = true, .event = take_event, .change = change, .finish = finish};
 
 static int tables_init(struct tables *t, const struct replay *replay)
 {
 	*t = (struct tables){.base = {.ops = &tables_ops, .replay = replay},
 			     .first_ns = INT64_MAX,
 			     .last_ns = INT64_MIN};
-	sites_init(&t->sites, replay);
 	u64_map_init(&t->origins, sizeof(uint32_t));
 	t->calls = call_times_create(replay->reader);
 	return t->calls ? stacks_create(replay->reader, EXPORT_COUNT, &t->others, NULL) : -ENOMEM;
@@ -139,7 +137,6 @@ static int tables_init(struct tables *t, const struct replay *replay)
 
 static void tables_deinit(struct tables *t)
 {
-	sites_deinit(&t->sites);
 	groups_destroy(t->callsites);
 	groups_destroy(t->caches);
 	stacks_destroy(t->others);
@@ -159,7 +156,7 @@ static const struct site *site_of(const struct tables *t, const struct group *gr
 	origin = heap_origin(t->base.replay->heap, *index);
 	if (origin->call_site != group->keys[0] || cache_key(origin) != group->keys[1])
 		return NULL;
-	return &t->sites.all[*index];
+	return &t->base.replay->sites->all[*index];
 }
 
 /* Frees by the power of two of the life in ns, without the zeros at the end. */
@@ -204,7 +201,8 @@ static json_t *site_row(const struct tables *t, const struct group *group)
 				      json_from_text(groups_key_text(t->callsites, group, i).s));
 	json_array_append_new(row, json_integer(group->is_wrapper));
 	add_sums(row, group);
-	json_array_append_new(row, site ? site_course_json(&t->sites, site) : json_array());
+	json_array_append_new(row,
+			      site ? site_course_json(t->base.replay->sites, site) : json_array());
 	json_array_append_new(row, lives_json(site));
 	json_array_append_new(row, json_from_text(groups_source_text(t->callsites, group).s));
 	return row;
