@@ -208,7 +208,7 @@ static int read_time(struct ctf_stream *s, size_t at)
 		return -EINVAL;
 	memcpy(&time, s->packet + at, sizeof(time));
 	s->time = (int64_t)(s->decoder->described.identity.big_endian ? be64toh(time)
-								     : le64toh(time));
+								      : le64toh(time));
 	s->has_time = true;
 	s->at = at + sizeof(time);
 	return 0;
@@ -272,10 +272,10 @@ static void take_usual(struct ctf_stream *s, struct run *run, size_t end)
 	run->size -= class->size;
 }
 
-/* The form of the event at `at`, if it has a compact header of a little-endian trace, and nothing
- * behind its fields; NULL otherwise. `nr_ids`: ids of such events. */
+/* The form of the event at `at`, if it has a compact header of a little-endian trace; NULL
+ * otherwise. `nr_ids`: ids of such events. There is room for any in the packet. */
 static inline const struct ctf_form *read_compact(const struct ctf_stream *s, size_t nr_ids,
-							 size_t at, uint64_t *clock, uint8_t *bytes)
+						  size_t at, uint64_t *clock, uint8_t *bytes)
 {
 	const struct ctf_form *form;
 	uint64_t next;
@@ -287,50 +287,62 @@ static inline const struct ctf_form *read_compact(const struct ctf_stream *s, si
 	if ((word & CTF_EXTENDED) >= nr_ids || next > s->clock_end)
 		return NULL;
 	form = &s->plan->forms[word & CTF_EXTENDED];
-	at += CTF_HEADER_BYTES;
-	if (form->nr_texts || at + form->body_size > s->end ||
-	    !form->get(s, form, s->packet + at, bytes))
+	if (!form->get(s, form, s->packet + at + CTF_HEADER_BYTES, bytes))
 		return NULL;
 	*clock = next;
 	return form;
+}
+
+/* Where an event of the packet may begin so that all of it is in the packet. */
+static size_t last_place(const struct ctf_stream *s)
+{
+	const size_t most = CTF_HEADER_BYTES + s->plan->most_body_size;
+
+	return s->end > most ? s->end - most : 0;
+}
+
+/* The ids of events that have a compact header, and nothing behind their fields. */
+static size_t nr_compact_ids(const struct ctf_stream *s)
+{
+	if (s->decoder->described.identity.big_endian || s->plan->has_texts)
+		return 0;
+	return s->plan->nr_forms < CTF_EXTENDED ? s->plan->nr_forms : CTF_EXTENDED;
 }
 
 /* Mostly, events of a run are such. What changes with each is in variables of its own, as the
  * compiler takes each store of a byte for one that may change the stream. */
 static void read_compact_run(struct ctf_stream *s, struct run *run)
 {
-	const size_t nr_forms = s->decoder->described.identity.big_endian ? 0 : s->plan->nr_forms;
-	const size_t nr_ids = nr_forms < CTF_EXTENDED ? nr_forms : CTF_EXTENDED;
-	const uint64_t packet = s->packet_begin;
-	struct event event = {
-		.instance = s->instance, .vcpu = s->base.vcpu, .index = s->base.index};
-	struct run at = *run;
-	uint64_t clock = s->clock;
+	const size_t nr_ids = nr_compact_ids(s), last = last_place(s);
+	struct stream_event *out = run->out, *const end = out + run->n;
+	uint8_t *bytes = run->bytes, *const last_bytes = bytes + run->size - EVENT_MAX_SIZE;
+	uint64_t clock = s->clock, index = s->base.index;
 	size_t pos = s->at;
 
-	for (; at.n && pos < s->end && at.size >= EVENT_MAX_SIZE; at.n--) {
-		const struct ctf_form *form = read_compact(s, nr_ids, pos, &clock, at.bytes);
+	while (out < end && pos < last && bytes <= last_bytes) {
+		const struct ctf_form *form = read_compact(s, nr_ids, pos, &clock, bytes);
 
 		if (!form)
 			break;
-		event.class = form->class;
-		event.ns = (int64_t)clock;
-		event.bytes = at.bytes;
-		event.offset = packet + pos;
+		out->event.class = form->class;
+		out->event.instance = s->instance;
+		out->event.vcpu = s->base.vcpu;
+		out->event.ns = (int64_t)clock;
+		out->event.bytes = bytes;
+		out->event.index = index++;
+		out->event.offset = s->packet_begin + pos;
 		pos += CTF_HEADER_BYTES + form->body_size;
-		at.out->event = event;
-		at.out++->end = packet + pos;
-		at.bytes += form->class->size;
-		at.size -= form->class->size;
-		event.index++;
+		out++->end = s->packet_begin + pos;
+		bytes += form->class->size;
 	}
-	if (at.n == run->n)
+	if (out == run->out)
 		return;
 	s->clock = clock;
 	s->at = pos;
-	s->base.index = event.index;
-	s->base.offset = packet + pos;
-	*run = at;
+	s->base.index = index;
+	s->base.offset = s->packet_begin + pos;
+	*run = (struct run){out, (size_t)(end - out), bytes,
+			    run->size - (size_t)(bytes - run->bytes)};
 }
 
 size_t ctf_read_run(struct record_stream *base, struct stream_event *out, size_t n, uint8_t *bytes,
@@ -339,7 +351,7 @@ size_t ctf_read_run(struct record_stream *base, struct stream_event *out, size_t
 	struct ctf_stream *s = (struct ctf_stream *)base;
 	struct run run = {out, n, bytes, size};
 
-	while (!s->has_time) {
+	while (!s->has_time && run.size >= EVENT_MAX_SIZE) {
 		size_t end;
 
 		read_compact_run(s, &run);

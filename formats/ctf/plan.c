@@ -140,6 +140,9 @@ struct ctf_plan *ctf_plan_create(const struct event_class *classes, size_t nr_cl
 			add_fields(form);
 			set_places(form);
 			set_gets(form);
+			plan->has_texts |= form->nr_texts;
+			if (form->body_size > plan->most_body_size)
+				plan->most_body_size = form->body_size;
 		}
 	}
 	return plan;

@@ -187,6 +187,8 @@ struct ctf_form {
 
 struct ctf_plan {
 	size_t nr_classes, nr_forms;
+	size_t most_body_size; /* of all forms */
+	bool has_texts;        /* a form has */
 	const struct ctf_form *first[CTF_MAX_CLASSES]; /* form of each class */
 	struct ctf_form forms[];                       /* by event id */
 };
