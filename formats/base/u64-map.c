@@ -3,8 +3,8 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/random.h>
+#include "formats/base/huge.h"
 
 enum { INITIAL_CAPACITY = 64 };
 
@@ -54,22 +54,6 @@ static void set_tag(struct u64_map *map, size_t i, uint8_t tag)
 		map->tags[map->capacity + i] = tag;
 }
 
-/* Lookups in large tables miss the TLB mostly, unless it has huge pages. */
-static void *make_slots(size_t n, size_t stride)
-{
-	const size_t huge = 2 << 20;
-	size_t size;
-	void *slots;
-
-	if (__builtin_mul_overflow(n, stride, &size) || size < huge)
-		return reallocarray(NULL, n, stride);
-	size = (size - 1) / huge * huge + huge;
-	slots = aligned_alloc(huge, size);
-	if (slots)
-		madvise(slots, size, MADV_HUGEPAGE);
-	return slots;
-}
-
 static bool grow(struct u64_map *map)
 {
 	struct u64_map bigger = *map;
@@ -77,7 +61,7 @@ static bool grow(struct u64_map *map)
 	bigger.capacity = map->capacity ? map->capacity * 2 : INITIAL_CAPACITY;
 	if (!budget_take(map->budget, u64_map_memory(&bigger)))
 		return false;
-	bigger.slots = make_slots(bigger.capacity, bigger.stride);
+	bigger.slots = huge_array(bigger.capacity, bigger.stride);
 	bigger.tags = calloc(bigger.capacity + U64_MAP_TAGS, 1);
 	if (!bigger.slots || !bigger.tags) {
 		budget_give(map->budget, u64_map_memory(&bigger));

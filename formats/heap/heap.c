@@ -17,40 +17,37 @@ struct heap *heap_create(const struct sidecar *sidecar, heap_change_fn *fn, void
 	heap->sidecar = sidecar;
 	heap->fn = fn;
 	heap->arg = arg;
-	u64_map_init(&heap->objects, sizeof(struct heap_object));
-	u64_map_init(&heap->blocks, sizeof(struct heap_object));
 	slabs_init(&heap->slabs);
 	origins_init(&heap->origins);
 	heap_tasks_init(&heap->tasks);
-	return heap;
+	if (!lives_init(&heap->objects) && !lives_init(&heap->blocks))
+		return heap;
+	heap_destroy(heap);
+	return NULL;
 }
 
 void heap_destroy(struct heap *heap)
 {
 	if (!heap)
 		return;
-	u64_map_deinit(&heap->objects);
-	u64_map_deinit(&heap->blocks);
+	lives_deinit(&heap->objects);
+	lives_deinit(&heap->blocks);
 	slabs_deinit(&heap->slabs);
 	origins_deinit(&heap->origins);
 	heap_tasks_deinit(&heap->tasks);
 	free(heap);
 }
 
+void heap_set_fn(struct heap *heap, heap_change_fn *fn, void *arg)
+{
+	heap->fn = fn;
+	heap->arg = arg;
+}
+
 /* --- lives ----------------------------------------------------------------------------------- */
 
-static struct u64_map *map_of(struct heap *heap, uint8_t type)
-{
-	return type == KMEM_TYPE_PAGES ? &heap->blocks : &heap->objects;
-}
-
-static struct heap_sum *total_of(struct heap *heap, const struct heap_object *object)
-{
-	const struct heap_origin *origin = &heap->origins.all[object->origin];
-
-	return origin->type == KMEM_TYPE_PAGES ? &heap->totals.pages[origin->role]
-					       : &heap->totals.objects[object->place];
-}
+/* What events mostly are is compiled for objects and for blocks apart. */
+#define ALWAYS_INLINE inline __attribute__((always_inline))
 
 static int report(struct heap *heap, struct heap_change *change, const struct heap_object *object)
 {
@@ -59,60 +56,86 @@ static int report(struct heap *heap, struct heap_change *change, const struct he
 	return heap->fn(heap->arg, change);
 }
 
-/* The object is still in its map afterwards. */
-static int end_life(struct heap *heap, struct heap_change *change, const struct heap_object *object)
+static void forget_block(struct heap *heap, uint64_t ptr, const struct heap_object *block)
 {
-	struct heap_origin *origin = &heap->origins.all[object->origin];
+	struct heap_origin *origin = &heap->origins.all[block->origin];
+
+	heap_sum_remove(&heap->totals.pages[origin->role], 1, block->bytes);
+	sum_subtract(&origin->live_bytes, block->bytes);
+	if (origin->role == HEAP_SLAB)
+		slabs_remove_block(heap, ptr, block);
+}
+
+static void forget_object(struct heap *heap, const struct heap_object *object)
+{
+	heap_sum_remove(&heap->totals.objects[object->place], 1, object->bytes);
+	if (object->place == HEAP_IN_SLAB)
+		slabs_forget_object(heap, object);
+}
+
+static bool is_other_node(const struct heap *heap, const struct heap_change *change)
+{
+	return change->kind == HEAP_FREE && heap->sidecar &&
+	       trace_has_nodes(&heap->sidecar->info) &&
+	       trace_nodes_differ(&heap->sidecar->info, change->ptr, change->vcpu);
+}
+
+/* The object is still among the lives afterwards. */
+static ALWAYS_INLINE int end_life(struct heap *heap, struct heap_change *change,
+				  const struct heap_object *object, bool is_block)
+{
 	int ret;
 
-	heap_sum_remove(total_of(heap, object), 1, object->bytes);
-	sum_subtract(&origin->live_bytes, object->bytes);
-	if (origin->type == KMEM_TYPE_PAGES && origin->role == HEAP_SLAB)
-		slabs_remove_block(heap, change->ptr, object);
-	else if (origin->type != KMEM_TYPE_PAGES && object->place == HEAP_IN_SLAB)
-		slabs_forget_object(heap, object);
-	change->cross_node = change->kind == HEAP_FREE && heap->sidecar &&
-			     trace_has_nodes(&heap->sidecar->info) &&
-			     trace_nodes_differ(&heap->sidecar->info, change->ptr, change->vcpu);
+	if (is_block)
+		forget_block(heap, change->ptr, object);
+	else
+		forget_object(heap, object);
+	change->cross_node = is_other_node(heap, change);
 	ret = report(heap, change, object);
 	change->is_first = false;
 	return ret;
 }
 
-static int remove_object(struct heap *heap, struct heap_change *change,
-			 const struct heap_object *object)
+static int remove_block(struct heap *heap, struct heap_change *change,
+			const struct heap_object *block)
 {
-	struct u64_map *map = map_of(heap, heap->origins.all[object->origin].type);
-	int ret = end_life(heap, change, object);
+	int ret = end_life(heap, change, block, true);
 
-	u64_map_remove_value(map, object);
+	lives_remove(&heap->blocks, block);
 	return ret;
 }
 
-static int place(struct heap *heap, uint64_t ptr, struct heap_object *object)
+static int place_block(struct heap *heap, uint64_t ptr, const struct heap_object *block)
 {
-	const struct heap_origin *origin = &heap->origins.all[object->origin];
-	int ret;
+	struct heap_origin *origin = &heap->origins.all[block->origin];
 
-	if (origin->type == KMEM_TYPE_PAGES)
-		return origin->role == HEAP_SLAB ? slabs_add_block(heap, ptr, object) : 0;
-	ret = slabs_place_object(heap, ptr, object);
-	if (ret < 0)
-		return ret;
-	object->place = (uint8_t)ret;
+	if (origin->role == HEAP_SLAB && slabs_add_block(heap, ptr, block))
+		return -ENOMEM;
+	origin->blocks++;
+	sum_add(&origin->live_bytes, block->bytes);
+	heap_sum_add(&heap->totals.pages[origin->role], 1, block->bytes);
 	return 0;
 }
 
-static int begin_life(struct heap *heap, struct heap_change *change, struct heap_object *object,
-		      bool selected)
+static int place_object(struct heap *heap, uint64_t ptr, struct heap_object *object)
+{
+	int place = slabs_place_object(heap, ptr, object);
+
+	if (place < 0)
+		return place;
+	object->place = (uint8_t)place;
+	heap_sum_add(&heap->totals.objects[place], 1, object->bytes);
+	return 0;
+}
+
+static ALWAYS_INLINE int begin_life(struct heap *heap, struct heap_change *change,
+				    struct heap_object *object, bool is_block, bool selected)
 {
 	const struct kmem_record *record = change->record;
 	int64_t number = origins_get(&heap->origins, heap->sidecar, record);
-	struct heap_origin *origin;
 
 	if (number < 0)
 		return -ENOMEM;
-	origin = &heap->origins.all[number];
 	/* One by one: the compiler would make the whole on the stack first, and wait for that. */
 	object->bytes = record->bytes_alloc;
 	object->requested = record->bytes_req;
@@ -121,32 +144,31 @@ static int begin_life(struct heap *heap, struct heap_change *change, struct heap
 	object->node = record->node;
 	object->vcpu = (uint16_t)change->vcpu;
 	object->task = heap->task;
+	object->cache = record->cache;
 	object->place = 0;
-	object->role = origin->role;
+	object->role = heap->origins.all[number].role;
 	object->has_voted = false;
 	object->selected = selected;
-	if (place(heap, record->ptr, object))
+	if (is_block ? place_block(heap, record->ptr, object)
+		     : place_object(heap, record->ptr, object))
 		return -ENOMEM;
-	origin->blocks++;
-	sum_add(&origin->live_bytes, object->bytes);
-	heap_sum_add(total_of(heap, object), 1, object->bytes);
 	change->kind = HEAP_ALLOC;
 	return report(heap, change, object);
 }
 
-static int add_alloc(struct heap *heap, struct heap_change *change, bool selected)
+static ALWAYS_INLINE int add_alloc(struct heap *heap, struct heap_change *change, bool is_block,
+				   bool selected)
 {
 	bool is_new;
 	struct heap_object *object =
-		u64_map_insert(map_of(heap, change->record->type_id), change->ptr, &is_new);
-	int ret = 0;
+		lives_insert(is_block ? &heap->blocks : &heap->objects, change->ptr, &is_new);
 
 	if (!object)
 		return -ENOMEM;
 	change->kind = HEAP_MISSED_FREE;
-	if (!is_new)
-		ret = end_life(heap, change, object);
-	return ret ? ret : begin_life(heap, change, object, selected);
+	if (!is_new && end_life(heap, change, object, is_block))
+		return -ENOMEM;
+	return begin_life(heap, change, object, is_block, selected);
 }
 
 /* --- pages, which may be freed in pieces ----------------------------------------------------- */
@@ -158,7 +180,7 @@ static struct heap_object *containing_block(struct heap *heap, uint64_t ptr, uin
 		struct heap_object *block;
 
 		*head = ptr & ~(size - 1);
-		block = u64_map_find(&heap->blocks, *head);
+		block = lives_find(&heap->blocks, *head);
 		if (block && ptr - *head < block->bytes)
 			return block;
 	}
@@ -187,10 +209,10 @@ static int split(struct heap *heap, struct heap_change *change, uint64_t head,
 		return -ENOMEM;
 	if (is_slab)
 		slabs_remove_block(heap, head, &whole);
-	heap_sum_add(total_of(heap, &whole), pieces - 1, 0);
+	heap_sum_add(&heap->totals.pages[heap->origins.all[whole.origin].role], pieces - 1, 0);
 	for (uint32_t i = 0; i < pieces; i++) {
 		uint64_t ptr = head + (uint64_t)i * HEAP_PAGE_SIZE;
-		struct heap_object *piece = u64_map_insert(&heap->blocks, ptr, NULL);
+		struct heap_object *piece = lives_insert(&heap->blocks, ptr, NULL);
 
 		if (!piece)
 			return -ENOMEM;
@@ -205,7 +227,7 @@ static int split(struct heap *heap, struct heap_change *change, uint64_t head,
 /* The block that a free begins at, split off from a larger one if need be; NULL: unknown. */
 static struct heap_object *block_at(struct heap *heap, struct heap_change *change, int *ret)
 {
-	struct heap_object *block = u64_map_find(&heap->blocks, change->ptr);
+	struct heap_object *block = lives_find(&heap->blocks, change->ptr);
 	uint64_t freed = change->record->bytes_alloc, head = change->ptr;
 
 	if (!block)
@@ -215,7 +237,7 @@ static struct heap_object *block_at(struct heap *heap, struct heap_change *chang
 	if (!block || !can_split(block) || change->ptr % HEAP_PAGE_SIZE)
 		return head == change->ptr ? block : NULL;
 	*ret = split(heap, change, head, block);
-	return *ret ? NULL : u64_map_find(&heap->blocks, change->ptr);
+	return *ret ? NULL : lives_find(&heap->blocks, change->ptr);
 }
 
 /* All blocks in these pages; some may have been freed before. */
@@ -225,14 +247,14 @@ static int free_blocks(struct heap *heap, struct heap_change *change, uint64_t b
 	int ret = 0;
 
 	while (!ret && end - change->ptr <= bytes && change->ptr != end) {
-		struct heap_object *block = u64_map_find(&heap->blocks, change->ptr);
+		struct heap_object *block = lives_find(&heap->blocks, change->ptr);
 		uint64_t step = HEAP_PAGE_SIZE;
 
 		if (block && block->bytes > end - change->ptr)
 			break;
 		if (block) {
 			step = block->bytes > step ? block->bytes : step;
-			ret = remove_object(heap, change, block);
+			ret = remove_block(heap, change, block);
 		}
 		change->ptr += step;
 	}
@@ -252,25 +274,25 @@ static int free_pages(struct heap *heap, struct heap_change *change)
 		return report(heap, change, NULL);
 	}
 	first = block->bytes;
-	ret = remove_object(heap, change, block);
+	ret = remove_block(heap, change, block);
 	if (ret || bytes <= first || bytes > MAX_BLOCK)
 		return ret;
 	change->ptr += first;
 	return free_blocks(heap, change, bytes - first);
 }
 
-static int add_free(struct heap *heap, struct heap_change *change)
+static int free_object(struct heap *heap, struct heap_change *change)
 {
-	struct heap_object *object;
+	struct heap_object *object = lives_find(&heap->objects, change->ptr);
+	int ret;
 
-	change->kind = HEAP_FREE;
-	if (change->record->type_id == KMEM_TYPE_PAGES)
-		return free_pages(heap, change);
-	object = u64_map_find(&heap->objects, change->ptr);
-	if (object)
-		return remove_object(heap, change, object);
-	change->kind = HEAP_UNKNOWN_FREE;
-	return report(heap, change, NULL);
+	if (!object) {
+		change->kind = HEAP_UNKNOWN_FREE;
+		return report(heap, change, NULL);
+	}
+	ret = end_life(heap, change, object, false);
+	lives_remove(&heap->objects, object);
+	return ret;
 }
 
 void heap_prefetch(const struct heap *heap, const struct event *event)
@@ -284,11 +306,12 @@ void heap_prefetch(const struct heap *heap, const struct event *event)
 	       sizeof(ptr));
 	if (class == &kmem_classes[KMEM_CLASS_PAGE_ALLOC] ||
 	    class == &kmem_classes[KMEM_CLASS_PAGE_FREE]) {
-		u64_map_prefetch(&heap->blocks, ptr);
+		lives_prefetch(&heap->blocks, ptr);
 		return;
 	}
-	u64_map_prefetch(&heap->objects, ptr);
-	slabs_prefetch(&heap->slabs, ptr);
+	lives_prefetch(&heap->objects, ptr);
+	if (class < &kmem_classes[KMEM_CLASS_PAGE_ALLOC])
+		slabs_prefetch(&heap->slabs, ptr);
 }
 
 int heap_set_task(struct heap *heap, const struct event *event)
@@ -317,8 +340,12 @@ int heap_apply(struct heap *heap, const struct kmem_record *record, unsigned int
 		return report(heap, &change, NULL);
 	}
 	if (record->event_id == KMEM_EVENT_ALLOC)
-		return add_alloc(heap, &change, selected);
-	return add_free(heap, &change);
+		return record->type_id == KMEM_TYPE_PAGES
+			       ? add_alloc(heap, &change, true, selected)
+			       : add_alloc(heap, &change, false, selected);
+	change.kind = HEAP_FREE;
+	return record->type_id == KMEM_TYPE_PAGES ? free_pages(heap, &change)
+						  : free_object(heap, &change);
 }
 
 /* --- what is known --------------------------------------------------------------------------- */
@@ -409,21 +436,21 @@ const struct heap_cache *heap_next_cache(const struct heap *heap, size_t *pos, u
 
 void heap_each(const struct heap *heap, heap_object_fn *fn, void *arg)
 {
-	const struct u64_map *maps[] = {&heap->blocks, &heap->objects};
+	const struct lives *const lives[] = {&heap->blocks, &heap->objects};
 
 	for (int i = 0; i < 2; i++) {
 		const struct heap_object *object;
 		uint64_t ptr;
 		size_t pos = 0;
 
-		while ((object = u64_map_next(maps[i], &pos, &ptr)))
+		while ((object = lives_next(lives[i], &pos, &ptr)))
 			fn(arg, ptr, object);
 	}
 }
 
 size_t heap_memory(const struct heap *heap)
 {
-	return sizeof(*heap) + u64_map_memory(&heap->objects) + u64_map_memory(&heap->blocks) +
+	return sizeof(*heap) + lives_memory(&heap->objects) + lives_memory(&heap->blocks) +
 	       u64_map_memory(&heap->slabs.frames) +
 	       heap->slabs.nr_caches * sizeof(*heap->slabs.caches) +
 	       u64_map_memory(&heap->origins.by_site) +

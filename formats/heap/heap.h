@@ -44,7 +44,7 @@ enum heap_place {
 /* What allocations have in common: call site, type and cache. */
 struct heap_origin {
 	uint64_t call_site;
-	uint64_t live_bytes;
+	uint64_t live_bytes;    /* of pages */
 	uint32_t next;          /* another origin of the call site, plus 1; 0: none */
 	uint32_t blocks, votes; /* of pages: allocated; and that had objects in them */
 	uint16_t cache;         /* id in the sidecar; 0: none */
@@ -60,7 +60,8 @@ struct heap_object {
 	uint32_t origin; /* index of an origin */
 	int32_t node;    /* that was asked for; -1: any */
 	uint16_t vcpu;
-	uint16_t task; /* number, see heap_set_task() */
+	uint16_t task;  /* number, see heap_set_task() */
+	uint16_t cache; /* that of the origin */
 	uint8_t place; /* enum heap_place, of a slab object */
 	uint8_t role;  /* enum heap_role, of a block: what it was taken for when it was allocated */
 	bool has_voted; /* of a block: it is known to have objects in it */
@@ -109,6 +110,9 @@ struct heap_cache {
 struct heap *heap_create(const struct sidecar *sidecar, heap_change_fn *fn, void *arg);
 /* NULL-safe. */
 void heap_destroy(struct heap *heap);
+
+/* Tell another function of the changes from now on. */
+void heap_set_fn(struct heap *heap, heap_change_fn *fn, void *arg);
 
 /* Have the processor load what an event that comes soon (or NULL) will change. */
 void heap_prefetch(const struct heap *heap, const struct event *event);

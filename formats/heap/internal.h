@@ -4,6 +4,7 @@
 
 #include "formats/base/u64-map.h"
 #include "formats/heap/heap.h"
+#include "formats/heap/lives.h"
 #include "formats/heap/tasks.h"
 
 /* --- origins (origins.c) --------------------------------------------------------------------- */
@@ -19,9 +20,35 @@ struct origins {
 
 void origins_init(struct origins *origins);
 void origins_deinit(struct origins *origins);
+/* For origins_get(): an origin that is not at hand. */
+int64_t origins_find(struct origins *origins, const struct sidecar *sidecar,
+		     const struct kmem_record *record);
+
+static inline bool origin_is_of(const struct heap_origin *origin, const struct kmem_record *record)
+{
+	return origin->call_site == record->call_site && origin->cache == record->cache &&
+	       origin->type == record->type_id;
+}
+
+static inline uint32_t *origins_recent(struct origins *origins, const struct kmem_record *record)
+{
+	uint64_t value =
+		record->call_site ^ (uint64_t)record->cache << 48 ^ (uint64_t)record->type_id << 40;
+
+	value *= UINT64_C(0x9e3779b97f4a7c15);
+	return &origins->recent[value >> (64 - RECENT_ORIGIN_BITS)];
+}
+
 /* The index of a record's origin, added if it is new. -ENOMEM. */
-int64_t origins_get(struct origins *origins, const struct sidecar *sidecar,
-		    const struct kmem_record *record);
+static inline int64_t origins_get(struct origins *origins, const struct sidecar *sidecar,
+				  const struct kmem_record *record)
+{
+	const uint32_t recent = *origins_recent(origins, record);
+
+	if (recent < origins->count && origin_is_of(&origins->all[recent], record))
+		return recent;
+	return origins_find(origins, sidecar, record);
+}
 
 /* --- slabs (slabs.c) ------------------------------------------------------------------------- */
 
@@ -32,8 +59,12 @@ struct slab_frame {
 	bool has_cache;
 };
 
+enum { RECENT_FRAMES = 512 };
+
 struct slabs {
-	struct u64_map frames;     /* by address >> 12 */
+	struct u64_map frames; /* by address >> 12 */
+	/* Of some of those that have a cache: key of a frame plus 1, by its lowest bits. */
+	uint64_t recent[RECENT_FRAMES];
 	struct heap_cache *caches; /* by id */
 	size_t nr_caches;
 };
@@ -43,7 +74,7 @@ struct heap {
 	heap_change_fn *fn;
 	void *arg;
 	/* A slab's first object and the pages below it have the same address: two maps. */
-	struct u64_map objects, blocks; /* struct heap_object */
+	struct lives objects, blocks;
 	struct slabs slabs;
 	struct origins origins;
 	struct heap_tasks tasks;
@@ -58,11 +89,45 @@ void slabs_deinit(struct slabs *slabs);
 int slabs_add_block(struct heap *heap, uint64_t ptr, const struct heap_object *block);
 /* Such a block goes. */
 void slabs_remove_block(struct heap *heap, uint64_t ptr, const struct heap_object *block);
+/* For slabs_place_object(): an object whose frame is not at hand. */
+int slabs_search_place(struct heap *heap, uint64_t ptr, const struct heap_object *object);
+
+enum { FRAME_SHIFT = 12 };
+
+/* Most allocations are out of a slab that another one was out of lately. */
+static inline uint64_t *slabs_recent(struct slabs *slabs, uint64_t frame)
+{
+	return &slabs->recent[frame % RECENT_FRAMES];
+}
+
 /* Where a new slab object lies: enum heap_place, or -ENOMEM. Counts it in its cache. */
-int slabs_place_object(struct heap *heap, uint64_t ptr, const struct heap_object *object);
-/* Have the processor load what a change of an object at ptr will look at. */
-void slabs_prefetch(const struct slabs *slabs, uint64_t ptr);
+static inline int slabs_place_object(struct heap *heap, uint64_t ptr,
+				     const struct heap_object *object)
+{
+	struct slabs *slabs = &heap->slabs;
+	const uint64_t frame = ptr >> FRAME_SHIFT;
+	struct heap_cache *cache;
+
+	if (*slabs_recent(slabs, frame) != frame + 1 || object->cache >= slabs->nr_caches ||
+	    object->bytes >= HEAP_PAGE_SIZE)
+		return slabs_search_place(heap, ptr, object);
+	cache = &slabs->caches[object->cache];
+	cache->is_used = true;
+	cache->misses = 0;
+	heap_sum_add(&cache->objects, 1, object->bytes);
+	return HEAP_IN_SLAB;
+}
+
+/* Have the processor load what an allocation at ptr will look at. */
+static inline void slabs_prefetch(const struct slabs *slabs, uint64_t ptr)
+{
+	u64_map_prefetch(&slabs->frames, ptr >> FRAME_SHIFT);
+}
+
 /* An object in a slab goes. */
-void slabs_forget_object(struct heap *heap, const struct heap_object *object);
+static inline void slabs_forget_object(struct heap *heap, const struct heap_object *object)
+{
+	heap_sum_remove(&heap->slabs.caches[object->cache].objects, 1, object->bytes);
+}
 
 #endif

@@ -16,20 +16,6 @@ void origins_deinit(struct origins *origins)
 	free(origins->all);
 }
 
-static bool is_of(const struct heap_origin *origin, const struct kmem_record *record)
-{
-	return origin->call_site == record->call_site && origin->cache == record->cache &&
-	       origin->type == record->type_id;
-}
-
-static size_t hash(const struct kmem_record *record)
-{
-	uint64_t value =
-		record->call_site ^ (uint64_t)record->cache << 48 ^ (uint64_t)record->type_id << 40;
-
-	return value * UINT64_C(0x9e3779b97f4a7c15) >> (64 - RECENT_ORIGIN_BITS);
-}
-
 static enum heap_role role_of(enum site_role role, const struct kmem_record *record)
 {
 	if (record->type_id != KMEM_TYPE_PAGES)
@@ -61,9 +47,8 @@ static int64_t add(struct origins *origins, const struct sidecar *sidecar,
 	return origins->count++;
 }
 
-__attribute__((noinline)) static int64_t find_or_add(struct origins *origins,
-						     const struct sidecar *sidecar,
-						     const struct kmem_record *record)
+static int64_t find_or_add(struct origins *origins, const struct sidecar *sidecar,
+			   const struct kmem_record *record)
 {
 	bool is_new;
 	uint32_t *first = u64_map_insert(&origins->by_site, record->call_site, &is_new);
@@ -72,7 +57,7 @@ __attribute__((noinline)) static int64_t find_or_add(struct origins *origins,
 	if (!first)
 		return -ENOMEM;
 	for (uint32_t i = is_new ? 0 : *first + 1; i; i = origins->all[i - 1].next) {
-		if (is_of(&origins->all[i - 1], record))
+		if (origin_is_of(&origins->all[i - 1], record))
 			return i - 1;
 	}
 	added = add(origins, sidecar, record);
@@ -86,16 +71,12 @@ __attribute__((noinline)) static int64_t find_or_add(struct origins *origins,
 	return added;
 }
 
-int64_t origins_get(struct origins *origins, const struct sidecar *sidecar,
-		    const struct kmem_record *record)
+int64_t origins_find(struct origins *origins, const struct sidecar *sidecar,
+		     const struct kmem_record *record)
 {
-	uint32_t *recent = &origins->recent[hash(record)];
-	int64_t found;
+	const int64_t found = find_or_add(origins, sidecar, record);
 
-	if (*recent < origins->count && is_of(&origins->all[*recent], record))
-		return *recent;
-	found = find_or_add(origins, sidecar, record);
 	if (found >= 0)
-		*recent = (uint32_t)found;
+		*origins_recent(origins, record) = (uint32_t)found;
 	return found;
 }

@@ -6,7 +6,6 @@
 #include "formats/heap/internal.h"
 
 enum {
-	PAGE_SHIFT = 12,
 	MAX_PAGES = 1024,   /* of a block: order 10 */
 	MAX_SLAB_ORDER = 5, /* that is looked for */
 	ENOUGH_VOTES = 4,   /* blocks with objects in them, until their call site is one of slabs */
@@ -46,26 +45,32 @@ static struct heap_cache *cache_of(struct slabs *slabs, uint16_t id)
 	return &slabs->caches[id];
 }
 
-void slabs_prefetch(const struct slabs *slabs, uint64_t ptr)
-{
-	u64_map_prefetch(&slabs->frames, ptr >> PAGE_SHIFT);
-}
-
 static uint64_t count_pages(const struct heap_object *block)
 {
-	uint64_t pages = block->bytes >> PAGE_SHIFT;
+	uint64_t pages = block->bytes >> FRAME_SHIFT;
 
 	return pages < MAX_PAGES ? pages : MAX_PAGES;
 }
+
+/* --- frames that have a cache, at hand ------------------------------------------------------- */
+
+static void forget_recent(struct slabs *slabs, uint64_t frame)
+{
+	if (*slabs_recent(slabs, frame) == frame + 1)
+		*slabs_recent(slabs, frame) = 0;
+}
+
+/* --- blocks ---------------------------------------------------------------------------------- */
 
 int slabs_add_block(struct heap *heap, uint64_t ptr, const struct heap_object *block)
 {
 	for (uint64_t i = 0; i < count_pages(block); i++) {
 		struct slab_frame *frame =
-			u64_map_insert(&heap->slabs.frames, (ptr >> PAGE_SHIFT) + i, NULL);
+			u64_map_insert(&heap->slabs.frames, (ptr >> FRAME_SHIFT) + i, NULL);
 
 		if (!frame)
 			return -ENOMEM;
+		forget_recent(&heap->slabs, (ptr >> FRAME_SHIFT) + i);
 		*frame = (struct slab_frame){.block = ptr};
 	}
 	return 0;
@@ -74,7 +79,7 @@ int slabs_add_block(struct heap *heap, uint64_t ptr, const struct heap_object *b
 void slabs_remove_block(struct heap *heap, uint64_t ptr, const struct heap_object *block)
 {
 	for (uint64_t i = 0; i < count_pages(block); i++) {
-		uint64_t key = (ptr >> PAGE_SHIFT) + i;
+		uint64_t key = (ptr >> FRAME_SHIFT) + i;
 		const struct slab_frame *frame = u64_map_find(&heap->slabs.frames, key);
 
 		if (!frame || frame->block != ptr)
@@ -82,6 +87,7 @@ void slabs_remove_block(struct heap *heap, uint64_t ptr, const struct heap_objec
 		if (!i && frame->has_cache)
 			heap_sum_remove(&heap->slabs.caches[frame->cache].slabs, 1, block->bytes);
 		u64_map_remove(&heap->slabs.frames, key);
+		forget_recent(&heap->slabs, key);
 	}
 }
 
@@ -89,11 +95,11 @@ void slabs_remove_block(struct heap *heap, uint64_t ptr, const struct heap_objec
 __attribute__((cold, noinline)) static void give_to_cache(struct heap *heap, uint64_t ptr,
 							  struct heap_cache *cache, uint16_t id)
 {
-	const struct heap_object *block = u64_map_find(&heap->blocks, ptr);
+	const struct heap_object *block = lives_find(&heap->blocks, ptr);
 
 	for (uint64_t i = 0; block && i < count_pages(block); i++) {
 		struct slab_frame *frame =
-			u64_map_find(&heap->slabs.frames, (ptr >> PAGE_SHIFT) + i);
+			u64_map_find(&heap->slabs.frames, (ptr >> FRAME_SHIFT) + i);
 
 		if (!frame || frame->block != ptr)
 			continue;
@@ -113,7 +119,7 @@ static void change_role(struct heap *heap, struct heap_origin *origin, enum heap
 	uint64_t ptr;
 	const struct heap_object *block;
 
-	while ((block = u64_map_next(&heap->blocks, &pos, &ptr)))
+	while ((block = lives_next(&heap->blocks, &pos, &ptr)))
 		blocks += &heap->origins.all[block->origin] == origin;
 	heap_sum_remove(&totals->pages[origin->role], blocks, origin->live_bytes);
 	heap_sum_add(&totals->pages[role], blocks, origin->live_bytes);
@@ -141,8 +147,8 @@ static struct heap_object *find_block(struct heap *heap, uint64_t ptr, uint64_t 
 	for (int order = 0; order <= MAX_SLAB_ORDER; order++) {
 		struct heap_object *block;
 
-		*head = ptr & ~((UINT64_C(1) << (PAGE_SHIFT + order)) - 1);
-		block = u64_map_find(&heap->blocks, *head);
+		*head = ptr & ~((UINT64_C(1) << (FRAME_SHIFT + order)) - 1);
+		block = lives_find(&heap->blocks, *head);
 		if (block && ptr - *head < block->bytes)
 			return block;
 	}
@@ -164,16 +170,16 @@ __attribute__((noinline)) static struct slab_frame *search_slab(struct heap *hea
 		return NULL;
 	}
 	*ret = slabs_add_block(heap, head, block);
-	return *ret ? NULL : u64_map_find(&heap->slabs.frames, ptr >> PAGE_SHIFT);
+	return *ret ? NULL : u64_map_find(&heap->slabs.frames, ptr >> FRAME_SHIFT);
 }
 
 static bool is_block(struct heap *heap, uint64_t ptr, const struct heap_object *object)
 {
 	struct heap_object *block;
 
-	if (object->bytes < HEAP_PAGE_SIZE || heap->origins.all[object->origin].cache)
+	if (object->bytes < HEAP_PAGE_SIZE || object->cache)
 		return false;
-	block = u64_map_find(&heap->blocks, ptr);
+	block = lives_find(&heap->blocks, ptr);
 	if (!block || block->bytes > object->bytes)
 		return false;
 	if (heap->origins.all[block->origin].role == HEAP_SLAB)
@@ -182,33 +188,38 @@ static bool is_block(struct heap *heap, uint64_t ptr, const struct heap_object *
 	return true;
 }
 
-int slabs_place_object(struct heap *heap, uint64_t ptr, const struct heap_object *object)
+/* A frame that is not at hand. Returns as slabs_search_place(). */
+static int find_frame(struct heap *heap, uint64_t ptr, struct heap_cache *cache, uint16_t id)
 {
-	uint16_t id = heap->origins.all[object->origin].cache;
-	struct heap_cache *cache;
-	struct slab_frame *frame;
+	const uint64_t key = ptr >> FRAME_SHIFT;
+	struct slab_frame *frame = u64_map_find(&heap->slabs.frames, key);
 	int ret = 0;
 
-	if (is_block(heap, ptr, object))
-		return HEAP_IS_BLOCK;
-	cache = cache_of(&heap->slabs, id);
-	if (!cache)
-		return -ENOMEM;
-	frame = u64_map_find(&heap->slabs.frames, ptr >> PAGE_SHIFT);
 	if (!frame)
 		frame = search_slab(heap, ptr, cache, &ret);
 	if (!frame)
 		return ret ? ret : HEAP_OUTSIDE;
 	if (!frame->has_cache)
 		give_to_cache(heap, frame->block, cache, id);
-	cache->misses = 0;
-	heap_sum_add(&cache->objects, 1, object->bytes);
+	if (frame->has_cache)
+		*slabs_recent(&heap->slabs, key) = key + 1;
 	return HEAP_IN_SLAB;
 }
 
-void slabs_forget_object(struct heap *heap, const struct heap_object *object)
+int slabs_search_place(struct heap *heap, uint64_t ptr, const struct heap_object *object)
 {
-	const uint16_t id = heap->origins.all[object->origin].cache;
+	struct heap_cache *cache;
+	int place;
 
-	heap_sum_remove(&heap->slabs.caches[id].objects, 1, object->bytes);
+	if (is_block(heap, ptr, object))
+		return HEAP_IS_BLOCK;
+	cache = cache_of(&heap->slabs, object->cache);
+	if (!cache)
+		return -ENOMEM;
+	place = find_frame(heap, ptr, cache, object->cache);
+	if (place == HEAP_IN_SLAB) {
+		cache->misses = 0;
+		heap_sum_add(&cache->objects, 1, object->bytes);
+	}
+	return place;
 }
