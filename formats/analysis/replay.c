@@ -28,8 +28,9 @@ struct replay_parts {
 	struct analysis **of_events;       /* those that are told of events */
 	struct analysis **of_changes;      /* and those of changes of the heap */
 	size_t nr_of_events, nr_of_changes;
-	bool keeps_heap;  /* an analysis is about it */
-	bool needs_tasks; /* an analysis groups by task */
+	bool looks_for_init; /* where it begins may not be known yet */
+	bool keeps_heap;     /* an analysis is about it */
+	bool needs_tasks;    /* an analysis groups by task */
 	struct progress progress;
 };
 
@@ -40,7 +41,10 @@ int replay_begin(struct replay *replay, struct trace_reader *reader, const struc
 {
 	*replay = (struct replay){.view = view, .reader = reader, .from_ns = view->time.from_ns};
 	replay->parts = calloc(1, sizeof(*replay->parts));
-	return replay->parts ? 0 : error_set(err, ENOMEM, "out of memory");
+	if (!replay->parts)
+		return error_set(err, ENOMEM, "out of memory");
+	replay->parts->looks_for_init = view->follow && view->since_init;
+	return 0;
 }
 
 int replay_open(struct replay *replay, const char *dir, const struct replay_view *view,
@@ -184,8 +188,7 @@ static int find_init_so_far(struct replay *replay, struct error *err)
 
 static void look_for_init(struct replay *replay, const struct kmem_record *record)
 {
-	if (replay->view->follow && replay->view->since_init &&
-	    record->timestamp > replay->init_ns &&
+	if (record->timestamp > replay->init_ns &&
 	    since_init_frees(trace_reader_sidecar(replay->reader), record))
 		replay->init_moved = true;
 }
@@ -212,6 +215,14 @@ static int deliver(void *arg, const struct heap_change *change)
 	return ret;
 }
 
+/* The same where all allocations are selected, and no analysis is told of changes. */
+static int deliver_to_sites(void *arg, const struct heap_change *change)
+{
+	const struct replay *replay = arg;
+
+	return sites_add(replay->sites, change);
+}
+
 static bool is_selected(const struct replay *replay, const struct event *event,
 			const struct kmem_record *record)
 {
@@ -224,69 +235,99 @@ static bool is_selected(const struct replay *replay, const struct event *event,
 	return !replay->parts->selection || event_selection_has(replay->parts->selection, event);
 }
 
-static void note_time(struct replay *replay, int64_t ns)
+static inline void note_time(struct replay *replay, int64_t ns)
 {
-	if (!replay->records++)
+	if (replay->records++ && ns > replay->last_ns) {
+		replay->last_ns = ns;
+		return;
+	}
+	if (replay->records == 1)
 		replay->first_ns = replay->last_ns = ns;
 	if (ns < replay->first_ns)
 		replay->first_ns = ns;
-	if (ns > replay->last_ns)
-		replay->last_ns = ns;
 }
 
 static int take_record(struct replay *replay, const struct event *event)
 {
+	const struct replay_parts *parts = replay->parts;
 	struct kmem_record record;
-	bool selected;
+	bool selected = true;
 
-	if (event->instance != replay->instance || !kmem_record_of(event, &record)) {
+	if (!kmem_record_of(event, &record)) {
 		replay->others += replay->in_window;
 		return 0;
 	}
-	look_for_init(replay, &record);
+	if (parts->looks_for_init)
+		look_for_init(replay, &record);
 	if (replay->in_window)
 		note_time(replay, event->ns);
-	if (!replay->parts->keeps_heap)
+	if (!parts->keeps_heap)
 		return 0;
-	if (replay->parts->needs_tasks && record.event_id == KMEM_EVENT_ALLOC &&
+	if (parts->needs_tasks && record.event_id == KMEM_EVENT_ALLOC &&
 	    heap_set_task(replay->heap, event))
 		return -ENOMEM;
-	selected = !replay->selects || is_selected(replay, event, &record);
-	replay->nr_selected += selected && replay->selects;
+	if (replay->selects) {
+		selected = is_selected(replay, event, &record);
+		replay->nr_selected += selected;
+	}
 	return heap_apply(replay->heap, &record, event->vcpu, selected);
 }
 
-static int take_event(struct replay *replay, const struct event *event)
+static int tell_of_event(const struct replay *replay, const struct event *event)
 {
 	const struct replay_parts *parts = replay->parts;
 	int ret = 0;
 
+	for (size_t i = 0; !ret && i < parts->nr_of_events; i++)
+		ret = parts->of_events[i]->ops->event(parts->of_events[i], event);
+	return ret;
+}
+
+/* Before an event is a record or another one. */
+static inline int take_event(struct replay *replay, const struct event *event)
+{
 	replay->in_window = event->ns >= replay->from_ns;
 	if (!replay->in_window)
 		trace_outside_before(&replay->outside, event->ns);
-	for (size_t i = 0; !ret && i < parts->nr_of_events; i++)
-		ret = parts->of_events[i]->ops->event(parts->of_events[i], event);
-	return ret ? ret : take_record(replay, event);
+	return replay->parts->nr_of_events ? tell_of_event(replay, event) : 0;
 }
 
-/* Event i of the run's stream may be at hand already. */
-static void prefetch(const struct replay *replay, const struct trace_run *run, size_t i)
+/* Of another tracer or instance. */
+static int take_others(struct replay *replay, const struct trace_run *run)
 {
-	if (i < run->n + run->more && run->events[i].event.instance == replay->instance)
-		heap_prefetch(replay->heap, &run->events[i].event);
-}
-
-static int take_run(struct replay *replay, const struct trace_run *run)
-{
-	for (size_t i = 0; run->is_new && i < SOON; i++)
-		prefetch(replay, run, i);
 	for (size_t i = 0; i < run->n; i++) {
-		prefetch(replay, run, i + SOON);
 		if (take_event(replay, &run->events[i].event))
 			return -ENOMEM;
+		replay->others += replay->in_window;
 	}
-	progress_count(&replay->parts->progress, run->n);
 	return 0;
+}
+
+static int take_records(struct replay *replay, const struct trace_run *run)
+{
+	/* those of the run's stream that come soon may be at hand already */
+	const size_t end = run->n + run->more;
+
+	for (size_t i = 0; run->is_new && i < SOON && i < end; i++)
+		heap_prefetch(replay->heap, &run->events[i].event);
+	for (size_t i = 0; i < run->n; i++) {
+		const struct event *event = &run->events[i].event;
+
+		if (i + SOON < end)
+			heap_prefetch(replay->heap, &run->events[i + SOON].event);
+		if (take_event(replay, event) || take_record(replay, event))
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+/* All of it is of one stream, so of one instance. */
+static int take_run(struct replay *replay, const struct trace_run *run)
+{
+	const bool is_own = run->events[0].event.instance == replay->instance;
+
+	progress_count(&replay->parts->progress, run->n);
+	return is_own ? take_records(replay, run) : take_others(replay, run);
 }
 
 /* Returns 0 at the end of what there is. */
@@ -366,6 +407,8 @@ static int begin(struct replay *replay, struct analysis **analyses, size_t n, st
 
 	if (ret || list_analyses(replay, analyses, n))
 		return error_set(err, ENOMEM, "out of memory");
+	if (replay->sites && !replay->selects && !replay->parts->nr_of_changes)
+		heap_set_fn(replay->heap, deliver_to_sites, replay);
 	return 0;
 }
 

@@ -184,31 +184,55 @@ static inline bool changes_memory(const struct sites *sites, const struct heap_c
 	       change->record->timestamp >= sites->course.end_ns;
 }
 
-static int add_to_site(struct sites *sites, struct site *site, const struct heap_change *change)
+/* Before its live bytes change. */
+static inline int prepare(struct sites *sites, struct site *site, int64_t ns)
 {
-	const bool in_window = sites->replay->in_window;
-	const bool is_other = change->object->role != site->sums.role;
-	const uint32_t in_group = is_other ? site->other->in_group : site->in_group;
-
-	if (in_window && change->record->timestamp >= site->live.end_ns &&
-	    go_on(sites, site, change->record->timestamp))
-		return -ENOMEM;
 	if (site->peak_seen != sites->peak) {
 		site->at_peak = site->sums.live_bytes;
 		site->peak_seen = sites->peak;
 	}
+	return ns >= site->live.end_ns && sites->replay->in_window ? go_on(sites, site, ns) : 0;
+}
+
+/* What mostly happens: the objects of a site have one role. */
+static inline int add_usual(struct sites *sites, struct site *site,
+			    const struct heap_change *change)
+{
+	const bool in_window = sites->replay->in_window;
+
+	if (site->in_group)
+		group_note_live(&sites->all_groups[site->in_group - 1], change);
 	group_add(&site->sums, change, in_window);
-	if (is_other)
-		group_add(&site->other->sums, change, in_window);
-	if (in_group)
-		group_note_live(&sites->all_groups[in_group - 1], change);
 	return in_window && change->kind != HEAP_ALLOC ? count_gone(sites, site, change) : 0;
+}
+
+__attribute__((cold, noinline)) static int add_other(struct sites *sites, struct site *site,
+						     const struct heap_change *change)
+{
+	const bool in_window = sites->replay->in_window;
+
+	if (site->other->in_group)
+		group_note_live(&sites->all_groups[site->other->in_group - 1], change);
+	group_add(&site->other->sums, change, in_window);
+	group_add(&site->sums, change, in_window);
+	return in_window && change->kind != HEAP_ALLOC ? count_gone(sites, site, change) : 0;
+}
+
+static int add(struct sites *sites, struct site *site, const struct heap_change *change)
+{
+	const uint8_t role = change->object->role;
+
+	if (role != site->sums.role && turn_to_role(sites, site, change->object))
+		return -ENOMEM;
+	if (prepare(sites, site, change->record->timestamp))
+		return -ENOMEM;
+	return role == site->sums.role ? add_usual(sites, site, change)
+				       : add_other(sites, site, change);
 }
 
 int sites_add(struct sites *sites, const struct heap_change *change)
 {
 	const struct heap_object *object = change->object;
-	struct site *site;
 
 	if (!object) {
 		count_unknown(sites, change);
@@ -216,10 +240,7 @@ int sites_add(struct sites *sites, const struct heap_change *change)
 	}
 	if (object->origin >= sites->n && make_room(sites, object->origin))
 		return -ENOMEM;
-	site = &sites->all[object->origin];
-	if (object->role != site->sums.role && turn_to_role(sites, site, object))
-		return -ENOMEM;
-	if (add_to_site(sites, site, change))
+	if (add(sites, &sites->all[object->origin], change))
 		return -ENOMEM;
 	return changes_memory(sites, change) ? note_memory(sites, change) : 0;
 }

@@ -69,6 +69,15 @@ const struct event_class kmem_classes[KMEM_NR_CLASSES] = {
 	[KMEM_CLASS_OTHER] = CLASS("sonde_record", kmem_record_fields, 1),
 };
 
+const struct kmem_ids kmem_ids[KMEM_CLASS_OTHER] = {
+	[KMEM_CLASS_KMALLOC] = {KMEM_EVENT_ALLOC, KMEM_TYPE_KMALLOC},
+	[KMEM_CLASS_CACHE_ALLOC] = {KMEM_EVENT_ALLOC, KMEM_TYPE_CACHE},
+	[KMEM_CLASS_PAGE_ALLOC] = {KMEM_EVENT_ALLOC, KMEM_TYPE_PAGES},
+	[KMEM_CLASS_KFREE] = {KMEM_EVENT_FREE, KMEM_TYPE_KMALLOC},
+	[KMEM_CLASS_CACHE_FREE] = {KMEM_EVENT_FREE, KMEM_TYPE_CACHE},
+	[KMEM_CLASS_PAGE_FREE] = {KMEM_EVENT_FREE, KMEM_TYPE_PAGES},
+};
+
 /* --- classes with tasks ---------------------------------------------------------------------- */
 
 enum { ALL_FIELDS = EVENT_TASK_ALL | EVENT_TASK_STACK };

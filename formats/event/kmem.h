@@ -124,21 +124,27 @@ bool kmem_class_is_known(const struct event_class *class);
 /* Whether they are allocations. */
 bool kmem_class_is_alloc(const struct event_class *class);
 
+/* The ids of the records of each class but for the last, whose records have their own. */
+struct kmem_ids {
+	uint8_t event_id, type_id;
+};
+extern const struct kmem_ids kmem_ids[KMEM_CLASS_OTHER];
+
 /* The record that an event is. Returns false if it is none. */
 static inline bool kmem_record_of(const struct event *event, struct kmem_record *out)
 {
 	const struct event_class *class = kmem_known_class(event->class);
-	unsigned int number;
+	size_t number;
 
 	if (!class)
 		return false;
 	memcpy(out, event->bytes, sizeof(*out));
 	out->timestamp = event->ns;
-	number = (unsigned int)(class - kmem_classes);
+	number = (size_t)(class - kmem_classes);
 	if (number == KMEM_CLASS_OTHER)
 		return true;
-	out->event_id = number < KMEM_CLASS_KFREE ? KMEM_EVENT_ALLOC : KMEM_EVENT_FREE;
-	out->type_id = (uint8_t)(number % KMEM_TYPE_COUNT);
+	out->event_id = kmem_ids[number].event_id;
+	out->type_id = kmem_ids[number].type_id;
 	if (out->type_id == KMEM_TYPE_PAGES)
 		out->bytes_alloc = out->bytes_req;
 	return true;

@@ -59,7 +59,8 @@ static inline void group_note_live(struct group *group, const struct heap_change
 
 /* Add a change with an object to a group that has it all: of a block that is split, the pieces,
  * too. `counted` as in groups_add(). */
-static inline void group_add(struct group *group, const struct heap_change *change, bool counted)
+static inline __attribute__((always_inline)) void
+group_add(struct group *group, const struct heap_change *change, bool counted)
 {
 	const struct heap_object *object = change->object;
 
