@@ -136,23 +136,49 @@ int slab_page_order(struct slab_view *view, uint64_t page, unsigned int *order, 
 	return ret ? ret : slab_head_order(view, &copy, order, err);
 }
 
-int slab_page_pfn(struct slab_view *view, uint64_t page, uint64_t *pfn, struct error *err)
+/* Of an odd number, modulo 2^64: each step doubles the bits that are right, at first three. */
+static uint64_t inverse_of(uint64_t odd)
 {
-	uint64_t page_offset, vmemmap;
+	uint64_t inverse = odd;
+
+	for (int bits = 3; bits < 64; bits *= 2)
+		inverse *= 2 - odd * inverse;
+	return inverse;
+}
+
+int slab_map_read(struct slab_view *view, struct slab_map *out, struct error *err)
+{
 	int ret = slab_check(view, SLAB_PAGES, err);
 
+	*out = (struct slab_map){0};
 	if (!ret)
-		ret = slab_bases(view, &page_offset, &vmemmap, err);
-	return ret ? ret : check_page(view, page, vmemmap, pfn, err);
+		ret = slab_bases(view, &out->page_offset, &out->vmemmap, err);
+	if (ret)
+		return ret;
+	out->pages = slab_direct_pages(view);
+	out->shift = (unsigned int)__builtin_ctz(view->page_size);
+	out->inverse = inverse_of(view->page_size >> out->shift);
+	return 0;
+}
+
+int slab_page_pfn(struct slab_view *view, uint64_t page, uint64_t *pfn, struct error *err)
+{
+	struct slab_map map;
+	int ret = slab_map_read(view, &map, err);
+
+	if (ret || slab_map_pfn(&map, page, pfn))
+		return ret;
+	return error_set_at(err, EINVAL, page, "not a struct page of RAM");
 }
 
 int slab_page_address(struct slab_view *view, uint64_t page, uint64_t *gva, struct error *err)
 {
-	uint64_t pfn = 0;
-	int ret = slab_page_pfn(view, page, &pfn, err);
+	struct slab_map map;
+	int ret = slab_map_read(view, &map, err);
 
-	*gva = kernel_page_offset(view->kernel) + (pfn << PAGE_SHIFT);
-	return ret;
+	if (ret || slab_map_address(&map, page, gva))
+		return ret;
+	return error_set_at(err, EINVAL, page, "not a struct page of RAM");
 }
 
 static void set_slab_test(const struct slab_view *view, struct slab_page_facts *out)

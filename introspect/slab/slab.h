@@ -61,6 +61,39 @@ int slab_of_object(struct slab_view *view, uint64_t object, uint64_t *cache, uin
 int slab_page_address(struct slab_view *view, uint64_t page, uint64_t *gva, struct error *err);
 int slab_page_pfn(struct slab_view *view, uint64_t page, uint64_t *pfn, struct error *err);
 
+/*
+ * Where the guest has its pages: read once, for many of them. The guest sets it before it hands out
+ * memory, and does not change it.
+ */
+struct slab_map {
+	uint64_t page_offset, vmemmap, pages; /* as in struct slab_page_facts */
+	/* sizeof(struct page) is an odd number times 2^shift; its inverse modulo 2^64 */
+	uint64_t inverse;
+	unsigned int shift;
+};
+
+/* -EFAULT: the guest has not set it up yet. */
+int slab_map_read(struct slab_view *view, struct slab_map *out, struct error *err);
+
+/* struct page * (gva) -> pfn. False: it is none. */
+static inline bool slab_map_pfn(const struct slab_map *map, uint64_t page, uint64_t *pfn)
+{
+	const uint64_t offset = page - map->vmemmap;
+
+	/* what is no multiple becomes a number that is larger than any page's */
+	*pfn = (offset >> map->shift | offset << (-map->shift & 63)) * map->inverse;
+	return *pfn < map->pages;
+}
+
+/* The same, and -> gva of the memory in the direct map. */
+static inline bool slab_map_address(const struct slab_map *map, uint64_t page, uint64_t *gva)
+{
+	const bool known = slab_map_pfn(map, page, gva);
+
+	*gva = map->page_offset + (*gva << 12);
+	return known;
+}
+
 /* Order of the compound page whose head is at `page`, 0 if it is a single page. */
 int slab_page_order(struct slab_view *view, uint64_t page, unsigned int *order, struct error *err);
 

@@ -366,6 +366,7 @@ static void kmem_destroy(struct tracer *tracer)
 	free(t->gaps);
 	free(t->probes);
 	free(t->stack);
+	free(t->map);
 	page_callers_destroy(t->page_callers);
 	filled_pages_destroy(t->filled);
 	cache_ids_destroy(t->caches);
@@ -409,7 +410,8 @@ static int kmem_create(const struct tracer_context *context, const struct trace_
 	find_task(t, specs, nr_specs);
 	call_table_set_stack(context->calls, task_stack_bytes(context->kernel->image));
 	t->stack = calloc(EVENT_STACK_WORDS, sizeof(*t->stack));
-	ret = t->stack ? slab_view_create(context->kernel, &t->slab, err)
+	t->map = calloc(1, sizeof(*t->map));
+	ret = t->stack && t->map ? slab_view_create(context->kernel, &t->slab, err)
 		       : error_set(err, ENOMEM, "out of memory");
 	t->pages = (struct page_lookup){t->slab, page_facts, slab_cache_of, page_order};
 	if (!ret)

@@ -45,11 +45,18 @@ struct kmem_gap {
 	struct probe_gap gap;
 };
 
+/* Where the guest's pages are, as read for the hits of a batch (struct probe_hit); 0: of none. */
+struct kmem_map {
+	uint64_t batch;
+	struct slab_map map;
+};
+
 struct kmem_tracer {
 	struct tracer tracer;
 	struct tracer_context context;
 	struct slab_view *slab;
 	struct page_lookup pages;    /* of slab */
+	struct kmem_map *map;        /* likewise */
 	struct task_places task;     /* what the probes capture of tasks */
 	struct error no_task;        /* why that is less than asked for */
 	struct kmem_config *config;  /* that is in use; NULL at first */

@@ -68,10 +68,24 @@ void kmem_emit_with_task(const struct kmem_tracer *t, const struct kmem_moment *
 	}
 }
 
+/* Once for all hits of a batch. */
+static bool read_map(const struct kmem_tracer *t, uint64_t batch)
+{
+	struct kmem_map *map = t->map;
+
+	if (batch && map->batch == batch)
+		return true;
+	map->batch = 0;
+	if (slab_map_read(t->slab, &map->map, NULL))
+		return false;
+	map->batch = batch;
+	return true;
+}
+
 void kmem_emit_pages(const struct kmem_tracer *t, const struct kmem_moment *at, uint64_t page,
 		     unsigned int order, struct kmem_record *record)
 {
-	if (slab_page_address(t->slab, page, &record->ptr, NULL)) {
+	if (!read_map(t, at->batch) || !slab_map_address(&t->map->map, page, &record->ptr)) {
 		count_event(t->context.counters, COUNTER_UNREADABLE, 1);
 		return;
 	}
