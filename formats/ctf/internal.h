@@ -85,6 +85,9 @@ int ctf_put_event(struct stream_writer *base, unsigned int class_index, int64_t 
 size_t ctf_put_run(struct stream_writer *base, unsigned int class_index,
 		   const struct event_run *run);
 
+/* Likewise put_mix(). */
+size_t ctf_put_mix(struct stream_writer *base, const struct event_mix *mix);
+
 /* Append the packet's tables. Returns where they begin. */
 size_t ctf_put_tables(struct ctf_writer *w);
 

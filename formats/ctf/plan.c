@@ -119,6 +119,18 @@ static size_t count_forms(const struct event_class *classes, size_t nr_classes)
 	return n;
 }
 
+static size_t most_bytes(const struct ctf_plan *plan)
+{
+	size_t most = 0;
+
+	for (size_t i = 0; i < plan->nr_classes; i++) {
+		const size_t bytes = plan->first[i]->size + plan->first[i]->table_bytes;
+
+		most = most > bytes ? most : bytes;
+	}
+	return most;
+}
+
 struct ctf_plan *ctf_plan_create(const struct event_class *classes, size_t nr_classes)
 {
 	size_t nr_forms = count_forms(classes, nr_classes);
@@ -145,6 +157,7 @@ struct ctf_plan *ctf_plan_create(const struct event_class *classes, size_t nr_cl
 				plan->most_body_size = form->body_size;
 		}
 	}
+	plan->most = most_bytes(plan);
 	return plan;
 }
 

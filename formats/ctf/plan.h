@@ -163,6 +163,10 @@ typedef bool ctf_put_fn(struct ctf_writer *writer, const struct ctf_form *form, 
 typedef size_t ctf_put_run_fn(struct ctf_writer *writer, const struct ctf_form *form,
 			      const struct event_run *run);
 
+/* Append the first of these `n` events, which certainly have room, each in the first form of its
+ * class and with a compact header, until one cannot be. Returns how many. */
+typedef size_t ctf_put_mix_fn(struct ctf_writer *writer, const struct event_mix *mix, size_t n);
+
 /* Read an event in this form, of which `from` is what follows its header. Sets all its bytes.
  * Returns false if the packet's tables lack an id. */
 typedef bool ctf_get_fn(const struct ctf_stream *stream, const struct ctf_form *form,
@@ -189,6 +193,8 @@ struct ctf_plan {
 	size_t nr_classes, nr_forms;
 	size_t most_body_size; /* of all forms */
 	bool has_texts;        /* a form has */
+	ctf_put_mix_fn *put_mix; /* NULL: events are written one by one, or in runs */
+	size_t most;             /* bytes of an event in a first form, with those of the tables */
 	const struct ctf_form *first[CTF_MAX_CLASSES]; /* form of each class */
 	struct ctf_form forms[];                       /* by event id */
 };

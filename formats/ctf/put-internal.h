@@ -4,13 +4,18 @@
 
 #include "formats/ctf/internal.h"
 
-/* What put.c (events by the steps of a plan) and put-known.c (those of classes that the compiler
- * knows) share. */
+/* What put.c (events by the steps of a plan), and put-known.c and put-kmem.c (those of classes that
+ * the compiler knows) share. */
 
 enum { CTF_ORDER_SHIFT = 12 };
 
 /* The packet uses a cache that it did not use before. */
 void ctf_use_cache(struct ctf_writer *w, uint16_t id);
+
+/* How events of one of kmem_classes are written in this form; or NULL. */
+ctf_put_fn *ctf_put_kmem(const struct event_class *class, unsigned int form);
+/* ctf_put_mix_fn, of kmem_classes. */
+size_t ctf_put_kmem_mix(struct ctf_writer *w, const struct event_mix *mix, size_t n);
 
 /* The id of a string; 0: it has none. */
 uint64_t ctf_string_id(struct ctf_writer *w, const uint8_t *string, size_t size);
@@ -59,6 +64,22 @@ static inline uint64_t ctf_compact_header(uint64_t id, uint64_t clock)
 static inline bool ctf_has_room(const struct ctf_writer *w)
 {
 	return w->used + w->table_bytes <= CTF_PACKET_MAX - CTF_EVENT_ROOM;
+}
+
+/* How many events at these times certainly have room, each as ctf_has_room() has it, and times that
+ * can follow each other; of `most` bytes, with what they add to the tables. */
+static inline size_t ctf_room_for(const struct ctf_writer *w, size_t most, const int64_t *ns,
+				  size_t n)
+{
+	size_t fits;
+
+	if (!n || !ctf_has_room(w) || !ctf_clock_is_near(w, ns[0]))
+		return 0;
+	fits = 1 + (CTF_PACKET_MAX - CTF_EVENT_ROOM - w->used - w->table_bytes) / most;
+	n = n < fits ? n : fits;
+	while (!ctf_clock_is_near(w, ns[n - 1]))
+		n--;
+	return n;
 }
 
 static inline void ctf_store_header(uint8_t *bytes, uint64_t header)

@@ -7,6 +7,7 @@
 #include "formats/base/bit-cursor.h"
 #include "formats/base/text.h"
 #include "formats/ctf/put-internal.h"
+#include "formats/event/kmem.h"
 
 /* --- values ---------------------------------------------------------------------------------- */
 
@@ -302,6 +303,8 @@ void ctf_find_put(struct ctf_plan *plan, const struct ctf_identity *identity)
 		if (!form->put)
 			form->put = form->nr_texts ? put_steps_and_texts : put_steps;
 	}
+	if (plan->nr_classes && plan->first[0]->class == kmem_classes && !identity->big_endian)
+		plan->put_mix = ctf_put_kmem_mix;
 }
 
 /* The forms behind the first one, and what has no compact header. */
@@ -360,6 +363,21 @@ size_t ctf_put_run(struct stream_writer *base, unsigned int class_index,
 	base->gathered.n[class_index] += taken;
 	base->ready = ctf_has_room(w);
 	return taken;
+}
+
+size_t ctf_put_mix(struct stream_writer *base, const struct event_mix *mix)
+{
+	struct ctf_writer *w = (struct ctf_writer *)base;
+	const struct ctf_plan *plan = w->plan;
+	size_t n = plan->put_mix ? ctf_room_for(w, plan->most, mix->ns, mix->n) : 0;
+
+	if (!n)
+		return 0;
+	n = plan->put_mix(w, mix, n);
+	if (n)
+		w->clock = (uint64_t)mix->ns[n - 1];
+	base->ready = ctf_has_room(w);
+	return n;
 }
 
 /* --- tables ---------------------------------------------------------------------------------- */

@@ -216,6 +216,7 @@ static int add_stream(struct trace_encoder *base, unsigned int instance, unsigne
 	static const struct stream_writer_ops ops = {.prepare = prepare,
 						     .put = ctf_put_event,
 						     .put_run = ctf_put_run,
+						     .put_mix = ctf_put_mix,
 						     .flush = flush,
 						     .discard = discard,
 						     .rest = rest,

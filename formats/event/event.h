@@ -127,6 +127,21 @@ static inline struct event_run event_run_rest(const struct event_run *run, size_
 				  run->stride};
 }
 
+/* Events of several classes that follow each other in a stream. */
+struct event_mix {
+	size_t n;
+	const int64_t *ns;      /* of each; never goes back */
+	const uint8_t *classes; /* of each: the number of the instance's class */
+	const uint8_t *bytes;   /* of the first; the next one is `stride` bytes behind it */
+	size_t stride;
+};
+
+static inline struct event_mix event_mix_rest(const struct event_mix *mix, size_t done)
+{
+	return (struct event_mix){mix->n - done, mix->ns + done, mix->classes + done,
+				  mix->bytes + done * mix->stride, mix->stride};
+}
+
 struct event {
 	const struct event_class *class;
 	const struct trace_instance *instance;

@@ -52,6 +52,8 @@ struct stream_writer_ops {
 	void (*rest)(struct stream_writer *stream);
 	/* Close, without writing anything. The output has ended. */
 	void (*destroy)(struct stream_writer *stream);
+	/* As put_run(), of events of several classes. */
+	size_t (*put_mix)(struct stream_writer *stream, const struct event_mix *mix);
 };
 
 /* For encoders: put a packet, with the events that were gathered for it. As output_put(). */

@@ -341,12 +341,18 @@ __attribute__((cold, noinline)) static int put_first(struct event_batch *batch,
 	return ret ? lose_event(sink, ret) : sink->out->ops->put(sink->out, class_index, ns, bytes);
 }
 
+/* Whether there is nothing to do before the next event. */
+static inline bool is_ready(const struct event_batch *batch, const struct event_sink *sink)
+{
+	return sink->batch == batch && !sink->closed && sink->out->ready;
+}
+
 int event_batch_put(struct event_batch *batch, struct event_sink *sink, unsigned int class_index,
 		    int64_t ns, const void *bytes)
 {
 	struct stream_writer *out = sink->out;
 
-	if (sink->batch != batch || sink->closed || !out->ready)
+	if (!is_ready(batch, sink))
 		return put_first(batch, sink, class_index, ns, bytes);
 	return out->ops->put(out, class_index, ns, bytes);
 }
@@ -357,9 +363,17 @@ static size_t try_run(struct event_batch *batch, struct event_sink *sink, unsign
 {
 	struct stream_writer *out = sink->out;
 
-	if (sink->batch != batch || sink->closed || !out->ready || !out->ops->put_run)
+	if (!is_ready(batch, sink) || !out->ops->put_run)
 		return 0;
 	return out->ops->put_run(out, class_index, run);
+}
+
+static size_t try_mix(struct event_batch *batch, struct event_sink *sink,
+		      const struct event_mix *mix)
+{
+	struct stream_writer *out = sink->out;
+
+	return is_ready(batch, sink) && out->ops->put_mix ? out->ops->put_mix(out, mix) : 0;
 }
 
 void event_batch_put_run(struct event_batch *batch, struct event_sink *sink,
@@ -373,6 +387,21 @@ void event_batch_put_run(struct event_batch *batch, struct event_sink *sink,
 
 		if (!taken)
 			event_batch_put(batch, sink, class_index, *rest.ns, rest.bytes);
+		done += taken ? taken : 1;
+	}
+}
+
+void event_batch_put_mix(struct event_batch *batch, struct event_sink *sink,
+			 const struct event_mix *mix)
+{
+	size_t done = 0;
+
+	while (done < mix->n) {
+		const struct event_mix rest = event_mix_rest(mix, done);
+		const size_t taken = try_mix(batch, sink, &rest);
+
+		if (!taken)
+			event_batch_put(batch, sink, *rest.classes, *rest.ns, rest.bytes);
 		done += taken ? taken : 1;
 	}
 }

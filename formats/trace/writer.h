@@ -94,9 +94,11 @@ struct event_sink *trace_writer_sink(const struct trace_writer *writer, unsigned
  */
 int event_batch_put(struct event_batch *batch, struct event_sink *sink, unsigned int class_index,
 		    int64_t ns, const void *bytes);
-/* Append each of these, with the same outcome as by event_batch_put(). */
+/* Both append each of these, with the same outcome as by event_batch_put(). */
 void event_batch_put_run(struct event_batch *batch, struct event_sink *sink,
 			 unsigned int class_index, const struct event_run *run);
+void event_batch_put_mix(struct event_batch *batch, struct event_sink *sink,
+			 const struct event_mix *mix);
 void event_batch_end(struct event_batch *batch);
 
 /*

@@ -337,9 +337,9 @@ uint64_t object_iter_filled(const struct kernel *kernel, uint64_t at, uint64_t c
 
 /* Where events go: the writer's functions (formats/trace/writer.h), or a test's. */
 struct event_sink;
-struct event_sink;
 struct event_batch;
 struct event_run;
+struct event_mix;
 
 struct event_output {
 	/* `bytes` is an event of the instance's class number `class`. */
@@ -349,6 +349,8 @@ struct event_output {
 	void (*put_run)(struct event_batch *batch, struct event_sink *sink, unsigned int class,
 			const struct event_run *run);
 	void (*end)(struct event_batch *batch);
+	void (*put_mix)(struct event_batch *batch, struct event_sink *sink,
+			const struct event_mix *mix);
 };
 
 #endif

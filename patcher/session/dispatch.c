@@ -188,6 +188,9 @@ void session_emitted(void *arg)
 {
 	struct trace_session *s = arg;
 
+	for (size_t i = 0; i < s->tracers.n; i++)
+		if (s->tracers.v[i]->ops->emitted)
+			s->tracers.v[i]->ops->emitted(s->tracers.v[i]);
 	s->stream_ops->output.end(&s->batch);
 }
 

@@ -148,7 +148,6 @@ struct tracer_ops {
 			  const struct probe_record *record, struct open_call *call);
 	bool (*take_return)(struct tracer *tracer, const struct probe *probe,
 			    const struct probe_record *record, const struct open_call *call);
-
 	/* On the direct lane, instead of all from `probes` on: */
 
 	/*
@@ -191,6 +190,10 @@ struct tracer_ops {
 	 * and return NULL: of all. They are the tracer's. */
 	const struct gate *(*gate)(const struct tracer *tracer);
 	const struct gate_rest *(*filter)(const struct tracer *tracer);
+
+	/* On the ordered lane, after the last hits of a pass over the rings, or of a trap: events
+	 * that the tracer has kept so far are to go to their streams. NULL: it keeps none. */
+	void (*emitted)(struct tracer *tracer);
 };
 
 /* A tracer's implementation embeds this first. */

@@ -367,6 +367,7 @@ static void kmem_destroy(struct tracer *tracer)
 	free(t->probes);
 	free(t->stack);
 	free(t->map);
+	free(t->pending);
 	page_callers_destroy(t->page_callers);
 	filled_pages_destroy(t->filled);
 	cache_ids_destroy(t->caches);
@@ -421,6 +422,8 @@ static int kmem_create(const struct tracer_context *context, const struct trace_
 	if (!ret)
 		ret = filled_pages_create(budget, &t->filled, err);
 	if (!ret)
+		ret = kmem_pending_create(context->kernel->guest->nr_vcpus, &t->pending, err);
+	if (!ret)
 		ret = make_probes(t, err);
 	if (ret)
 		kmem_destroy(&t->tracer);
@@ -460,6 +463,11 @@ static bool kmem_return(struct tracer *tracer, const struct probe *probe,
 	return kmem_alloc_return(kmem_of(tracer), probe->data, hit, call);
 }
 
+static void kmem_emitted(struct tracer *tracer)
+{
+	kmem_pending_put_all(kmem_of(tracer));
+}
+
 const struct tracer_ops tracer_kmem = {
 	.name = "kmem",
 	.help = "allocations and frees of slab memory and pages",
@@ -485,4 +493,5 @@ const struct tracer_ops tracer_kmem = {
 	.take_entry = kmem_free_take,
 	.take_call = kmem_alloc_take,
 	.take_return = kmem_alloc_take_return,
+	.emitted = kmem_emitted,
 };

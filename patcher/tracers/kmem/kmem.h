@@ -63,6 +63,7 @@ struct kmem_tracer {
 	uint32_t types;              /* its own */
 	struct kmem_output *outputs; /* likewise */
 	size_t nr_outputs;
+	struct kmem_pending *pending;
 	uint64_t *stack;          /* of the hit that is handled: EVENT_STACK_WORDS words */
 	struct cache_ids *caches; /* cache-ids.h */
 	struct page_callers *page_callers;
@@ -138,13 +139,6 @@ bool kmem_is_in_body(const struct kernel *kernel, uint64_t return_address, const
 /* A page order that the guest wrote; 0 if it is out of range. */
 unsigned int kmem_order(uint64_t order);
 
-static inline bool kmem_is_wanted(const struct kmem_output *output, unsigned int vcpu,
-				  const struct kmem_record *record)
-{
-	return output->types >> record->type_id & 1 && output->vcpus >> vcpu & 1 &&
-	       (!output->filter || kmem_filter_matches(output->filter, vcpu, record));
-}
-
 /* kmem_class_of() of a record that this tracer has made. */
 static inline enum kmem_class kmem_made_class(const struct kmem_record *record)
 {
@@ -154,6 +148,46 @@ static inline enum kmem_class kmem_made_class(const struct kmem_record *record)
 		return KMEM_CLASS_OTHER;
 	return KMEM_CLASS_KFREE + record->type_id;
 }
+
+/* --- records that wait for their streams, which get many at once (pending.c) ------------------ */
+
+enum { KMEM_PENDING = 64 }; /* of a vCPU */
+
+struct kmem_pending {
+	uint64_t vcpus; /* bit per vCPU that has some */
+	struct kmem_pending_vcpu {
+		size_t n;
+		int64_t ns[KMEM_PENDING];
+		uint8_t classes[KMEM_PENDING]; /* enum kmem_class */
+		struct kmem_record records[KMEM_PENDING];
+	} v[];
+};
+
+/* -ENOMEM. The result is to be freed. */
+int kmem_pending_create(unsigned int nr_vcpus, struct kmem_pending **out, struct error *err);
+/* Hand out those of a vCPU, to the instances that want them. */
+void kmem_pending_put(const struct kmem_tracer *t, unsigned int vcpu);
+/* Those of all vCPUs. */
+void kmem_pending_put_all(const struct kmem_tracer *t);
+
+/* Where the vCPU's next record goes, which is complete before the next call. */
+static inline struct kmem_record *kmem_pending_next(const struct kmem_tracer *t, unsigned int vcpu,
+						    enum kmem_class class, int64_t ns)
+{
+	struct kmem_pending_vcpu *p = &t->pending->v[vcpu];
+
+	if (p->n == KMEM_PENDING)
+		kmem_pending_put(t, vcpu);
+	if (!p->n)
+		t->pending->vcpus |= UINT64_C(1) << vcpu;
+	p->ns[p->n] = ns;
+	p->classes[p->n] = (uint8_t)class;
+	return &p->records[p->n++];
+}
+
+/* Whether an instance wants a record, by all but its task. */
+bool kmem_is_wanted(const struct kmem_output *output, unsigned int vcpu,
+		    const struct kmem_record *record);
 
 /* If chains are recorded: that of this record is the one of all that is emitted until the next one.
  */
@@ -168,18 +202,11 @@ void kmem_emit_with_task(const struct kmem_tracer *t, const struct kmem_moment *
 static inline void kmem_emit(const struct kmem_tracer *t, const struct kmem_moment *at,
 			     struct kmem_record *record)
 {
-	const struct kmem_output *end = t->outputs + t->nr_outputs;
-
 	record->timestamp = at->ns;
-	if (at->task) {
+	if (at->task)
 		kmem_emit_with_task(t, at, record);
-		return;
-	}
-	for (const struct kmem_output *output = t->outputs; output < end; output++)
-		if (kmem_is_wanted(output, at->vcpu, record))
-			output->stream.output->put(t->context.batch, output->stream.sinks[at->vcpu],
-						   kmem_made_class(record), record->timestamp,
-						   record);
+	else
+		*kmem_pending_next(t, at->vcpu, kmem_made_class(record), at->ns) = *record;
 }
 
 /* Complete (address, sizes) and emit a record about 2^order pages at struct page `page`. */

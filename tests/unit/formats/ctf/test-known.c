@@ -26,8 +26,11 @@ struct made_event {
 	};
 };
 
+/* How events are put. */
+enum way { ONE_BY_ONE, IN_RUNS, MIXED };
+
 static struct made_event events[EVENTS];
-static unsigned int nr_taken; /* of a run */
+static unsigned int nr_taken; /* at once */
 static unsigned int seed = SEED;
 
 static uint64_t draw(unsigned int bits)
@@ -120,14 +123,34 @@ static unsigned int put_run(struct stream_writer *w, unsigned int i)
 	return (unsigned int)w->ops->put_run(w, events[i].class, &run);
 }
 
-static void put_events(struct stream_writer *w, bool runs)
+/* Likewise of events of any classes. */
+static unsigned int put_mix(struct stream_writer *w, unsigned int i)
+{
+	int64_t ns[FLUSH_EACH];
+	uint8_t classes[FLUSH_EACH];
+	struct event_mix mix = {.ns = ns,
+				.classes = classes,
+				.bytes = (const uint8_t *)&events[i].record,
+				.stride = sizeof(events[0])};
+	unsigned int end = i - i % FLUSH_EACH + FLUSH_EACH;
+
+	for (; i + mix.n < end && i + mix.n < EVENTS; mix.n++) {
+		if (mix.n && events[i + mix.n].ns < ns[mix.n - 1])
+			break;
+		ns[mix.n] = events[i + mix.n].ns;
+		classes[mix.n] = (uint8_t)events[i + mix.n].class;
+	}
+	return (unsigned int)w->ops->put_mix(w, &mix);
+}
+
+static void put_events(struct stream_writer *w, enum way way)
 {
 	unsigned int taken;
 
 	for (unsigned int i = 0; i < EVENTS; i += taken) {
 		if (!w->ready && w->ops->prepare(w, events[i].ns))
 			abort();
-		taken = runs ? put_run(w, i) : 0;
+		taken = way == IN_RUNS ? put_run(w, i) : way == MIXED ? put_mix(w, i) : 0;
 		nr_taken += taken;
 		if (!taken && w->ops->put(w, events[i].class, events[i].ns, &events[i].record))
 			abort();
@@ -141,7 +164,7 @@ static void put_events(struct stream_writer *w, bool runs)
 
 /* The bytes of the stream that the events make; returns how many. */
 static size_t write_stream(const struct event_class *classes, size_t nr_classes, bool big_endian,
-			   bool runs, uint8_t *bytes)
+			   enum way way, uint8_t *bytes)
 {
 	const struct ctf_identity identity = {.uuid = {7}, .big_endian = big_endian};
 	const struct output_config config = {.queue_bytes = 8 << 20};
@@ -166,7 +189,7 @@ static size_t write_stream(const struct event_class *classes, size_t nr_classes,
 	    encoder->ops->add_instance(encoder, &instance, NULL) ||
 	    encoder->ops->add_stream(encoder, 0, 0, &w))
 		abort();
-	put_events(w, runs);
+	put_events(w, way);
 	output_sync(input.output);
 	fd = openat(input.dir_fd, "cpu0", O_RDONLY);
 	n = read(fd, bytes, MAX_BYTES);
@@ -184,20 +207,29 @@ static size_t write_stream(const struct event_class *classes, size_t nr_classes,
 /* A copy of a class is not known by its address. */
 static void compare(const struct event_class *classes, size_t nr_classes, const char *label)
 {
-	static uint8_t known[MAX_BYTES], runs[MAX_BYTES], any[MAX_BYTES];
+	static uint8_t known[MAX_BYTES], at_once[MAX_BYTES], any[MAX_BYTES];
 	struct event_class copies[KMEM_NR_CLASSES];
 
 	memcpy(copies, classes, nr_classes * sizeof(*copies));
 	for (int big_endian = 0; big_endian < 2; big_endian++) {
-		size_t n = write_stream(classes, nr_classes, big_endian, false, known);
-		size_t m = write_stream(copies, nr_classes, big_endian, false, any);
+		size_t n = write_stream(classes, nr_classes, big_endian, ONE_BY_ONE, known);
+		size_t m = write_stream(copies, nr_classes, big_endian, ONE_BY_ONE, any);
 
 		ok(n && n == m && !memcmp(known, any, n), "%s, %s-endian: the same bytes (%zu)",
 		   label, big_endian ? "big" : "little", n);
 		nr_taken = 0;
-		m = write_stream(classes, nr_classes, big_endian, true, runs);
-		ok(n == m && !memcmp(known, runs, n), "%s, %s-endian: the same bytes of runs (%u)",
-		   label, big_endian ? "big" : "little", nr_taken);
+		m = write_stream(classes, nr_classes, big_endian, MIXED, at_once);
+		ok(n == m && !memcmp(known, at_once, n),
+		   "%s, %s-endian: the same bytes of several classes at once (%u)", label,
+		   big_endian ? "big" : "little", nr_taken);
+		ok(!nr_taken == (big_endian || classes != kmem_classes),
+		   "%s, %s-endian: some were, if they are of kmem", label,
+		   big_endian ? "big" : "little");
+		nr_taken = 0;
+		m = write_stream(classes, nr_classes, big_endian, IN_RUNS, at_once);
+		ok(n == m && !memcmp(known, at_once, n),
+		   "%s, %s-endian: the same bytes of runs (%u)", label,
+		   big_endian ? "big" : "little", nr_taken);
 	}
 }
 

@@ -92,6 +92,12 @@ static void put_run(struct event_batch *batch, struct event_sink *sink, unsigned
 		put_event(batch, sink, class, run->ns[i], run->bytes + i * run->stride);
 }
 
+static void put_mix(struct event_batch *batch, struct event_sink *sink, const struct event_mix *mix)
+{
+	for (size_t i = 0; i < mix->n; i++)
+		put_event(batch, sink, mix->classes[i], mix->ns[i], mix->bytes + i * mix->stride);
+}
+
 static void end_events(struct event_batch *batch)
 {
 	for (; batch->first; batch->first = batch->first->next)
@@ -99,7 +105,9 @@ static void end_events(struct event_batch *batch)
 }
 
 static const struct stream_ops streams = {
-	.open = open_stream, .close = close_stream, .output = {put_event, put_run, end_events}};
+	.open = open_stream,
+	.close = close_stream,
+	.output = {put_event, put_run, end_events, put_mix}};
 
 /* The newest stream of an instance. */
 static const struct event_sink *sink(const char *name, unsigned int vcpu)

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Events of the kmem tracer. */
+#include "formats/ctf/put-inline.h"
+#include "formats/event/kmem-fields.h"
+
+/* 4- and 5-level paging */
+PUT(put_alloc, kmem_alloc_fields, 0)
+PUT(put_alloc_la57, kmem_alloc_fields, 1)
+PUT(put_page_alloc, kmem_page_alloc_fields, 0)
+PUT(put_page_alloc_la57, kmem_page_alloc_fields, 1)
+PUT(put_free, kmem_free_fields, 0)
+PUT(put_free_la57, kmem_free_fields, 1)
+PUT(put_cache_free, kmem_cache_free_fields, 0)
+PUT(put_cache_free_la57, kmem_cache_free_fields, 1)
+PUT(put_page_free, kmem_page_free_fields, 0)
+PUT(put_page_free_la57, kmem_page_free_fields, 1)
+
+enum { KNOWN_FORMS = 2 };
+
+static ctf_put_fn *const kmem[KMEM_NR_CLASSES][KNOWN_FORMS] = {
+	[KMEM_CLASS_KMALLOC] = {put_alloc, put_alloc_la57},
+	[KMEM_CLASS_CACHE_ALLOC] = {put_alloc, put_alloc_la57},
+	[KMEM_CLASS_PAGE_ALLOC] = {put_page_alloc, put_page_alloc_la57},
+	[KMEM_CLASS_KFREE] = {put_free, put_free_la57},
+	[KMEM_CLASS_CACHE_FREE] = {put_cache_free, put_cache_free_la57},
+	[KMEM_CLASS_PAGE_FREE] = {put_page_free, put_page_free_la57},
+};
+
+ctf_put_fn *ctf_put_kmem(const struct event_class *class, unsigned int form)
+{
+	return form < KNOWN_FORMS ? kmem[class - kmem_classes][form] : NULL;
+}
+
+/* --- of several classes behind each other ----------------------------------------------------- */
+
+/* One in its first form, behind what is at `at`. Returns its bytes; 0: that form cannot express it.
+ */
+static INLINE size_t put_one(struct ctf_writer *w, struct ctf_values_search *code,
+			     enum kmem_class class, uint64_t header, const uint8_t *bytes,
+			     uint8_t *at)
+{
+#define ONE(fields)                                                                         \
+	(put_at(w, code, fields, LENGTH(fields), 0, header, bytes, at) ?                    \
+		 size_of(fields, LENGTH(fields), 0) :                                       \
+		 0)
+	switch (class) {
+	case KMEM_CLASS_KMALLOC:
+	case KMEM_CLASS_CACHE_ALLOC:
+		return ONE(kmem_alloc_fields);
+	case KMEM_CLASS_PAGE_ALLOC:
+		return ONE(kmem_page_alloc_fields);
+	case KMEM_CLASS_KFREE:
+		return ONE(kmem_free_fields);
+	case KMEM_CLASS_CACHE_FREE:
+		return ONE(kmem_cache_free_fields);
+	case KMEM_CLASS_PAGE_FREE:
+		return ONE(kmem_page_free_fields);
+	default:
+		return 0;
+	}
+#undef ONE
+}
+
+size_t ctf_put_kmem_mix(struct ctf_writer *w, const struct event_mix *mix, size_t n)
+{
+	struct ctf_values_search code = ctf_values_search(&w->code);
+	const struct ctf_form *const *first = w->plan->first;
+	const uint8_t *bytes = mix->bytes;
+	uint8_t *at = w->bytes + w->used;
+	size_t i, size;
+
+	for (i = 0; i < n; i++, bytes += mix->stride) {
+		const unsigned int class = mix->classes[i];
+		const uint64_t header =
+			ctf_compact_header(first[class]->id, (uint64_t)mix->ns[i]);
+
+		size = put_one(w, &code, class, header, bytes, at);
+		if (!size)
+			break;
+		at += size;
+		w->base.gathered.n[class]++;
+	}
+	w->used = (size_t)(at - w->bytes);
+	return i;
+}

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Records of vCPUs, many at once, to the streams of the instances that want them. */
+#include "patcher/tracers/kmem/kmem.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+int kmem_pending_create(unsigned int nr_vcpus, struct kmem_pending **out, struct error *err)
+{
+	struct kmem_pending *p = calloc(1, sizeof(*p) + nr_vcpus * sizeof(p->v[0]));
+
+	if (!p)
+		return error_set(err, ENOMEM, "out of memory");
+	*out = p;
+	return 0;
+}
+
+bool kmem_is_wanted(const struct kmem_output *output, unsigned int vcpu,
+		    const struct kmem_record *record)
+{
+	return output->types >> record->type_id & 1 && output->vcpus >> vcpu & 1 &&
+	       (!output->filter || kmem_filter_matches(output->filter, vcpu, record));
+}
+
+static void put(const struct kmem_tracer *t, const struct kmem_output *output, unsigned int vcpu,
+		const struct kmem_pending_vcpu *p)
+{
+	const struct event_mix mix = {p->n, p->ns, p->classes, (const uint8_t *)p->records,
+				      sizeof(p->records[0])};
+
+	output->stream.output->put_mix(t->context.batch, output->stream.sinks[vcpu], &mix);
+}
+
+/* Some of them. */
+static void put_wanted(const struct kmem_tracer *t, const struct kmem_output *output,
+		       unsigned int vcpu, const struct kmem_pending_vcpu *p)
+{
+	struct kmem_pending_vcpu wanted;
+
+	wanted.n = 0;
+	for (size_t i = 0; i < p->n; i++) {
+		if (!kmem_is_wanted(output, vcpu, &p->records[i]))
+			continue;
+		wanted.ns[wanted.n] = p->ns[i];
+		wanted.classes[wanted.n] = p->classes[i];
+		wanted.records[wanted.n++] = p->records[i];
+	}
+	if (wanted.n)
+		put(t, output, vcpu, &wanted);
+}
+
+static bool wants_all(const struct kmem_output *output, unsigned int vcpu)
+{
+	return output->types == (1 << KMEM_TYPE_COUNT) - 1 && output->vcpus >> vcpu & 1 &&
+	       !output->filter;
+}
+
+void kmem_pending_put(const struct kmem_tracer *t, unsigned int vcpu)
+{
+	struct kmem_pending_vcpu *p = &t->pending->v[vcpu];
+
+	for (size_t i = 0; i < t->nr_outputs; i++) {
+		if (wants_all(&t->outputs[i], vcpu))
+			put(t, &t->outputs[i], vcpu, p);
+		else
+			put_wanted(t, &t->outputs[i], vcpu, p);
+	}
+	p->n = 0;
+	t->pending->vcpus &= ~(UINT64_C(1) << vcpu);
+}
+
+void kmem_pending_put_all(const struct kmem_tracer *t)
+{
+	while (t->pending->vcpus)
+		kmem_pending_put(t, (unsigned int)__builtin_ctzll(t->pending->vcpus));
+}
