@@ -29,28 +29,31 @@ int tsc_clock_set_rate(struct tsc_clock *clock, uint64_t khz, struct error *err)
  */
 uint64_t tsc_clock_ns(const struct tsc_clock *clock, uint64_t tsc);
 
-/* The clock, prepared for many stamps: ns per tick are whole + part / 2^64. */
+/* The clock, prepared for many stamps: ns per tick are whole + part / 2^64. It is quick for up to
+ * `most` ticks from tsc0 on, whose time is certainly not too large. */
 struct tsc_quick_clock {
 	struct tsc_clock clock;
-	uint64_t whole, part;
+	uint64_t whole, part, most;
 };
 
 static inline struct tsc_quick_clock tsc_clock_quick(const struct tsc_clock *clock)
 {
 	const unsigned __int128 rate = (unsigned __int128)clock->mult << (32 + clock->shift);
+	const uint64_t whole = (uint64_t)(rate >> 64);
+	const uint64_t most = (UINT64_MAX - clock->ns0) / (whole + 1);
 
-	return (struct tsc_quick_clock){*clock, (uint64_t)(rate >> 64), (uint64_t)rate};
+	return (struct tsc_quick_clock){*clock, whole, (uint64_t)rate,
+					most < INT64_MAX ? most : INT64_MAX};
 }
 
-/* The same as tsc_clock_ns(), for stamps from tsc0 on whose time is not too large; else false. */
+/* The same as tsc_clock_ns(), if it is quick; else false. */
 static inline bool tsc_quick_try(const struct tsc_quick_clock *quick, uint64_t tsc, uint64_t *ns)
 {
 	const uint64_t ticks = tsc - quick->clock.tsc0;
 	const uint64_t below = (uint64_t)((unsigned __int128)ticks * quick->part >> 64);
 
-	return (int64_t)ticks >= 0 && !__builtin_mul_overflow(ticks, quick->whole, ns) &&
-	       !__builtin_add_overflow(*ns, below, ns) &&
-	       !__builtin_add_overflow(*ns, quick->clock.ns0, ns);
+	*ns = quick->clock.ns0 + ticks * quick->whole + below;
+	return ticks <= quick->most;
 }
 
 /* The same as tsc_clock_ns(). */

@@ -223,7 +223,7 @@ struct event_task probe_record_task(const struct probe_record *record, uint32_t 
 struct probe_record probe_record_of(const struct probe_hit *hit, struct probe_cpu *cpu)
 {
 	static const struct tsc_quick_clock in_ns = {
-		.clock = {.mult = UINT32_C(1) << 31, .shift = 1}, .whole = 1};
+		.clock = {.mult = UINT32_C(1) << 31, .shift = 1}, .whole = 1, .most = INT64_MAX};
 
 	*cpu = (struct probe_cpu){hit->vcpu, hit->batch, in_ns};
 	return (struct probe_record){cpu, hit->time_ns, &hit->key, probe_hit_index};
