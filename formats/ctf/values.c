@@ -50,14 +50,17 @@ static unsigned int add_value(struct ctf_dictionary *d, const struct ctf_value *
 	return *id = (unsigned int)d->count;
 }
 
-/* The id of the value; 0 if there are no more ids, or there is no memory. */
-static unsigned int dictionary_id(struct ctf_dictionary *d, const struct ctf_value *value)
+/* The id of the value; 0 if there are no more ids, or there is no memory. *is_new: no stream has had
+ * it before. */
+static unsigned int dictionary_id(struct ctf_dictionary *d, const struct ctf_value *value,
+				  bool *is_new)
 {
 	const unsigned int *known;
 	unsigned int id;
 
 	pthread_mutex_lock(&d->lock);
 	known = u64_map_find(&d->ids, hash_of(value));
+	*is_new = !known;
 	if (known)
 		id = is_same(&d->values[*known - 1], value) ? *known : 0;
 	else
@@ -162,16 +165,17 @@ static bool grow_known(struct ctf_values *values)
 /* The stream sees a value for the first time. NULL: it gets no id. */
 static struct ctf_known_value *know(struct ctf_values *values, const struct ctf_value value)
 {
-	unsigned int id = dictionary_id(values->all, &value);
+	bool is_new;
+	unsigned int id = dictionary_id(values->all, &value, &is_new);
 	struct ctf_known_value *slot;
 
+	if (id && is_new && values->sites)
+		call_sites_note(values->sites, value.word[0]);
 	if (!id || (values->nr_known >= nr_slots(values->known_shift) / 4 && !grow_known(values)))
 		return NULL;
 	slot = slot_of(values, value);
 	*slot = (struct ctf_known_value){value, id, 0};
 	values->nr_known++;
-	if (values->sites)
-		call_sites_note(values->sites, value.word[0]);
 	return slot;
 }
 

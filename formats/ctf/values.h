@@ -57,7 +57,7 @@ struct ctf_values {
 	size_t nr_used, capacity;
 	size_t *table_bytes;      /* counts what the packet's tables take: */
 	size_t bytes_each;        /* so much for each value */
-	struct call_sites *sites; /* is told of each value; or NULL */
+	struct call_sites *sites; /* is told of what is new to all streams; or NULL */
 };
 
 /* What the members are is said above; they must outlive the result. -ENOMEM. */
