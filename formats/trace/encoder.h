@@ -41,6 +41,8 @@ struct stream_writer_ops {
 	 * if the first one is for put(). NULL: all are. */
 	size_t (*put_run)(struct stream_writer *stream, unsigned int class_index,
 			  const struct event_run *run);
+	/* Likewise of events of several classes. */
+	size_t (*put_mix)(struct stream_writer *stream, const struct event_mix *mix);
 	/* Put what is gathered so far. Returns 0, or an error of output_put() and keeps it. */
 	int (*flush)(struct stream_writer *stream);
 	/*
@@ -52,8 +54,6 @@ struct stream_writer_ops {
 	void (*rest)(struct stream_writer *stream);
 	/* Close, without writing anything. The output has ended. */
 	void (*destroy)(struct stream_writer *stream);
-	/* As put_run(), of events of several classes. */
-	size_t (*put_mix)(struct stream_writer *stream, const struct event_mix *mix);
 };
 
 /* For encoders: put a packet, with the events that were gathered for it. As output_put(). */

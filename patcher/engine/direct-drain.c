@@ -98,7 +98,7 @@ static uint64_t drain_ring(struct ring_engine *x, unsigned int i, const struct r
 	d.vcpu = i % x->nr_vcpus;
 	d.begun = 0;
 	d.events = (struct event_batch){0};
-	d.clock = x->vcpus[d.vcpu].cpu.clock;
+	d.clock = x->cpus[d.vcpu].clock;
 	ring_consume_direct(&x->direct.rings[i], clock, put_batch, &d);
 	return end(&d);
 }

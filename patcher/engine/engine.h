@@ -46,6 +46,10 @@ typedef void engine_emit_fn(void *arg, const struct probe_ref *ref, enum probe_p
  */
 typedef probe_take_fn *engine_taker_fn(const struct probe_ref *ref);
 
+/* Takes some of the first records of a run, each of which is `whole`, in the same order. Returns how
+ * many; 0: the first one is for a taker, or a hit. */
+typedef size_t engine_take_run_fn(void *arg, const struct probe_run *run);
+
 typedef void engine_settle_fn(void *arg);
 
 struct trap_reader;
@@ -154,12 +158,13 @@ struct engine_config {
 	struct trap_reader *reader; /* of the places that are traps */
 	struct first_error *failure;
 	engine_emit_fn *emit;
-	engine_taker_fn *taker; /* of records in rings; NULL: all are hits */
+	engine_taker_fn *taker;       /* of records in rings; NULL: all are hits */
+	engine_take_run_fn *take_run; /* likewise; NULL: none go in runs */
 	/* As emit: the hits so far were those of a pass, or of a trap. NULL: nothing to do. */
 	void (*emitted)(void *arg);
 	/* On a vCPU's thread, which goes on when it returns: the vCPU has come to the bell. */
 	void (*bell)(void *arg);
-	void *arg; /* of all four */
+	void *arg; /* of all of these */
 	/* rings: */
 	const struct engine_asks *asks; /* read by install(); NULL: none */
 	uint32_t ring_bytes;            /* per vCPU: a power of two, RING_MIN_DATA or more */

@@ -5,7 +5,6 @@
 #include "formats/base/thread.h"
 #include "patcher/engine/host-record.h"
 #include "patcher/engine/ring-internal.h"
-#include "patcher/ring/straight.h"
 
 enum {
 	NS_PER_MS = 1000000,
@@ -61,16 +60,16 @@ __attribute__((noinline)) static void emit_trap(struct ring_engine *x, unsigned 
 	trap_record_read(taken, &point, &id, &hit);
 	hit.vcpu = vcpu;
 	hit.batch = x->passes;
-	hit.time_ns = tsc_quick_ns(&x->vcpus[vcpu].cpu.clock, taken->tsc);
+	hit.time_ns = tsc_quick_ns(&x->cpus[vcpu].clock, taken->tsc);
 	ref = id == TRAP_RECORD_NO_REF ? NULL : &x->config.plan->refs[id];
 	x->config.emit(x->config.arg, ref, point, &hit);
 }
 
 /* False: it is to be a hit. */
-RING_INLINE bool take(struct ring_engine *x, unsigned int vcpu,
+static bool take(struct ring_engine *x, unsigned int vcpu,
 		      const struct trampoline_place *place, const struct ring_taken *taken)
 {
-	const struct probe_record record = {&x->vcpus[vcpu].cpu, taken->tsc, taken->fields,
+	const struct probe_record record = {&x->cpus[vcpu], taken->tsc, taken->fields,
 					    place->index};
 
 	return place->take && place->take(x->config.arg, place->ref, &record);
@@ -91,25 +90,53 @@ __attribute__((noinline)) static void emit_hit(struct ring_engine *x, unsigned i
 	hit = trampoline_read(place, taken);
 	hit->vcpu = vcpu;
 	hit->batch = x->passes;
-	hit->time_ns = tsc_quick_ns(&x->vcpus[vcpu].cpu.clock, taken->tsc);
+	hit->time_ns = tsc_quick_ns(&x->cpus[vcpu].clock, taken->tsc);
 	x->config.emit(x->config.arg, place->ref, place->capture.point, hit);
 }
 
-RING_INLINE int emit_record(void *arg, unsigned int ring, const struct ring_taken *taken)
+static void emit_record(struct ring_engine *x, unsigned int vcpu, const struct ring_taken *taken)
+{
+	struct trampoline_place *place = &x->set.places[taken->id];
+
+	if (!take(x, vcpu, place, taken))
+		emit_hit(x, vcpu, place, taken);
+}
+
+/* By itself. A call that has returned is two records again. */
+static void emit_one(struct ring_engine *x, const struct ring_taken *taken)
+{
+	const struct ring_taken returned = {
+		.tsc = taken->tsc, .fields = taken->returned, .id = taken->returned_id};
+
+	if (taken->ring >= x->nr_vcpus) {
+		emit_trap(x, taken->ring - x->nr_vcpus, taken);
+		return;
+	}
+	emit_record(x, taken->ring, taken);
+	if (taken->returned)
+		emit_record(x, taken->ring, &returned);
+}
+
+static size_t take_run(struct ring_engine *x, const struct ring_taken *const *taken, size_t n)
+{
+	const struct probe_run run = {taken, n, x->set.writers, x->cpus};
+
+	if (!taken[0]->whole || !x->config.take_run)
+		return 0;
+	return x->config.take_run(x->config.arg, &run);
+}
+
+static void emit_records(void *arg, const struct ring_taken *const *taken, size_t n)
 {
 	struct pass *pass = arg;
-	struct ring_engine *x = pass->x;
-	struct trampoline_place *place;
+	size_t done = 0;
 
-	pass->records++;
-	if (ring >= x->nr_vcpus) {
-		emit_trap(x, ring - x->nr_vcpus, taken);
-		return 0;
+	pass->records += n;
+	while (done < n) {
+		done += take_run(pass->x, taken + done, n - done);
+		if (done < n)
+			emit_one(pass->x, taken[done++]);
 	}
-	place = &x->set.places[taken->id];
-	if (!take(x, ring, place, taken))
-		emit_hit(x, ring, place, taken);
-	return 0;
 }
 
 static bool is_unfinished(struct ring_engine *x)
@@ -145,7 +172,7 @@ static void begin_cpus(struct ring_engine *x)
 {
 	pthread_mutex_lock(&x->lock);
 	for (unsigned int i = 0; i < x->nr_vcpus; i++)
-		x->vcpus[i].cpu =
+		x->cpus[i] =
 			(struct probe_cpu){i, x->passes, tsc_clock_quick(&x->vcpus[i].clock)};
 	pthread_mutex_unlock(&x->lock);
 }
@@ -218,7 +245,7 @@ static uint64_t make_pass(struct ring_engine *x, bool to_the_end, uint64_t stall
 	begin_cpus(x);
 	show_life(x);
 	pass.records = direct_pass(x, &clock);
-	ring_merge_pass(&x->merge, &clock, emit_record, &pass);
+	ring_merge_pass(&x->merge, &clock, emit_records, &pass);
 	if (x->config.emitted)
 		x->config.emitted(x->config.arg);
 	ring_engine_try_settle(x);

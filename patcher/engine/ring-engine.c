@@ -312,6 +312,7 @@ static void destroy(struct engine *engine)
 	pthread_mutex_destroy(&x->lock);
 	free(x->settle.marks);
 	free(x->vcpus);
+	free(x->cpus);
 	free(x);
 }
 
@@ -359,8 +360,9 @@ int ring_engine_create(const struct engine_config *config, struct engine **out, 
 	direct_init(x);
 	asks_init(x);
 	x->vcpus = calloc(x->nr_vcpus, sizeof(*x->vcpus));
+	x->cpus = calloc(x->nr_vcpus, sizeof(*x->cpus));
 	x->settle.marks = calloc(2 * (size_t)x->nr_vcpus, sizeof(*x->settle.marks));
-	if (!x->vcpus || !x->settle.marks) {
+	if (!x->vcpus || !x->cpus || !x->settle.marks) {
 		destroy(&x->engine);
 		return error_set(err, ENOMEM, "out of memory");
 	}

@@ -44,7 +44,6 @@ struct ring_asks {
 
 struct ring_engine_vcpu {
 	struct tsc_clock clock;  /* under lock */
-	struct probe_cpu cpu;    /* in the present pass */
 	uint64_t cut_off;        /* its records that were not complete when the guest ended */
 	struct ring_counts seen; /* of its ring at the last pass; under lock */
 
@@ -72,6 +71,7 @@ struct ring_engine {
 	struct guest *guest;
 	unsigned int nr_vcpus;
 	struct ring_engine_vcpu *vcpus;
+	struct probe_cpu *cpus; /* of the vCPUs, in the present pass */
 
 	/* From install() to finish(). */
 	bool installed;

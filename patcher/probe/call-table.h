@@ -67,6 +67,13 @@ static inline struct call_chain *call_table_chain(struct call_table *table, uint
 	return &table->chains[((key >> table->stack_shift) * 0x9e3779b97f4a7c15ull) >> 54];
 }
 
+/* Whether a call with this key is certainly neither inside of another one nor around any that is
+ * still open. */
+static inline bool call_table_is_clear(struct call_table *table, uint64_t key)
+{
+	return !call_table_chain(table, key)->head;
+}
+
 /* For the functions below: make a node for the chain, or drop its calls at or below `key`. */
 struct call_node *call_table_make_node(struct call_table *table, struct call_chain *chain);
 void call_table_drop_dead(const struct call_table *table, struct call_chain *chain, uint64_t key,

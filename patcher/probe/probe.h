@@ -169,8 +169,12 @@ struct probe {
 	bool wants_return;
 	/* Neither capture has a stack or items, so that its hits are a struct probe_record each. */
 	bool simple;
+	/* Its records, which have no items, go to the tracer in runs: those of its entries if it
+	 * does not want returns, else those of calls that have returned at once. */
+	bool in_runs;
 	struct capture entry, ret;
 	const void *data; /* the tracer's own */
+	const void *plan; /* likewise, of probes that are `in_runs` */
 };
 
 /* A function whose calls a tracer cannot see, and why; all lives as long as the tracer. */
@@ -250,6 +254,22 @@ struct probe_record {
  */
 typedef bool probe_take_fn(void *arg, const struct probe_ref *ref,
 			   const struct probe_record *record);
+
+/* A place that writes records. */
+struct probe_writer {
+	const struct probe_ref *ref; /* NULL: it writes returns */
+	const void *plan;            /* the probe's */
+	const uint8_t *index;        /* as in struct probe_record */
+};
+
+/* Records that follow each other, in the order of time: an array of pointers. */
+struct ring_taken; /* patcher/ring/ring.h */
+struct probe_run {
+	const struct ring_taken *const *taken;
+	size_t n;
+	const struct probe_writer *writers; /* by id of a record */
+	const struct probe_cpu *cpus;     /* by vCPU, which is the number of its ring */
+};
 
 /* Read once, and believed. */
 static inline uint64_t probe_record_word(const struct probe_record *record, enum record_field field)
@@ -345,12 +365,12 @@ struct event_output {
 	/* `bytes` is an event of the instance's class number `class`. */
 	int (*put)(struct event_batch *batch, struct event_sink *sink, unsigned int class,
 		   int64_t ns, const void *bytes);
-	/* Each of these, as put() does. */
+	/* Both: each of these, as put() does. */
 	void (*put_run)(struct event_batch *batch, struct event_sink *sink, unsigned int class,
 			const struct event_run *run);
-	void (*end)(struct event_batch *batch);
 	void (*put_mix)(struct event_batch *batch, struct event_sink *sink,
 			const struct event_mix *mix);
+	void (*end)(struct event_batch *batch);
 };
 
 #endif

@@ -4,9 +4,6 @@
 
 #include "patcher/ring/ring.h"
 
-/* For the loops over records (straight.h, direct.h): the emitter becomes part of them. */
-#define RING_INLINE static inline __attribute__((always_inline))
-
 /* The steps of a pass (ring.c), for records that go through the queue and for direct ones. */
 
 static inline uint32_t ring_offset_of(const struct ring *ring, uint64_t position)
@@ -43,16 +40,13 @@ bool ring_is_stalled(struct ring *ring, const struct ring_clock *clock);
 /* All up to `end` is lost. */
 void ring_skip_to(struct ring *ring, uint64_t end);
 
-/* --- the steps of a merge's pass (merge.c, straight.h) ---------------------------------------- */
+/* --- straight.c ------------------------------------------------------------------------------- */
 
-/* The pass's clock, which never goes back. */
-struct ring_clock ring_merge_clock(struct ring_merge *merge, const struct ring_clock *clock);
-/* Whether records wait in queues. */
-bool ring_merge_has_queued(const struct ring_merge *merge);
-/* Take what there is out of the rings into the queues, and emit what no older one can come before.
+/*
+ * Emit records straight from the rings, without a queue between, in order, up to the horizon or to
+ * the first one that is unusual: something for ring_consume().
  */
-int ring_merge_queued(struct ring_merge *merge, const struct ring_clock *clock, ring_emit_fn *emit,
-		      void *arg);
+void ring_merge_straight(struct ring_merge *merge, uint64_t horizon, ring_emit_fn *emit, void *arg);
 
 /* --- the order of a merge: an array, as the next record is mostly among the first few. Behind the
  * last CPU is a place that is older than none ----------------------------------------------------

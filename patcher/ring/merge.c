@@ -3,12 +3,15 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <stddef.h>
 #include <string.h>
 
 int ring_merge_init(struct ring_merge *merge, struct ring *rings, unsigned int nr_rings,
 		    struct error *err)
 {
-	*merge = (struct ring_merge){.nr_rings = nr_rings};
+	/* the heads are made anew in each pass */
+	memset(merge, 0, offsetof(struct ring_merge, heads));
+	merge->nr_rings = nr_rings;
 	if (!nr_rings || nr_rings > RING_MERGE_MAX)
 		return error_set(err, EINVAL, "%u rings cannot be merged", nr_rings);
 	for (unsigned int cpu = 0; cpu < nr_rings; cpu++)
@@ -68,7 +71,7 @@ static void advance(struct ring_merge *merge)
 	ring_order_settle(merge);
 }
 
-bool ring_merge_has_queued(const struct ring_merge *merge)
+static bool has_queued(const struct ring_merge *merge)
 {
 	for (unsigned int cpu = 0; cpu < merge->nr_rings; cpu++)
 		if (oldest(merge, cpu))
@@ -93,32 +96,33 @@ static void consume_all(struct ring_merge *merge, const struct ring_clock *clock
 		ring_raise_floor(merge->rings[cpu], merge->watermark);
 }
 
-struct ring_clock ring_merge_clock(struct ring_merge *merge, const struct ring_clock *clock)
+static void emit_queued(struct ring_merge *merge, const struct ring_clock *clock,
+			ring_emit_fn *emit, void *arg)
+{
+	consume_all(merge, clock);
+	make_order(merge);
+	while (merge->nr_order) {
+		unsigned int cpu = merge->order[0].cpu;
+		struct ring_taken taken = ring_take(oldest(merge, cpu));
+		const struct ring_taken *const one = &taken;
+
+		if (taken.tsc > merge->watermark)
+			break;
+		taken.ring = (uint16_t)cpu;
+		emit(arg, &one, 1);
+		advance(merge);
+	}
+}
+
+void ring_merge_pass(struct ring_merge *merge, const struct ring_clock *clock, ring_emit_fn *emit,
+		     void *arg)
 {
 	struct ring_clock monotonic = *clock;
 
 	if (merge->tsc < clock->tsc)
 		merge->tsc = clock->tsc;
 	monotonic.tsc = merge->tsc;
-	return monotonic;
-}
-
-int ring_merge_queued(struct ring_merge *merge, const struct ring_clock *clock, ring_emit_fn *emit,
-		      void *arg)
-{
-	consume_all(merge, clock);
-	make_order(merge);
-	while (merge->nr_order) {
-		unsigned int cpu = merge->order[0].cpu;
-		const struct ring_taken taken = ring_take(oldest(merge, cpu));
-		int ret;
-
-		if (taken.tsc > merge->watermark)
-			break;
-		ret = emit(arg, cpu, &taken);
-		if (ret)
-			return ret;
-		advance(merge);
-	}
-	return 0;
+	if (!has_queued(merge))
+		ring_merge_straight(merge, ring_horizon(&monotonic), emit, arg);
+	emit_queued(merge, &monotonic, emit, arg);
 }

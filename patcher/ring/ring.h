@@ -19,6 +19,15 @@
  * ring_room() at the same time.
  */
 
+/* What a record may be to the one behind it. All but RING_OTHER begin with a key, and have no items.
+ */
+enum ring_role {
+	RING_OTHER,
+	RING_WHOLE,  /* it says all there is to say of a call */
+	RING_CALL,   /* the call's return is recorded, too, with the same key ... */
+	RING_RETURN, /* ... here, be it of this call or of another one */
+};
+
 /* The records with one id. */
 struct ring_shape {
 	uint16_t size;  /* bytes without items, 0 = there are no such records */
@@ -26,6 +35,7 @@ struct ring_shape {
 	/* Of direct records: where 32 bits say how many there are, in bytes from the start. 0: in
 	 * the record's second word. */
 	uint16_t items_at;
+	uint16_t role; /* enum ring_role */
 };
 
 struct ring_config {
@@ -191,28 +201,35 @@ bool ring_arm(struct ring *ring);
 enum { RING_MERGE_MAX = 128 };
 
 /*
- * A record that a pass takes, validated. Its fields, and the items behind them, may be the guest's
+ * A record that a pass takes, validated; or two: a call whose return is the next record of the same
+ * ring, which have the return's stamp. Fields, and the items behind them, may be the guest's
  * memory, which may change meanwhile: each word is to be read once only.
  */
 struct ring_taken {
-	uint32_t id, items;
 	uint64_t tsc;
 	const uint64_t *fields;
+	const uint64_t *returned; /* of a call: the fields of its return; NULL: that is not here */
+	uint64_t key;             /* with `returned`: the first of both, which is read already */
+	uint32_t id, items;
+	uint32_t returned_id;
+	uint16_t ring; /* its number */
+	bool whole;    /* RING_WHOLE, or a call with its return */
 };
 
 /* The next records of a ring in a pass, of which the headers were read. */
-enum { RING_AHEAD = 32 };
+enum { RING_AHEAD = 64 };
 
 struct ring_head {
 	const struct ring_taken *next, *end; /* in `ahead`: those that were not emitted yet */
 	uint8_t *begin, *behind; /* the guest's memory: of the first in `ahead`, behind the last */
+	uint64_t nr_records;     /* of all that is in `ahead` */
 	uint64_t stop;           /* position where the pass ends */
 	uint64_t kept;           /* bytes that left the ring, and are not the guest's yet */
-	struct ring_taken ahead[RING_AHEAD];
+	struct ring_taken ahead[RING_AHEAD + 1]; /* behind the last is one with the latest stamp */
 };
 
 /*
- * A pass (straight.h) first emits records straight from the rings, in order, until it meets one
+ * A pass first emits records straight from the rings, in order, until it meets one
  * that is unusual: not complete, damaged, or with a stamp that goes back. Mostly there is none.
  *
  * Then it takes what it can from every ring and emits what is not later than the smallest of the
@@ -222,17 +239,21 @@ struct ring_head {
  * smallest watermark, the pass emits the whole queue; if a ring with an uncommitted record has it,
  * the time of that record is limited.
  */
+enum { RING_BATCH = 4 * RING_AHEAD };
+
 struct ring_merge {
 	struct ring *rings[RING_MERGE_MAX]; /* by CPU */
 	unsigned int nr_rings;
 	uint64_t tsc;                           /* the latest that any pass was given */
 	uint64_t watermark;                     /* every record up to it was emitted */
-	struct ring_head heads[RING_MERGE_MAX]; /* by CPU */
 	struct ring_place {
 		uint64_t tsc; /* of the CPU's next record */
 		unsigned int cpu;
 	} order[RING_MERGE_MAX + 1]; /* CPUs with records, the one with the oldest first */
 	unsigned int nr_order;
+	const struct ring_taken *batch[RING_BATCH]; /* in order, to be emitted next */
+	size_t nr_batch;
+	struct ring_head heads[RING_MERGE_MAX]; /* by CPU */
 };
 
 /* `rings` must outlive the merge. -EINVAL for more than RING_MERGE_MAX, or none. */
@@ -242,11 +263,25 @@ int ring_merge_init(struct ring_merge *merge, struct ring *rings, unsigned int n
 /* One in the host's memory. */
 static inline struct ring_taken ring_take(const struct ring_record *record)
 {
-	return (struct ring_taken){ring_id(record), record->items, record->tsc, record->fields};
+	return (struct ring_taken){.tsc = record->tsc,
+				   .fields = record->fields,
+				   .id = ring_id(record),
+				   .items = record->items};
 }
 
-/* Takes a record, valid during the call. Negative errno: the next pass emits it
- * again. Of records with equal stamps the lower CPU's come first. */
-typedef int ring_emit_fn(void *arg, unsigned int cpu, const struct ring_taken *taken);
+/* Takes records, valid during the call, in the order of their stamps. Of those with equal ones the
+ * lower CPU's come first. */
+typedef void ring_emit_fn(void *arg, const struct ring_taken *const *taken, size_t n);
+
+/*
+ * One pass over all rings. Time stamps never go back from one record that is emitted to the next,
+ * in this pass or over several. A clock that goes back stands still.
+ *
+ * With margin 0 and stall_ns 0, and all rings closed, one of any two passes emits a record or takes
+ * one out of a ring, until all are drained: a pass skips what is not committed, takes what was
+ * later than the pass before, and empties one of the full queues.
+ */
+void ring_merge_pass(struct ring_merge *merge, const struct ring_clock *clock, ring_emit_fn *emit,
+		     void *arg);
 
 #endif

@@ -161,6 +161,15 @@ probe_take_fn *session_taker(const struct probe_ref *ref)
 	return ref->probe->wants_return ? take_call : take_entry;
 }
 
+/* The boot window looks at each call by itself. */
+size_t session_take_run(void *arg, const struct probe_run *run)
+{
+	const struct trace_session *s = arg;
+	struct tracer *tracer = run->writers[run->taken[0]->id].ref->tracer;
+
+	return s->boot.returns_out ? 0 : tracer->ops->take_run(tracer, run);
+}
+
 void session_emit(void *arg, const struct probe_ref *ref, enum probe_point point,
 		  const struct probe_hit *hit)
 {

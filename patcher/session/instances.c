@@ -55,7 +55,7 @@ const struct stream_ops session_streams = {
 	.set_spec = set_spec_in_writer,
 	.add_lost = add_lost_in_writer,
 	.lost = lost_in_writer,
-	.output = {event_batch_put, event_batch_put_run, event_batch_end, event_batch_put_mix}};
+	.output = {event_batch_put, event_batch_put_run, event_batch_put_mix, event_batch_end}};
 
 /* In the engine and in the tracers, which share what comes from the rings. */
 static uint64_t lost_in_front(const struct trace_session *s, const struct instance_stream *stream)

@@ -446,6 +446,7 @@ bool session_on_trap(void *arg, struct guest_trap *trap);
 /* engine_emit_fn, and that hits have been emitted; arg is the session. */
 void session_emitted(void *arg);
 probe_take_fn *session_taker(const struct probe_ref *ref);
+size_t session_take_run(void *arg, const struct probe_run *run);
 void session_emit(void *arg, const struct probe_ref *ref, enum probe_point point,
 		  const struct probe_hit *hit);
 /* Events that the boot window caught at other places; arg is the session. */

@@ -15,6 +15,7 @@ int session_create_engines(struct trace_session *s, struct error *err)
 					     .failure = &s->failure,
 					     .emit = session_emit,
 					     .taker = session_taker,
+					     .take_run = session_take_run,
 					     .emitted = session_emitted,
 					     .bell = session_on_bell,
 					     .arg = s,

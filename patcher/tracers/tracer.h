@@ -148,6 +148,14 @@ struct tracer_ops {
 			  const struct probe_record *record, struct open_call *call);
 	bool (*take_return)(struct tracer *tracer, const struct probe *probe,
 			    const struct probe_record *record, const struct open_call *call);
+	/* For probes that are `in_runs`: take some of the first records, each of which is `whole`
+	 * and may be another tracer's; returns how many. What it leaves comes to the others above.
+	 * NULL for a tracer without such probes. */
+	size_t (*take_run)(struct tracer *tracer, const struct probe_run *run);
+	/* After the last hits of a pass over the rings, or of a trap: events that the tracer has
+	 * kept so far are to go to their streams. NULL: it keeps none. */
+	void (*emitted)(struct tracer *tracer);
+
 	/* On the direct lane, instead of all from `probes` on: */
 
 	/*
@@ -190,10 +198,6 @@ struct tracer_ops {
 	 * and return NULL: of all. They are the tracer's. */
 	const struct gate *(*gate)(const struct tracer *tracer);
 	const struct gate_rest *(*filter)(const struct tracer *tracer);
-
-	/* On the ordered lane, after the last hits of a pass over the rings, or of a trap: events
-	 * that the tracer has kept so far are to go to their streams. NULL: it keeps none. */
-	void (*emitted)(struct tracer *tracer);
 };
 
 /* A tracer's implementation embeds this first. */

@@ -32,6 +32,20 @@ static void index_fields(struct trampoline_place *place)
 	}
 }
 
+/* What its records may be to others in the same ring: those with a stack, too, as that is read where
+ * it lies. */
+static enum ring_role role_of(const struct trampoline_place *place)
+{
+	if (place->layout.items || place->layout.offset[FIELD_CHAIN] ||
+	    place->layout.offset[FIELD_KEY] != sizeof(struct ring_record))
+		return RING_OTHER;
+	if (place->capture.point == POINT_RETURN)
+		return place->layout.offset[FIELD_STACK] ? RING_OTHER : RING_RETURN;
+	if (!place->ref->probe->in_runs)
+		return RING_OTHER;
+	return place->ref->probe->wants_return ? RING_CALL : RING_WHOLE;
+}
+
 static struct trampoline_spec spec_of(const struct trampoline_set *set, uint32_t number,
 				      uint64_t gva)
 {
@@ -76,6 +90,9 @@ static int add_code(const struct maker *m, uint32_t number, struct error *err)
 	place->layout = code.layout;
 	place->has_words = code.layout.items || code.layout.offset[FIELD_STACK];
 	index_fields(place);
+	m->set->shapes[number].role = role_of(place);
+	m->set->writers[number] = (struct probe_writer){
+		place->ref, place->ref ? place->ref->probe->plan : NULL, place->index};
 	m->set->made++;
 	return 0;
 }
@@ -185,7 +202,8 @@ int trampoline_set_make(struct trampoline_set *set, struct patch_plan *plan,
 	u64_map_init(&set->by_trap, sizeof(uint32_t));
 	set->places = calloc(n + 1, sizeof(*set->places));
 	set->shapes = calloc(n + 1, sizeof(*set->shapes));
-	if (!set->places || !set->shapes) {
+	set->writers = calloc(n + 1, sizeof(*set->writers));
+	if (!set->places || !set->shapes || !set->writers) {
 		trampoline_set_deinit(set);
 		return error_set(err, ENOMEM, "out of memory");
 	}
@@ -225,6 +243,7 @@ void trampoline_set_deinit(struct trampoline_set *set)
 {
 	free(set->places);
 	free(set->shapes);
+	free(set->writers);
 	u64_map_deinit(&set->by_trap);
 	*set = (struct trampoline_set){0};
 }

@@ -5,13 +5,15 @@
  */
 #include <stdlib.h>
 #include <string.h>
-#include "patcher/ring/straight.h"
+#include "patcher/ring/ring.h"
 #include "tests/lib/ring-writer.h"
 
 enum { NR_RINGS = 3, DATA = RING_MIN_LARGE, QUEUE = 2 * RING_MAX_RECORD, NR_IDS = 4 };
 
-static const struct ring_shape shapes[NR_IDS] = {
-	{.size = 24, .items = 32}, {.size = 136}, {.size = RING_MAX_RECORD}, {0}};
+static const struct ring_shape shapes[NR_IDS] = {{.size = 24, .items = 32},
+						 {.size = 136, .role = RING_CALL},
+						 {.size = RING_MAX_RECORD, .role = RING_RETURN},
+						 {0}};
 
 struct state {
 	uint8_t *memory[NR_RINGS];
@@ -50,18 +52,24 @@ static void destroy(struct state *s)
 }
 
 /* What holds for each record that is emitted, whatever the guest wrote. */
-static int check_record(void *arg, unsigned int cpu, const struct ring_taken *taken)
+static void check_record(struct state *s, const struct ring_taken *taken)
 {
-	struct state *s = arg;
 	const struct ring_shape *shape;
 
-	require(cpu < NR_RINGS && taken->id < NR_IDS);
+	require(taken->ring < NR_RINGS && taken->id < NR_IDS);
 	shape = &shapes[taken->id];
 	require(shape->size && taken->items <= shape->items);
 	require(taken->tsc >= s->last_tsc && taken->tsc <= s->latest_tsc);
+	require(!taken->returned || (shape->role == RING_CALL && taken->whole &&
+				     shapes[taken->returned_id].role == RING_RETURN));
 	s->last_tsc = taken->tsc;
-	s->nr_out[cpu]++;
-	return 0;
+	s->nr_out[taken->ring] += taken->returned ? 2 : 1;
+}
+
+static void check_records(void *arg, const struct ring_taken *const *taken, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		check_record(arg, taken[i]);
 }
 
 static uint64_t nr_queued(const struct ring *ring)
@@ -99,7 +107,7 @@ static void pass(struct state *s, uint8_t ticks, int8_t clock_step)
 		s->latest_tsc = s->clock.tsc;
 	s->clock.now_ns += ticks;
 	s->clock.late_ns = s->clock.stall_ns && ticks % 2 ? 20 : s->clock.stall_ns;
-	require(!ring_merge_pass(&s->merge, &s->clock, check_record, s));
+	ring_merge_pass(&s->merge, &s->clock, check_records, s);
 	for (int i = 0; i < NR_RINGS; i++)
 		check_ring(s, i, consumed[i]);
 }

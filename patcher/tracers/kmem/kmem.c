@@ -232,6 +232,16 @@ static struct probe make_probe(const struct kmem_tracer *t, const struct alloc_p
 	};
 }
 
+static void add_probe(struct kmem_tracer *t, const struct alloc_point *p)
+{
+	struct kmem_plan *plan = &t->plans[t->nr_probes];
+	struct probe *probe = &t->probes[t->nr_probes++];
+
+	*probe = make_probe(t, p);
+	probe->in_runs = kmem_plan_make(t, probe, plan);
+	probe->plan = plan;
+}
+
 /* What of the slab view an entry point cannot be traced without. */
 static uint32_t needed_features(const struct alloc_entry *entry)
 {
@@ -321,7 +331,8 @@ static int make_probes(struct kmem_tracer *t, struct error *err)
 		return ret;
 	points = t->points;
 	t->probes = calloc(points->n + 1, sizeof(*t->probes));
-	if (!t->probes)
+	t->plans = calloc(points->n + 1, sizeof(*t->plans));
+	if (!t->probes || !t->plans)
 		return error_set(err, ENOMEM, "out of memory");
 	for (size_t i = 0; i < points->n; i++) {
 		const struct alloc_point *p = &points->v[i];
@@ -329,7 +340,7 @@ static int make_probes(struct kmem_tracer *t, struct error *err)
 		const char *obstacle = find_obstacle(t, &p->entry);
 
 		if (!obstacle)
-			t->probes[t->nr_probes++] = make_probe(t, p);
+			add_probe(t, p);
 		else
 			add_gap(t, p->entry.type,
 				(struct probe_gap){p->entry.name, p->address, obstacle});
@@ -365,6 +376,7 @@ static void kmem_destroy(struct tracer *tracer)
 	kmem_config_destroy((struct tracer_config *)t->config);
 	free(t->gaps);
 	free(t->probes);
+	free(t->plans);
 	free(t->stack);
 	free(t->map);
 	free(t->pending);
@@ -494,4 +506,5 @@ const struct tracer_ops tracer_kmem = {
 	.take_call = kmem_alloc_take,
 	.take_return = kmem_alloc_take_return,
 	.emitted = kmem_emitted,
+	.take_run = kmem_take_run,
 };

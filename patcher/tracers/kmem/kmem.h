@@ -10,7 +10,8 @@
 /*
  * Inside of the kmem tracer: every allocation and free of slab memory and pages becomes a record.
  * kmem.c makes its probes; alloc.c and free.c know what each kind of entry point means; record.c
- * and page-caller.c complete the records, and filter.c chooses among them.
+ * and page-caller.c complete the records, pending.c hands them out, and filter.c chooses among them.
+ * take-run.c does all of that for what is frequent.
  */
 enum {
 	KMEM_PAGE_SIZE = 4096,
@@ -45,6 +46,21 @@ struct kmem_gap {
 	struct probe_gap gap;
 };
 
+/*
+ * How records of a probe are taken in runs: the number of the word that has what is asked for, 0 if
+ * it has no such word (word 0 is the key).
+ */
+struct kmem_plan {
+	const struct alloc_entry *entry;
+	enum kmem_class class;        /* of its events */
+	uint8_t type;                 /* enum kmem_type_id */
+	uint8_t word[ALLOC_NR_ROLES]; /* by role: the argument */
+	uint8_t called_from;          /* the return address */
+	uint8_t site;                 /* the call site to report, but of pages, where it is ... */
+	uint8_t stack, stack_words;   /* ... called_from, or found in these words */
+	bool finds_cache;             /* the return's record has the cache */
+};
+
 /* Where the guest's pages are, as read for the hits of a batch (struct probe_hit); 0: of none. */
 struct kmem_map {
 	uint64_t batch;
@@ -70,6 +86,7 @@ struct kmem_tracer {
 	struct filled_pages *filled;
 	const struct alloc_points *points; /* the image's; the probes' data points into it */
 	struct probe *probes;
+	struct kmem_plan *plans; /* of the probes */
 	size_t nr_probes;
 	struct kmem_gap *gaps;
 	size_t nr_gaps;
@@ -175,14 +192,18 @@ static inline struct kmem_record *kmem_pending_next(const struct kmem_tracer *t,
 						    enum kmem_class class, int64_t ns)
 {
 	struct kmem_pending_vcpu *p = &t->pending->v[vcpu];
+	size_t n = p->n;
 
-	if (p->n == KMEM_PENDING)
+	if (n == KMEM_PENDING) {
 		kmem_pending_put(t, vcpu);
-	if (!p->n)
+		n = 0;
+	}
+	if (!n)
 		t->pending->vcpus |= UINT64_C(1) << vcpu;
-	p->ns[p->n] = ns;
-	p->classes[p->n] = (uint8_t)class;
-	return &p->records[p->n++];
+	p->n = n + 1;
+	p->ns[n] = ns;
+	p->classes[n] = (uint8_t)class;
+	return &p->records[n];
 }
 
 /* Whether an instance wants a record, by all but its task. */
@@ -209,6 +230,9 @@ static inline void kmem_emit(const struct kmem_tracer *t, const struct kmem_mome
 		*kmem_pending_next(t, at->vcpu, kmem_made_class(record), at->ns) = *record;
 }
 
+/* gva of the memory of a struct page, for hits of this batch. False: it is not known. */
+bool kmem_page_address(const struct kmem_tracer *t, uint64_t batch, uint64_t page, uint64_t *gva);
+
 /* Complete (address, sizes) and emit a record about 2^order pages at struct page `page`. */
 void kmem_emit_pages(const struct kmem_tracer *t, const struct kmem_moment *at, uint64_t page,
 		     unsigned int order, struct kmem_record *record);
@@ -230,6 +254,13 @@ bool kmem_alloc_take_return(struct tracer *tracer, const struct probe *probe,
 /* One object of a bulk allocation that has not returned yet. */
 void kmem_alloc_object(const struct kmem_tracer *t, const struct alloc_entry *entry,
 		       const struct kmem_moment *at, const struct open_call *call, uint64_t object);
+
+/* --- runs of records (take-run.c) ------------------------------------------------------------ */
+
+/* Whether a probe's records can go in runs, and how. */
+bool kmem_plan_make(const struct kmem_tracer *t, const struct probe *probe, struct kmem_plan *plan);
+/* See struct tracer_ops. */
+size_t kmem_take_run(struct tracer *tracer, const struct probe_run *run);
 
 /* --- instances (instances.c); see struct tracer_ops ------------------------------------------ */
 
@@ -280,7 +311,7 @@ void page_callers_destroy(struct page_callers *callers);
 
 /*
  * The first return address that is in no wrapper, starting from `call_site`; `stack` has the `n`
- * words that lay behind it on the stack. If the words end before, or the unwind tables do not help,
+ * words that lay behind it on the stack, maybe in the guest's memory. If the words end before, or the unwind tables do not help,
  * it is the last one found. The numbers of words were counted on Debian's kernels under mixed
  * load: allocations need 8 to 19, a few 31, frees of one page none, frees of many pages 10 to 20.
  */

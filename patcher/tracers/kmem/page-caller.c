@@ -153,7 +153,7 @@ uint64_t page_callers_resolve(const struct page_callers *c, uint64_t call_site,
 		used += frame / sizeof(uint64_t);
 		if (used > n)
 			break;
-		call_site = stack[used - 1];
+		call_site = __atomic_load_n(&stack[used - 1], __ATOMIC_RELAXED);
 	}
 	return call_site;
 }

@@ -82,10 +82,15 @@ static bool read_map(const struct kmem_tracer *t, uint64_t batch)
 	return true;
 }
 
+bool kmem_page_address(const struct kmem_tracer *t, uint64_t batch, uint64_t page, uint64_t *gva)
+{
+	return read_map(t, batch) && slab_map_address(&t->map->map, page, gva);
+}
+
 void kmem_emit_pages(const struct kmem_tracer *t, const struct kmem_moment *at, uint64_t page,
 		     unsigned int order, struct kmem_record *record)
 {
-	if (!read_map(t, at->batch) || !slab_map_address(&t->map->map, page, &record->ptr)) {
+	if (!kmem_page_address(t, at->batch, page, &record->ptr)) {
 		count_event(t->context.counters, COUNTER_UNREADABLE, 1);
 		return;
 	}

@@ -3,15 +3,23 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
-#include "patcher/ring/straight.h"
+#include "patcher/ring/ring.h"
 #include "tests/lib/ring-writer.h"
 #include "tests/lib/tap.h"
 
 enum { DATA = RING_MIN_DATA, STALL_NS = 1000, SMALL = 24, BIG = 400, MAX_OUT = 1 << 20 };
 
-static const struct ring_shape shapes[] = {{.size = SMALL}, {.size = BIG}};
+enum { OTHER, LARGE, CALL, RETURN, WHOLE, NR_SHAPES };
+
+static const struct ring_shape shapes[NR_SHAPES] = {
+	[OTHER] = {.size = SMALL},
+	[LARGE] = {.size = BIG},
+	[CALL] = {.size = SMALL + 8, .role = RING_CALL},
+	[RETURN] = {.size = SMALL + 8, .role = RING_RETURN},
+	[WHOLE] = {.size = SMALL + 8, .role = RING_WHOLE},
+};
 static const struct ring_sample small = {0, SMALL, 0};
-static const struct ring_sample big = {1, BIG, 0};
+static const struct ring_sample big = {LARGE, BIG, 0};
 
 struct fixture {
 	unsigned int nr_cpus;
@@ -23,46 +31,59 @@ struct fixture {
 	/* What was emitted. */
 	uint64_t nr_out, stamps_back, last;
 	struct {
-		uint64_t tsc, value;
+		uint64_t tsc, value, returned;
 		unsigned int cpu;
+		uint32_t id;
+		bool whole;
 	} * out;
-	int fail_with;
+	unsigned int wrong;
 };
 
-static int record_out(void *arg, unsigned int cpu, const struct ring_taken *taken)
+static void note(struct fixture *f, const struct ring_taken *taken)
 {
-	struct fixture *f = arg;
-
-	if (f->fail_with)
-		return f->fail_with;
 	if (f->nr_out == MAX_OUT)
 		abort();
 	f->stamps_back += taken->tsc < f->last;
 	f->last = taken->tsc;
 	f->out[f->nr_out].tsc = taken->tsc;
 	f->out[f->nr_out].value = taken->fields[0];
-	f->out[f->nr_out++].cpu = cpu;
-	return 0;
+	f->out[f->nr_out].id = taken->id;
+	f->out[f->nr_out].whole = taken->whole;
+	f->out[f->nr_out].returned = taken->returned ? taken->returned[1] : 0;
+	f->out[f->nr_out++].cpu = taken->ring;
+	f->wrong += taken->returned && (taken->returned_id != RETURN || !taken->whole ||
+					taken->key != taken->fields[0]);
 }
 
-static struct fixture *setup(unsigned int nr_cpus, size_t queue_bytes)
+static void record_out(void *arg, const struct ring_taken *const *taken, size_t n)
 {
-	const struct ring_config config = {DATA, queue_bytes, shapes, 2};
+	for (size_t i = 0; i < n; i++)
+		note(arg, taken[i]);
+}
+
+static struct fixture *setup_with(unsigned int nr_cpus, size_t queue_bytes, uint32_t data)
+{
+	const struct ring_config config = {data, queue_bytes, shapes, NR_SHAPES};
 	struct fixture *f = calloc(1, sizeof(*f));
 
 	if (!f || !(f->out = calloc(MAX_OUT, sizeof(*f->out))))
 		abort();
 	f->nr_cpus = nr_cpus;
 	for (unsigned int cpu = 0; cpu < nr_cpus; cpu++) {
-		f->memory[cpu] = malloc(ring_stride(DATA));
+		f->memory[cpu] = malloc(ring_stride(data));
 		if (!f->memory[cpu] || ring_init(&f->rings[cpu], f->memory[cpu], &config, NULL))
 			abort();
-		f->writers[cpu] = ring_writer(f->memory[cpu], DATA);
+		f->writers[cpu] = ring_writer(f->memory[cpu], data);
 	}
 	if (ring_merge_init(&f->merge, f->rings, nr_cpus, NULL))
 		abort();
 	f->clock = (struct ring_clock){.tsc = 1000, .stall_ns = STALL_NS, .late_ns = STALL_NS};
 	return f;
+}
+
+static struct fixture *setup(unsigned int nr_cpus, size_t queue_bytes)
+{
+	return setup_with(nr_cpus, queue_bytes, DATA);
 }
 
 static void teardown(struct fixture *f)
@@ -81,9 +102,9 @@ static void put(struct fixture *f, unsigned int cpu, uint64_t tsc)
 		abort();
 }
 
-static int pass(struct fixture *f)
+static void pass(struct fixture *f)
 {
-	return ring_merge_pass(&f->merge, &f->clock, record_out, f);
+	ring_merge_pass(&f->merge, &f->clock, record_out, f);
 }
 
 static void test_order(void)
@@ -204,17 +225,82 @@ static void test_late(void)
 	teardown(f);
 }
 
-static void test_emit_fails(void)
+/* A record with a key, and a value behind it. */
+static void put_keyed(struct fixture *f, unsigned int cpu, uint32_t id, uint64_t tsc, uint64_t key,
+		      uint64_t value)
+{
+	struct ring_record *record = ring_writer_reserve(&f->writers[cpu], SMALL + 8);
+
+	if (!record)
+		abort();
+	record->tsc = tsc;
+	record->fields[0] = key;
+	record->fields[1] = value;
+	ring_writer_commit(record, (struct ring_sample){id, SMALL + 8, 0});
+}
+
+static void test_calls(void)
 {
 	struct fixture *f = setup(2, DATA);
 
-	put(f, 0, 1);
-	put(f, 1, 2);
-	f->fail_with = -ENOSPC;
-	is_u64((uint64_t)-pass(f), ENOSPC, "a pass returns the error of the caller's function");
-	f->fail_with = 0;
-	is_u64((uint64_t)pass(f), 0, "a pass after an error succeeds");
-	is_u64(f->nr_out, 2, "a record whose emission failed is emitted once more");
+	put_keyed(f, 0, CALL, 10, 1, 0);
+	put_keyed(f, 0, RETURN, 30, 1, 77);
+	put_keyed(f, 1, WHOLE, 20, 1, 0);
+	pass(f);
+	ok(f->nr_out == 2 && f->out[0].id == WHOLE && f->out[0].whole && !f->out[0].returned,
+	   "a call that returns in the next record is older than what came before its return");
+	ok(f->out[1].id == CALL && f->out[1].whole && f->out[1].tsc == 30 &&
+		   f->out[1].returned == 77,
+	   "it comes with its return, and with that one's stamp");
+	is_u64(f->rings[0].counts.records, 2, "both records are counted");
+	f->nr_out = 0;
+	put_keyed(f, 0, CALL, 40, 1, 0);
+	put_keyed(f, 0, CALL, 41, 2, 0);
+	put_keyed(f, 0, RETURN, 42, 2, 78);
+	put_keyed(f, 0, RETURN, 43, 1, 79);
+	pass(f);
+	ok(f->nr_out == 3 && f->out[0].id == CALL && !f->out[0].whole && f->out[1].whole &&
+		   f->out[1].returned == 78 && f->out[2].id == RETURN && !f->out[2].whole,
+	   "a call with another one in it is two records");
+	f->nr_out = 0;
+	put_keyed(f, 0, CALL, 50, 1, 0);
+	put_keyed(f, 0, RETURN, 51, 2, 80);
+	put_keyed(f, 0, CALL, 52, 3, 0);
+	pass(f);
+	put_keyed(f, 0, RETURN, 53, 3, 81);
+	pass(f);
+	ok(f->nr_out == 4 && !f->out[0].whole && !f->out[1].whole && !f->out[2].whole &&
+		   f->out[3].id == RETURN,
+	   "a return of another call, or in another pass, is a record by itself");
+	is_u64(f->wrong, 0, "a call has the key that was read, and the id of its return");
+	teardown(f);
+}
+
+/* More than are read at once, so that some end between a call and its return. */
+static void test_many_calls(void)
+{
+	enum { CALLS = 200 };
+	struct fixture *f = setup_with(1, RING_MIN_LARGE, RING_MIN_LARGE);
+	uint64_t whole = 0, values = 0;
+
+	for (unsigned int round = 0; round < 20; round++) {
+		for (uint64_t i = 0; i < CALLS; i++) {
+			put_keyed(f, 0, CALL, f->clock.tsc - 500, i, 0);
+			put_keyed(f, 0, RETURN, f->clock.tsc - 500, i, 1);
+		}
+		put(f, 0, f->clock.tsc - 400);
+		pass(f);
+		f->clock.tsc += 1000;
+	}
+	for (uint64_t i = 0; i < f->nr_out; i++) {
+		whole += f->out[i].whole;
+		values += f->out[i].returned;
+	}
+	is_u64(f->rings[0].counts.records, 20 * (2 * CALLS + 1), "all records were taken");
+	ok(whole == values && whole > 20 * CALLS - 20 &&
+		   f->nr_out == 20 * (2 * CALLS + 1) - whole,
+	   "all calls but those across the ring's end have their returns (%llu of %d)",
+	   (unsigned long long)whole, 20 * CALLS);
 	teardown(f);
 }
 
@@ -356,7 +442,8 @@ int main(void)
 	test_watermark();
 	test_queue_full();
 	test_late();
-	test_emit_fails();
+	test_calls();
+	test_many_calls();
 	test_close();
 	test_clock_back();
 	test_limits();

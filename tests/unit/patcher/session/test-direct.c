@@ -107,7 +107,7 @@ static void end_events(struct event_batch *batch)
 static const struct stream_ops streams = {
 	.open = open_stream,
 	.close = close_stream,
-	.output = {put_event, put_run, end_events, put_mix}};
+	.output = {put_event, put_run, put_mix, end_events}};
 
 /* The newest stream of an instance. */
 static const struct event_sink *sink(const char *name, unsigned int vcpu)

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 #include <x86intrin.h>
-#include "patcher/ring/straight.h"
+#include "patcher/ring/ring.h"
 #include "tests/lib/ring-writer.h"
 #include "tests/lib/tap.h"
 #include "vmm/libvirt/backend/clock.h"
@@ -113,14 +113,13 @@ struct trace {
 	uint64_t nr_out, wrong; /* a record's field is its true stamp */
 };
 
-static int record_out(void *arg, unsigned int cpu, const struct ring_taken *taken)
+static void record_out(void *arg, const struct ring_taken *const *taken, size_t n)
 {
 	struct trace *t = arg;
 
-	(void)cpu;
-	t->nr_out++;
-	t->wrong += taken->tsc != taken->fields[0];
-	return 0;
+	t->nr_out += n;
+	for (size_t i = 0; i < n; i++)
+		t->wrong += taken[i]->tsc != taken[i]->fields[0];
 }
 
 static void setup(struct trace *t)
