@@ -15,16 +15,16 @@
  *	r[MAXACTIVE][:[GRP/][EVENT]] [MOD:]SYM[+0] [ARG...]
  *
  *	ARG     [NAME=]FETCH[:TYPE]
- *	FETCH   PARAMETER[->MEMBER...], $arg* (all parameters), %REG, $retval[->MEMBER...], $comm,
- *	        $stack, $stackN, $argN, \CONSTANT, \"TEXT", @ADDR, @SYM[+|-OFFSET],
- *	        +|-[u]OFFSET(FETCH)
+ *	FETCH   PARAMETER[->MEMBER...], $argN[->MEMBER...], $arg* (all parameters), %REG,
+ *	        $retval[->MEMBER...], $comm, $stack, $stackN, \CONSTANT, \"TEXT", @ADDR,
+ *	        @SYM[+|-OFFSET], +|-[u]OFFSET(FETCH)
  *	TYPE    u8 u16 u32 u64 s8 s16 s32 s64 x8 x16 x32 x64 char string ustring symbol symstr,
  *	        bWIDTH@OFFSET/CONTAINER; with [N] behind it, an array; of strings one of pointers
  *	        to them, which are N arguments;
  *	        %pd, %pD: the name in the struct dentry, or of the struct file, that lies there
  *
- * MAXACTIVE is ignored. Functions of modules have neither PARAMETER nor $arg*: their types are in
- * BTF of the module, which is not read. What is fetched for an argument is a small program, which
+ * MAXACTIVE is ignored. Functions of modules have neither PARAMETER nor $arg* nor MEMBER: their types
+ * are in BTF of the module, which is not read. What is fetched for an argument is a small program, which
  * is compiled for the guest.
  */
 enum {
@@ -74,7 +74,7 @@ enum fetch_op_kind {
 	FETCH_CONSTANT,  /* value = at */
 	FETCH_SYMBOL,    /* value = address of the argument's symbol + at */
 	FETCH_PARAMETER, /* value = what the argument's symbol says: "skb->dev->name",
-			  * "$retval->len", or "*" */
+			  * "$arg1->len", "$retval->len", or "*" */
 	FETCH_COMM,      /* the current task's name; the only one */
 	FETCH_LITERAL,   /* the argument's symbol, a text; the only one */
 	FETCH_DEREF,     /* value = the 8 bytes at value + at */

@@ -149,6 +149,11 @@ static int take_parameter(struct fetch_parser *p)
 	return take_chain(p, p->at);
 }
 
+static bool at_members(const struct fetch_parser *p)
+{
+	return *p->at == '.' || !strncmp(p->at, "->", 2);
+}
+
 /* The seventh argument and those behind it lie above the return address. */
 static int take_argument(struct fetch_parser *p, const char *place)
 {
@@ -165,6 +170,8 @@ static int take_argument(struct fetch_parser *p, const char *place)
 		return ret;
 	if (!number || number > MAX_ARGUMENT)
 		return FETCH_FAIL(p, place, "arguments are $arg1 to $arg%d", MAX_ARGUMENT);
+	if (at_members(p))
+		return take_chain(p, place);
 	if (number <= NR_ARGUMENTS)
 		return add_register(p, place, arguments[number - 1]);
 	ret = add_register(p, place, FETCH_SP);
@@ -193,7 +200,7 @@ static int take_result(struct fetch_parser *p, const char *place)
 {
 	if (!p->probe->returns)
 		return FETCH_FAIL(p, place, "$retval is for probes of returns, which begin with r");
-	if (*p->at == '.' || !strncmp(p->at, "->", 2))
+	if (at_members(p))
 		return take_chain(p, place);
 	return add_register(p, place, FETCH_AX);
 }

@@ -357,7 +357,8 @@ static int refuse_rest(const struct fetch_parser *p)
 {
 	if (p->at[0] == '-' && p->at[1] == '>')
 		return FETCH_FAIL(p, p->at,
-				  "this has no members by name; a parameter's name, or $retval, has");
+				  "this has no members by name; a parameter's name, $argN and $retval "
+				  "have");
 	return FETCH_FAIL(p, p->at, "a blank is missing in front of this");
 }
 

@@ -64,8 +64,21 @@ static int need_prototype(struct resolver *r, const struct fetch_arg *arg)
 	return ret;
 }
 
-static int find_parameter(const struct resolver *r, const struct fetch_arg *arg, size_t length,
-			  unsigned int *out)
+/* "$arg1", with members behind it. */
+static int find_numbered(const struct resolver *r, const struct fetch_arg *arg, unsigned int *out)
+{
+	const unsigned long number = strtoul(arg->symbol + strlen("$arg"), NULL, 0);
+
+	if (!number || number > r->prototype.nr_params)
+		return error_set_column(r->err, ENOENT, column_at(arg, arg->symbol),
+					"argument '%s': %s has %zu parameters only", arg->name,
+					r->function, (size_t)r->prototype.nr_params);
+	*out = (unsigned int)number - 1;
+	return 0;
+}
+
+static int find_named(const struct resolver *r, const struct fetch_arg *arg, size_t length,
+		      unsigned int *out)
 {
 	const char *names[BTF_MAX_PARAMS + 1] = {NULL}, *nearest;
 	char name[FETCH_SYMBOL_SIZE];
@@ -107,13 +120,13 @@ static int add_parameter(const struct resolver *r, struct fetch_arg *arg, unsign
 /* "$retval", with members behind it: what the function returns is a pointer. */
 static bool is_result(const struct fetch_arg *arg)
 {
-	return arg->symbol[0] == '$';
+	return !strncmp(arg->symbol, "$retval", strlen("$retval"));
 }
 
 /* What the chain begins with. */
 static int add_begin(const struct resolver *r, struct fetch_arg *arg, size_t length, uint32_t *type)
 {
-	unsigned int number;
+	unsigned int number = 0;
 	int ret;
 
 	if (is_result(arg)) {
@@ -122,7 +135,8 @@ static int add_begin(const struct resolver *r, struct fetch_arg *arg, size_t len
 		return fetch_add_op(arg, (struct fetch_op){.kind = FETCH_REGISTER, .reg = FETCH_AX},
 				    r->err);
 	}
-	ret = find_parameter(r, arg, length, &number);
+	ret = arg->symbol[0] == '$' ? find_numbered(r, arg, &number)
+				    : find_named(r, arg, length, &number);
 	if (ret)
 		return ret;
 	arg->nr_ops = 0;

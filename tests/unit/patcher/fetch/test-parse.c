@@ -106,6 +106,10 @@ static const struct {
 	{"p:x f skb->dev.x->len:u8 n=skb->len",
 	 "p kprobes x f 16; len u 1x1 param skb->dev.x->len; n x 8x1 param skb->len"},
 	{"p:x f +4(skb->data):u16", "p kprobes x f 8; arg1 u 2x1 param skb->data mem 4"},
+	{"p:x f $arg1->dev.x->len:u8 n=$arg12.len",
+	 "p kprobes x f 16; len u 1x1 param $arg1->dev.x->len; n x 8x1 param $arg12.len"},
+	{"p:x f +4($arg2->data):u16 $arg1:s32",
+	 "p kprobes x f 16; arg1 u 2x1 param $arg2->data mem 4; arg2 s 4x1 reg 7"},
 	{"p:x f name->name:string", "p kprobes x f 8; name string 8x1 param name->name"},
 	{"p:x f %di $arg*", "p kprobes x f 16; arg1 x 8x1 reg 7; arg2 x 8x1 param *"},
 	{"p:x f %di:char", "p kprobes x f 8; arg1 c 1x1 reg 7"},
@@ -228,7 +232,13 @@ static const struct {
 	{"p f %di:b8@60/12", 9, "a container has 8, 16, 32 or 64 bits"},
 	{"p f %di:b8", 11, "'@' is missing"},
 	{"p f %di%si", 8, "a blank is missing"},
-	{"p f $arg1->len", 10, "this has no members by name; a parameter's name, or $retval, has"},
+	{"p f %di->len", 8, "no members by name; a parameter's name, $argN and $retval have"},
+	{"p f $arg1->", 12, "the name of a member is missing"},
+	{"p f $arg0->len", 5, "arguments are $arg1 to"},
+	{"p f $arg*->len", 5, "$arg* is no value"},
+	{"p f $comm->len", 5, "$comm is no address"},
+	{"r f $arg1->len", 5, "arguments are gone at a return"},
+	{"p m:f %di n=$arg1->len", 13, "the types of a module's functions are not known"},
 	{"p f a=%di a=%si", 11, "two arguments have the name 'a'"},
 	{"p f arg2=%di %si", 14, "two arguments have the name 'arg2'"},
 	{"p f pid=%di", 5, "cannot have the name 'pid'"},
@@ -256,6 +266,11 @@ static void test_places(void)
 	probe.inside = true;
 	ok(fetch_check_place(&probe, &err) && strstr(err.text, "argument 'count'"),
 	   "and in the middle only the register");
+	ok(!fetch_parse("p f+9 %si m=$arg1->len", &probe, &err) && !fetch_check_place(&probe, &err),
+	   "so is a member of an argument where it begins");
+	probe.inside = true;
+	ok(fetch_check_place(&probe, &err) && strstr(err.text, "argument 'm'") && err.column == 11,
+	   "and not in the middle: %s", err.text);
 }
 
 static void test_limits(void)

@@ -94,6 +94,36 @@ static void test_chains(const struct kernel *kernel)
 	   "a symbol: %s", err.text);
 }
 
+static void test_numbers(const struct kernel *kernel)
+{
+	const int64_t dentry = offset("file", "f_path.dentry"), mode = offset("file", "f_mode"),
+		      inode = offset("dentry", "d_inode");
+	struct fetch_probe probe;
+	struct error err;
+	const struct fetch_op *ops = probe.args[0].ops;
+
+	ok(resolve(kernel, "$arg1->f_mode", &probe, &err) && probe.args[0].nr_ops == 2 &&
+		   ops[0].reg == FETCH_DI && op_is(&ops[1], FETCH_MEMORY, mode) &&
+		   probe.args[0].size == 4 && probe.args[0].show == FETCH_UNSIGNED &&
+		   !strcmp(probe.args[0].name, "f_mode"),
+	   "a member of the first argument: %s", err.text);
+	ok(resolve(kernel, "+8($arg1->f_path.dentry->d_inode):u16 $arg3", &probe, &err) &&
+		   probe.args[0].nr_ops == 4 && op_is(&ops[1], FETCH_DEREF, dentry) &&
+		   op_is(&ops[2], FETCH_DEREF, inode) && op_is(&ops[3], FETCH_MEMORY, 8) &&
+		   probe.args[1].ops[0].reg == FETCH_DX,
+	   "a chain from there on: %s", err.text);
+	ok(!resolve(kernel, "%di x=$arg5->f_mode", &probe, &err) &&
+		   strstr(err.text, "argument 'x': vfs_read has 4 parameters only") &&
+		   err.column == 18,
+	   "an argument that the function does not have: %s", err.text);
+	ok(!resolve(kernel, "%di x=$arg1->f_mod", &probe, &err) &&
+		   strstr(err.text, "struct file has no member 'f_mod'") && err.column == 25,
+	   "a wrong member is refused at its place: %s", err.text);
+	ok(!resolve(kernel, "%di x=$arg3->f_mode", &probe, &err) &&
+		   strstr(err.text, "no pointer to a struct is in front of 'f_mode'"),
+	   "and a member of a number: %s", err.text);
+}
+
 static bool resolve_result(const struct kernel *kernel, const char *text, struct fetch_probe *probe,
 			   struct error *err)
 {
@@ -191,6 +221,7 @@ static void test_kernel(const char *version)
 	btf = image->btf;
 	test_parameters(&kernel);
 	test_chains(&kernel);
+	test_numbers(&kernel);
 	test_results(&kernel);
 	test_file_names(&kernel);
 	test_wrong(&kernel);
