@@ -43,7 +43,7 @@ static void count(struct drained *d, uint32_t slot, size_t n)
 	d->records[slot] += n;
 }
 
-static void put_run(struct drained *d, const struct direct_run *records, int64_t *ns)
+static void put_events(struct drained *d, const struct direct_run *records, int64_t *ns)
 {
 	const struct direct_slot *slot = &d->x->direct.slots[records->id];
 	const struct direct_want *want = &slot->want;
@@ -59,6 +59,23 @@ static void put_run(struct drained *d, const struct direct_run *records, int64_t
 		return;
 	count(d, records->id, run.n);
 	want->output->put_run(&d->events, want->sinks[d->vcpu], want->class, &run);
+}
+
+/* Events with long strings may be too many for one go. */
+static void put_run(struct drained *d, const struct direct_run *records, int64_t *ns)
+{
+	const size_t most = d->x->direct.slots[records->id].plan.most;
+	struct direct_run part = *records;
+	size_t left = records->n;
+
+	for (; left > most; left -= most) {
+		part.n = most;
+		put_events(d, &part, ns);
+		part.first += most * part.size;
+		ns += most;
+	}
+	part.n = left;
+	put_events(d, &part, ns);
 }
 
 static void put_batch(void *arg, const struct direct_batch *batch)

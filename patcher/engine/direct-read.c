@@ -24,7 +24,8 @@ static size_t event_size(const struct direct_want *want)
 {
 	if (want->fetch)
 		return sizeof(struct function_event) + want->fetch->bytes +
-		       want->fetch->nr_long_strings * (size_t)FETCH_LONG_STRING;
+		       (size_t)(want->fetch->nr_long_strings + want->fetch->nr_long_texts) *
+			       FETCH_LONG_STRING;
 	return want->fields & (DIRECT_FRAME | DIRECT_RESULT) ? sizeof(struct syscall_event)
 							     : sizeof(struct function_event);
 }
@@ -57,11 +58,16 @@ static void add_strings(struct direct_plan *plan, const struct fetch_program *fe
 	plan->strings_at = layout->size;
 	for (size_t i = 0; i < fetch->nr_args; i++) {
 		const struct fetch_arg *arg = &fetch->args[i];
+		const uint16_t from = (uint16_t)(layout->values + fetch_place(fetch, arg));
 
-		if (!fetch_is_long(arg))
+		if (fetch_is_long(arg))
+			plan->strings[plan->nr_strings++] =
+				(struct direct_string){from, (uint16_t)to};
+		else if (fetch_is_long_text(arg))
+			plan->texts[plan->nr_texts++] =
+				(struct direct_text){from, (uint16_t)to, arg->count};
+		else
 			continue;
-		plan->strings[plan->nr_strings++] = (struct direct_string){
-			(uint16_t)(layout->values + fetch_place(fetch, arg)), (uint16_t)to};
 		to += FETCH_LONG_STRING;
 	}
 }
@@ -73,6 +79,7 @@ void direct_plan_make(struct direct_plan *plan, const struct direct_want *want,
 
 	*plan = (struct direct_plan){.stride = (uint16_t)(size + stack_size(want)),
 				     .stack = (uint16_t)size};
+	plan->most = (uint16_t)(DIRECT_EVENTS_BYTES / plan->stride);
 	add(plan, DIRECT_COPY_TEXT, offsetof(struct direct_record, ip),
 	    offsetof(struct function_event, ip), -SITE_SIZE);
 	if (want->fields & DIRECT_PARENT)
@@ -182,6 +189,22 @@ static void copy_strings(const struct direct_plan *plan, const struct direct_run
 	}
 }
 
+/* What is behind a NUL in them is no part of a string: encoders stop there. */
+static void copy_texts(const struct direct_plan *plan, const struct direct_run *run,
+		       uint8_t *events)
+{
+	for (size_t i = 0; i < plan->nr_texts; i++) {
+		const struct direct_text *text = &plan->texts[i];
+		const uint8_t *from = run->first + text->from;
+		uint8_t *to = events + text->to;
+
+		for (size_t k = 0; k < run->n; k++, from += run->size, to += plan->stride) {
+			memcpy(to, from, text->size);
+			memset(to + text->size, 0, FETCH_LONG_STRING - text->size);
+		}
+	}
+}
+
 void direct_read(const struct direct_plan *plan, const struct direct_run *run, uint8_t *events)
 {
 	const struct direct_column *c = plan->columns, *const end = c + plan->nr_columns;
@@ -193,8 +216,11 @@ void direct_read(const struct direct_plan *plan, const struct direct_run *run, u
 			copy_column(c, run->first + c->from, 1, 0, events + c->to, 0);
 		if (plan->nr_strings)
 			copy_strings(plan, run, events);
-		return;
+	} else {
+		for (; c < end; c++)
+			copy_column(c, run->first + c->from, n, run->size, events + c->to,
+				    plan->stride);
 	}
-	for (; c < end; c++)
-		copy_column(c, run->first + c->from, n, run->size, events + c->to, plan->stride);
+	if (plan->nr_texts)
+		copy_texts(plan, run, events);
 }

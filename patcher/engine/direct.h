@@ -59,15 +59,24 @@ struct direct_string {
 	uint16_t length, to; /* bytes from the start of record and event */
 };
 
+/* A long text, which lies among the other fields of its record. */
+struct direct_text {
+	uint16_t from, to; /* bytes from the start of record and event */
+	uint16_t size;     /* less than FETCH_LONG_STRING */
+};
+
 /* How records of a slot become events: the whole of a run field by field. */
 struct direct_plan {
 	uint16_t stride; /* bytes of an event */
+	uint16_t most;   /* events that DIRECT_EVENTS_BYTES have room for */
 	uint16_t stack;  /* where its call chain is, if it has one */
 	uint16_t nr_columns;
 	struct direct_column columns[DIRECT_MAX_COLUMNS];
 	uint16_t strings_at; /* bytes from the start of a record: the first one, if it has some */
 	uint16_t nr_strings;
 	struct direct_string strings[EVENT_MAX_LONG_STRINGS];
+	uint16_t nr_texts;
+	struct direct_text texts[EVENT_MAX_LONG_STRINGS];
 };
 
 struct direct_slot {
@@ -249,13 +258,13 @@ void direct_retire(struct ring_engine *x);
 void direct_plan_make(struct direct_plan *plan, const struct direct_want *want,
 		      const struct direct_layout *layout);
 enum {
-	/* Of a run's events: there is one if it has long strings. */
+	/* Of events without long strings those of a batch. */
 	DIRECT_EVENTS_BYTES = DIRECT_BATCH * EVENT_MAX_SHORT_SIZE,
 };
 _Static_assert((int)DIRECT_EVENTS_BYTES >= (int)EVENT_MAX_SIZE, "one that has");
 
-/* Events of a run, one every `stride` bytes; of each only what the slot has wanted is written: but
- * for stacks. */
+/* Events of a run of `most` or fewer, one every `stride` bytes; of each only what the slot has
+ * wanted is written: but for stacks. */
 void direct_read(const struct direct_plan *plan, const struct direct_run *run, uint8_t *events);
 
 /* --- direct-stack.c --------------------------------------------------------------------------- */

@@ -20,12 +20,12 @@
  *	        @SYM[+|-OFFSET], +|-[u]OFFSET(FETCH)
  *	TYPE    u8 u16 u32 u64 s8 s16 s32 s64 x8 x16 x32 x64 char string ustring symbol symstr,
  *	        bWIDTH@OFFSET/CONTAINER; with [N] behind it, an array; of strings one of pointers
- *	        to them, which are N arguments;
+ *	        to them, which are N arguments; of characters one text;
  *	        %pd, %pD: the name in the struct dentry, or of the struct file, that lies there
  *
- * MAXACTIVE is ignored. Functions of modules have neither PARAMETER nor $arg* nor MEMBER: their types
- * are in BTF of the module, which is not read. What is fetched for an argument is a small program, which
- * is compiled for the guest.
+ * MAXACTIVE is ignored. Functions of modules have neither PARAMETER nor $arg* nor MEMBER: their
+ * types are in BTF of the module, which is not read. What is fetched for an argument is a small
+ * program, which is compiled for the guest.
  */
 enum {
 	FETCH_NAME_SIZE = 32, /* of an event, a group, an argument; the NUL included */
@@ -139,7 +139,7 @@ struct fetch_probe {
 	struct fetch_arg args[FETCH_MAX_ARGS];
 	size_t nr_args;
 	uint16_t bytes; /* of all arguments */
-	uint8_t nr_fields, nr_long_strings;
+	uint8_t nr_fields, nr_long_strings, nr_long_texts;
 };
 
 /* -EINVAL with err->column: what is wrong there. */
@@ -149,7 +149,7 @@ int fetch_parse(const char *definition, struct fetch_probe *out, struct error *e
  * argument, and its column. */
 int fetch_check_place(const struct fetch_probe *probe, struct error *err);
 
-/* Give an argument its place behind those before it; `bytes`, `nr_fields` and `nr_long_strings`
+/* Give an argument its place behind those before it; `bytes` and the numbers of fields and strings
  * grow. -EINVAL with its column: there are too many. */
 int fetch_add_room(struct fetch_probe *probe, struct fetch_arg *arg, struct error *err);
 /* The same for all arguments anew. */
@@ -184,6 +184,13 @@ static inline uint64_t fetch_field_bits(const struct fetch_arg *arg)
 static inline bool fetch_is_long(const struct fetch_arg *arg)
 {
 	return arg->show == FETCH_STRING && arg->size == FETCH_LENGTH_SIZE;
+}
+
+/* An array of characters that no short string has room for. The arguments have all of it; its event
+ * has a long string, up to the first NUL. */
+static inline bool fetch_is_long_text(const struct fetch_arg *arg)
+{
+	return arg->show == FETCH_CHARACTER && arg->count > FETCH_STRING_SIZE;
 }
 
 /* Bytes that it takes among the probe's: whole words. */
@@ -224,7 +231,7 @@ struct fetch_program {
 	bool has_faults; /* an argument reads memory */
 	uint8_t head;    /* bytes of the head; 0: there is none */
 	uint16_t bytes;  /* that are recorded, without long strings */
-	uint8_t nr_long_strings;
+	uint8_t nr_long_strings, nr_long_texts;
 	struct fetch_helpers helpers;
 };
 

@@ -6,10 +6,7 @@
 #include <errno.h>
 #include <string.h>
 
-enum {
-	MAX_ELEMENTS = 64,   /* as in the kernel, MAX_ARRAY_LEN */
-	MAX_CHARACTERS = 16, /* of a field that is text */
-};
+enum { MAX_ELEMENTS = 64 /* as in the kernel, MAX_ARRAY_LEN */ };
 
 static const struct type {
 	const char *name;
@@ -90,11 +87,6 @@ static int take_count(struct fetch_parser *p)
 	if (p->arg->show == FETCH_STRING && count > FETCH_MAX_LONG_STRINGS)
 		return FETCH_FAIL(p, place, "a probe has at most %d strings",
 				  FETCH_MAX_LONG_STRINGS);
-	if (p->arg->show == FETCH_CHARACTER && count > MAX_CHARACTERS)
-		return FETCH_FAIL(p, place,
-				  "an array of characters has 1 to %d elements: +0(%%di):string "
-				  "records what is there up to a NUL",
-				  MAX_CHARACTERS);
 	if (p->arg->bit_width)
 		return FETCH_FAIL(p, place, "an array of bit-fields cannot be recorded");
 	if (!p->has_place)

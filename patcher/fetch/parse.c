@@ -278,9 +278,12 @@ int fetch_add_room(struct fetch_probe *probe, struct fetch_arg *arg, struct erro
 	probe->bytes = (uint16_t)(probe->bytes + fetch_room(arg));
 	probe->nr_fields = (uint8_t)(probe->nr_fields + fetch_nr_fields(arg));
 	probe->nr_long_strings += fetch_is_long(arg);
-	if (probe->nr_long_strings > FETCH_MAX_LONG_STRINGS)
-		return error_set_column(err, EINVAL, arg->column, "more than %d strings",
-					FETCH_MAX_LONG_STRINGS);
+	probe->nr_long_texts += fetch_is_long_text(arg);
+	if (probe->nr_long_strings + probe->nr_long_texts > FETCH_MAX_LONG_STRINGS)
+		return error_set_column(err, EINVAL, arg->column,
+					"more than %d strings, and arrays of more than %d "
+					"characters",
+					FETCH_MAX_LONG_STRINGS, FETCH_STRING_SIZE);
 	if (probe->bytes > FETCH_MAX_BYTES)
 		return error_set_column(err, EINVAL, arg->column,
 					"the arguments take more than %d bytes", FETCH_MAX_BYTES);
@@ -301,7 +304,7 @@ int fetch_add_rooms(struct fetch_probe *probe, struct error *err)
 	int ret = 0;
 
 	probe->bytes = 0;
-	probe->nr_fields = probe->nr_long_strings = 0;
+	probe->nr_fields = probe->nr_long_strings = probe->nr_long_texts = 0;
 	for (size_t i = 0; !ret && i < probe->nr_args; i++)
 		ret = fetch_add_room(probe, &probe->args[i], err);
 	return ret;
@@ -356,9 +359,10 @@ static int split_strings(struct fetch_parser *p, const char *place)
 static int refuse_rest(const struct fetch_parser *p)
 {
 	if (p->at[0] == '-' && p->at[1] == '>')
-		return FETCH_FAIL(p, p->at,
-				  "this has no members by name; a parameter's name, $argN and $retval "
-				  "have");
+		return FETCH_FAIL(
+			p, p->at,
+			"this has no members by name; a parameter's name, $argN and $retval "
+			"have");
 	return FETCH_FAIL(p, p->at, "a blank is missing in front of this");
 }
 

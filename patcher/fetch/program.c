@@ -8,6 +8,7 @@ struct fetch_program fetch_program_of(const struct fetch_probe *probe,
 					.nr_args = probe->nr_args,
 					.bytes = probe->bytes,
 					.nr_long_strings = probe->nr_long_strings,
+					.nr_long_texts = probe->nr_long_texts,
 					.helpers = *helpers};
 
 	for (size_t i = 0; i < probe->nr_args; i++)

@@ -18,7 +18,7 @@ static void check_ops(const struct fetch_arg *arg)
 /* What a compiler of the program may rely on. */
 static void check(const struct fetch_probe *probe)
 {
-	size_t bytes = 0, nr_long = 0;
+	size_t bytes = 0, nr_long = 0, nr_texts = 0;
 
 	if (!probe->name[0] || !probe->group[0] || probe->nr_args > FETCH_MAX_ARGS)
 		abort();
@@ -40,11 +40,12 @@ static void check(const struct fetch_probe *probe)
 			abort();
 		bytes += fetch_room(arg);
 		nr_long += fetch_is_long(arg);
+		nr_texts += fetch_is_long_text(arg);
 	}
 	if (bytes + nr_long * FETCH_LONG_STRING > FETCH_MAX_KEPT)
 		abort();
 	if (bytes != probe->bytes || bytes > FETCH_MAX_BYTES || nr_long != probe->nr_long_strings ||
-	    nr_long > FETCH_MAX_LONG_STRINGS)
+	    nr_texts != probe->nr_long_texts || nr_long + nr_texts > FETCH_MAX_LONG_STRINGS)
 		abort();
 }
 

@@ -103,7 +103,9 @@ void fetch_draw_probe(struct fetch_draw *draw, enum fake_site_kind kind, struct 
 
 		if (probe->bytes + fetch_room(&arg) > FETCH_MAX_BYTES ||
 		    probe->nr_fields + fetch_nr_fields(&arg) > FETCH_MAX_FIELDS ||
-		    probe->nr_long_strings + fetch_is_long(&arg) > FETCH_MAX_LONG_STRINGS ||
+		    probe->nr_long_strings + fetch_is_long(&arg) + probe->nr_long_texts +
+				    fetch_is_long_text(&arg) >
+			    FETCH_MAX_LONG_STRINGS ||
 		    probe->bytes + fetch_room(&arg) +
 				    (probe->nr_long_strings + fetch_is_long(&arg)) *
 					    FETCH_LONG_STRING >

@@ -54,7 +54,7 @@ static enum event_field_type type_of(const struct fetch_arg *arg)
 		[FETCH_HEX] = EVENT_HEX,       [FETCH_CHARACTER] = EVENT_STRING,
 		[FETCH_CODE] = EVENT_CODE,     [FETCH_STRING] = EVENT_STRING};
 
-	return fetch_is_long(arg) ? EVENT_LONG_STRING : types[arg->show];
+	return fetch_is_long(arg) || fetch_is_long_text(arg) ? EVENT_LONG_STRING : types[arg->show];
 }
 
 static unsigned int first_bits(enum event_field_type type, unsigned int size)

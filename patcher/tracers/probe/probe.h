@@ -43,7 +43,7 @@ int probe_resolve(struct fetch_probe *probe, const char *function, const struct 
  * The class of a probe's events: where it is, who calls, its arguments, and these of enum
  * event_task_fields; the pid always. Their bytes are a struct function_event, and behind it what is
  * recorded of the arguments (struct fetch_program), EVENT_LONG_STRING_MAX bytes for each long
- * string, and the chain. Probes that are described alike have the same class, which lives as long
+ * string and long text, and the chain. Probes that are described alike have the same class, which lives as long
  * as the process: a trace may outlive its tracers. -ENOMEM; -EINVAL: there can be no such class.
  */
 int probe_class_of(const struct fetch_probe *probe, const struct fetch_program *program,

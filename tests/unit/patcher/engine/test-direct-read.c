@@ -116,10 +116,56 @@ static void test_lies(void)
 	}
 }
 
+/* Records of one size behind each other, whose characters are behind each other's. */
+static void test_texts(void)
+{
+	enum { RECORDS = 3, CHARACTERS = 64 };
+	const struct fetch_helpers helpers = {0};
+	struct direct_run run = {0, 0, RECORDS, record};
+	struct error err;
+	uint8_t *text;
+
+	setup();
+	if (fetch_parse("p f n=%si a=+0(%di):char[64] b=+8(%di):char[17]", &probe, &err))
+		abort();
+	program = fetch_program_of(&probe, &helpers);
+	layout = direct_layout_with(want.fields, program.bytes);
+	direct_plan_make(&plan, &want, &layout);
+	is_u64(plan.stride, sizeof(struct function_event) + program.bytes + ROOM,
+	       "an event has room for two arrays of characters");
+	run.size = layout.size;
+	for (size_t i = 0; i < RECORDS; i++) {
+		uint8_t *values = record + i * layout.size + layout.values;
+
+		memset(values + fetch_place(&program, &probe.args[1]), 'a' + (int)i, CHARACTERS);
+		memcpy(values + fetch_place(&program, &probe.args[2]), "/dev\0/null......", 17);
+	}
+	direct_read(&plan, &run, events);
+	for (size_t i = 0; i < RECORDS; i++) {
+		text = events + i * plan.stride + sizeof(struct function_event) + program.bytes;
+		ok(text[0] == 'a' + i && text[CHARACTERS - 1] == 'a' + i &&
+			   is_zero(text + CHARACTERS, FETCH_LONG_STRING - CHARACTERS),
+		   "those of record %zu end with a NUL", i);
+		is_str((char *)text + FETCH_LONG_STRING, "/dev", "and with one of their own");
+	}
+	for (size_t i = 0; i < BEHIND; i++)
+		if (events[RECORDS * plan.stride + i] != FILL)
+			run.n = 0;
+	is_u64(run.n, RECORDS, "nothing is written behind the events");
+	run.n = 1;
+	memset(events, FILL, sizeof(events));
+	direct_read(&plan, &run, events);
+	text = events + sizeof(struct function_event) + program.bytes;
+	ok(text[0] == 'a' && is_zero(text + CHARACTERS, FETCH_LONG_STRING - CHARACTERS) &&
+		   is_within(),
+	   "a record by itself is read alike");
+}
+
 int main(void)
 {
 	test_two();
 	test_cut();
 	test_lies();
+	test_texts();
 	return tap_done();
 }

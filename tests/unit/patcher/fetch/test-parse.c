@@ -102,6 +102,8 @@ static const struct {
 	{"p:x f +2(%di):b1@7/8", "p kprobes x f 8; arg1 u 1x1 b1@7 reg 7 mem 2"},
 	{"p:x f +0(%di):u8[9]", "p kprobes x f 16; arg1 u 1x9 reg 7 mem 0"},
 	{"p:x f +0(%di):char[5]", "p kprobes x f 8; arg1 c 1x5 reg 7 mem 0"},
+	{"p:x f +u0(%si):char[17] +0(%di):char[64]",
+	 "p kprobes x f 88; arg1 c 1x17 reg 6 umem 0; arg2 c 1x64 reg 7 mem 0"},
 	{"p:x f file", "p kprobes x f 8; file x 8x1 param file"},
 	{"p:x f skb->dev.x->len:u8 n=skb->len",
 	 "p kprobes x f 16; len u 1x1 param skb->dev.x->len; n x 8x1 param skb->len"},
@@ -205,8 +207,8 @@ static const struct {
 	{"p f %di:u8[2]", 11, "an array lies in memory"},
 	{"p f +0(%di):u8[0]", 15, "an array has 1 to 64"},
 	{"p f +0(%di):u8[65]", 15, "an array has 1 to 64"},
-	{"p f +0(%di):char[17]", 17,
-	 "an array of characters has 1 to 16 elements: +0(%di):string records"},
+	{"p f +0(%di):char[65]", 17, "an array has 1 to 64"},
+	{"p f %di:char[17]", 13, "an array lies in memory"},
 	{"p f +0(%di):u8[2", 17, "']' is missing"},
 	{"p f +0(%di):string[8]", 19, "a probe has at most 7 strings"},
 	{"p f +0(%di):string[4] +0(%si):ustring[4]", 23, "more than 7 strings"},
@@ -312,6 +314,16 @@ static void test_limits(void)
 	strcat(text, " +0(%di):ustring");
 	ok(fetch_parse(text, &probe, &err) && strstr(err.text, "more than 7 strings"),
 	   "one more is refused");
+	strcpy(text, "p f");
+	for (int i = 0; i < FETCH_MAX_LONG_STRINGS; i++)
+		strcat(text, i % 2 ? " +0(%di):string" : " +0(%di):char[17]");
+	ok(!fetch_parse(text, &probe, &err) && probe.nr_long_strings == 3 &&
+		   probe.nr_long_texts == 4 && probe.nr_fields == FETCH_MAX_LONG_STRINGS,
+	   "arrays of more than 16 characters are among these");
+	strcat(text, " +0(%di):char[16] +0(%di):char[17]");
+	ok(fetch_parse(text, &probe, &err) &&
+		   strstr(err.text, "more than 7 strings, and arrays of more than 16 characters"),
+	   "and one more of them is refused: %s", err.text);
 }
 
 static void test_short(void)

@@ -276,6 +276,32 @@ static void test_start(void)
 	end();
 }
 
+/* Events of many long strings, of which a batch's are more than fit into the memory for them. */
+static void test_large_events(void)
+{
+	static const char spec[] =
+		"probe:p:texts kfree +0(%di):char[64] +0(%di):char[64] +0(%di):char[64] "
+		"+0(%di):char[64] +0(%di):char[64] +0(%di):char[64] +0(%di):char[64]";
+	pthread_mutex_t *lock;
+	bool done = true;
+	unsigned int slot;
+
+	create();
+	if (start("function:kfree", spec, NULL))
+		abort();
+	slot = slot_of("texts");
+	lock = &rings()->direct.lock;
+	pthread_mutex_lock(lock); /* all are there at once */
+	for (int i = 0; i < DIRECT_BATCH; i++)
+		done &= put_record(slot, 1, FAKE_KFREE);
+	pthread_mutex_unlock(lock);
+	ok(done && await_records("texts", DIRECT_BATCH) &&
+		   sink("texts", 1)->events == DIRECT_BATCH &&
+		   sink("texts", 1)->ip == fake_gva(FAKE_KFREE),
+	   "a batch of large events gets to its stream in parts");
+	end();
+}
+
 static void test_with_probes(void)
 {
 	create();
@@ -815,6 +841,7 @@ int main(void)
 	if (!ram)
 		return 1;
 	test_start();
+	test_large_events();
 	test_with_probes();
 	test_refusals();
 	test_images();

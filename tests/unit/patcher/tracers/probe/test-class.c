@@ -88,6 +88,20 @@ static void test_strings(void)
 	   "they lie behind all other values, in front of the chain");
 }
 
+static void test_characters(void)
+{
+	const struct event_class *class =
+		class_of("p:my/text f a=+0(%di):char[16] b=+0(%di):char[17] c=+8(%di):string", 0);
+	const struct event_field *a = event_field_find(class, "a"),
+				 *b = event_field_find(class, "b");
+
+	ok(a->type == EVENT_STRING && a->size == 16, "an array of 16 characters is a short string");
+	ok(b->type == EVENT_LONG_STRING && b->at > a->at + 16 &&
+		   event_field_find(class, "c")->at == b->at + EVENT_LONG_STRING_MAX &&
+		   class->size == b->at + 2 * EVENT_LONG_STRING_MAX,
+	   "one of more is a long one, beside those of memory");
+}
+
 /* They are a context in CTF, behind which strings make the other fields begin at a byte. */
 static void test_contexts(void)
 {
@@ -112,6 +126,7 @@ int main(void)
 	test_stack();
 	test_task();
 	test_strings();
+	test_characters();
 	test_contexts();
 	test_largest();
 	return tap_done();
