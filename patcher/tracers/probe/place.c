@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Where a probe's function is, and the guest's functions that its code calls. */
+/* Where a probe's function is. */
 #include "patcher/tracers/probe/probe.h"
 
 #include <errno.h>
@@ -7,33 +7,16 @@
 #include <string.h>
 #include "formats/base/text.h"
 #include "guest-symbols/functions/function-exits.h"
-#include "guest-symbols/image/mcount.h"
 #include "patcher/text/displace.h"
-#include "patcher/text/site.h"
+#include "patcher/tracers/helpers.h"
 
 enum { MAX_DIFFERENCE = 2 /* characters, of lengths of names that are near */ };
-
-/* The guest's functions that code in the guest calls to read memory, behind their mcount sites. */
-enum helper { READ_KERNEL, READ_USER, TEXT_KERNEL, TEXT_USER, NR_HELPERS };
-static const char *const helpers[NR_HELPERS] = {
-	[READ_KERNEL] = "copy_from_kernel_nofault",
-	[READ_USER] = "copy_from_user_nofault",
-	[TEXT_KERNEL] = "strncpy_from_kernel_nofault",
-	[TEXT_USER] = "strncpy_from_user_nofault",
-};
 
 struct finder {
 	const struct kernel *kernel;
 	struct fetch_probe *probe;
 	struct probe_place *place;
 };
-
-/* The link address of the mcount site of the function that begins there; 0: it has none. */
-static uint64_t site_of(const struct kernel_image *image, uint64_t function)
-{
-	return site_in_range(image->mcount_sites, image->nr_mcount_sites, function,
-			     function + PROBE_SITE_OFFSET + 1);
-}
 
 static bool is_text(const struct symbol *symbol)
 {
@@ -54,7 +37,7 @@ static const char **list_alike(const struct kernel_image *image, const char *wan
 		const size_t differs = length > other ? length - other : other - length;
 
 		if (differs <= MAX_DIFFERENCE &&
-		    (!functions || (is_text(symbol) && site_of(image, symbol->address))))
+		    (!functions || (is_text(symbol) && helper_site_of(image, symbol->address))))
 			names[n++] = symbol->name;
 	}
 	return names;
@@ -92,7 +75,8 @@ static int find_named(const struct finder *f, struct error *err)
 	for (size_t i = 0; i < symbols_count(symbols); i++) {
 		const struct symbol *symbol = symbols_at(symbols, i);
 
-		if (strcmp(symbol->name, name) != 0 || !site_of(f->kernel->image, symbol->address))
+		if (strcmp(symbol->name, name) != 0 ||
+		    !helper_site_of(f->kernel->image, symbol->address))
 			continue;
 		f->place->function = kernel_gva(f->kernel, symbol->address);
 		found++;
@@ -118,7 +102,7 @@ static int find_at(const struct finder *f, struct error *err)
 		symbol = symbols_covering(kernel->image->symbols, kernel_link(kernel, address));
 	if (!symbol)
 		return error_set_at(err, ENOENT, address, "no function of the kernel is there");
-	if (!site_of(kernel->image, symbol->address))
+	if (!helper_site_of(kernel->image, symbol->address))
 		return error_set_at(err, ENOTSUP, address, "%s has no mcount site", symbol->name);
 	function = kernel_gva(kernel, symbol->address);
 	if (f->probe->returns && address != function)
@@ -173,7 +157,7 @@ static int find_inside(const struct finder *f, struct error *err)
 	const struct symbol *symbol = symbols_covering(image->symbols, function);
 	const uint64_t offset = f->probe->offset;
 
-	if (!offset || function + offset == site_of(image, function))
+	if (!offset || function + offset == helper_site_of(image, function))
 		return 0;
 	f->place->inside = f->place->function + offset;
 	f->probe->inside = true;
@@ -222,8 +206,8 @@ static int check_helpers(const struct finder *f, struct error *err)
 
 	if (!function || !(f->probe->inside || f->probe->returns))
 		return 0;
-	for (enum helper i = 0; i < NR_HELPERS; i++)
-		if (kernel_symbol(f->kernel, helpers[i]) == function)
+	for (size_t i = 0; i < NR_HELPERS; i++)
+		if (kernel_symbol(f->kernel, helper_names[i]) == function)
 			return error_set_at(err, ENOTSUP, function,
 					    "the tracer itself calls '%s': only its beginning can "
 					    "be probed",
@@ -259,25 +243,4 @@ int probe_find_place(struct fetch_probe *probe, const struct kernel *kernel,
 	if (ret && err)
 		err->column = probe->place_column;
 	return ret ? ret : fetch_check_place(probe, err);
-}
-
-/* Behind the mcount site, which the guest's ftrace, or this program, may have patched. */
-static uint64_t behind_site(const struct kernel *kernel, const char *name)
-{
-	const struct symbol *symbol = symbols_find(kernel->image->symbols, name);
-	const uint64_t site = symbol ? site_of(kernel->image, symbol->address) : 0;
-
-	if (site)
-		return kernel_gva(kernel, site) + SITE_SIZE;
-	return symbol ? kernel_gva(kernel, symbol->address) : 0;
-}
-
-struct fetch_helpers probe_helpers(const struct kernel *kernel)
-{
-	return (struct fetch_helpers){
-		.read_kernel = behind_site(kernel, helpers[READ_KERNEL]),
-		.read_user = behind_site(kernel, helpers[READ_USER]),
-		.text_kernel = behind_site(kernel, helpers[TEXT_KERNEL]),
-		.text_user = behind_site(kernel, helpers[TEXT_USER]),
-	};
 }

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "patcher/fetch/fetch.h"
+#include "patcher/tracers/helpers.h"
 #include "patcher/tracers/probe/probe.h"
 #include "patcher/tracers/tracer.h"
 
@@ -48,7 +49,7 @@ static void probe_destroy(struct tracer *tracer)
 
 static int make_program(struct probe_tracer *t, struct error *err)
 {
-	const struct fetch_helpers helpers = probe_helpers(t->kernel);
+	const struct fetch_helpers helpers = helpers_of(t->kernel);
 	int ret = probe_resolve(&t->probe, t->place.name, t->kernel, err);
 
 	if (!ret && t->spec->hist)
@@ -225,7 +226,7 @@ static int probe_check_image(const struct trace_spec *spec, const struct kernel_
 static bool is_wanted(const struct probe_tracer *t, const struct site *site)
 {
 	if (t->place.function)
-		return site->gva - t->place.function <= PROBE_SITE_OFFSET;
+		return site->gva - t->place.function <= HELPER_SITE_OFFSET;
 	return site->name && site->module && !strcmp(site->module, t->probe.module) &&
 	       !strcmp(site->name, t->probe.symbol);
 }

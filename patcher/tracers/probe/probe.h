@@ -6,8 +6,6 @@
 #include "introspect/kernel/kernel.h"
 #include "patcher/fetch/fetch.h"
 
-enum { PROBE_SITE_OFFSET = 4 /* most bytes in front of an mcount site: those of an ENDBR */ };
-
 struct probe_place {
 	uint64_t function; /* gva; 0: that of a module */
 	uint64_t inside;   /* gva of an instruction behind its beginning; 0: the call, or return */
@@ -27,9 +25,6 @@ int probe_find_place(struct fetch_probe *probe, const struct kernel *kernel,
 /* The image's symbol, or function that can be probed, whose name is nearest; NULL: none is near. */
 const char *probe_nearest(const struct kernel_image *image, const char *wanted, bool functions);
 
-/* What the guest's kernel has of these. */
-struct fetch_helpers probe_helpers(const struct kernel *kernel);
-
 /*
  * Replace a probe's symbols by their addresses in the running kernel, and parameters, with the
  * chains of members behind them, by registers and steps in memory, as the kernel's types (BTF) have
@@ -43,8 +38,9 @@ int probe_resolve(struct fetch_probe *probe, const char *function, const struct 
  * The class of a probe's events: where it is, who calls, its arguments, and these of enum
  * event_task_fields; the pid always. Their bytes are a struct function_event, and behind it what is
  * recorded of the arguments (struct fetch_program), EVENT_LONG_STRING_MAX bytes for each long
- * string and long text, and the chain. Probes that are described alike have the same class, which lives as long
- * as the process: a trace may outlive its tracers. -ENOMEM; -EINVAL: there can be no such class.
+ * string and long text, and the chain. Probes that are described alike have the same class, which
+ * lives as long as the process: a trace may outlive its tracers. -ENOMEM; -EINVAL: there can be no
+ * such class.
  */
 int probe_class_of(const struct fetch_probe *probe, const struct fetch_program *program,
 		   uint32_t task, const struct event_class **out, struct error *err);
