@@ -87,11 +87,25 @@ static int compare_shown(const struct hist_column *column, uint64_t a, uint64_t 
 	return compare_numbers(a ^ sign, b ^ sign);
 }
 
+/* From the innermost frame on. */
+static int compare_frames(const struct hist_value *a, const struct hist_value *b)
+{
+	int ret = 0;
+
+	for (size_t i = 0; !ret && i < a->nr_frames && i < b->nr_frames; i++)
+		ret = compare_numbers(a->frames[i].address, b->frames[i].address);
+	if (!ret)
+		ret = compare_numbers(a->nr_frames, b->nr_frames);
+	return ret ? ret : compare_numbers(a->cut, b->cut);
+}
+
 static int compare_keys(const struct hist_column *column, const struct hist_value *a,
 			const struct hist_value *b)
 {
 	if (column->show == HIST_TEXT && a->text && b->text && strcmp(a->text, b->text))
 		return strcmp(a->text, b->text);
+	if (column->show == HIST_STACKTRACE)
+		return compare_frames(a, b);
 	return compare_shown(column, a->number, b->number);
 }
 

@@ -5,11 +5,34 @@
 #include "formats/base/text.h"
 #include "formats/hist/hists.h"
 
+/* A line for each, whose first one is the key's name. */
+static void print_frames(FILE *out, const struct hist_value *v)
+{
+	enum { INDENT = 9 };
+
+	fputc('\n', out);
+	for (size_t i = 0; i < v->nr_frames; i++) {
+		const struct hist_frame *frame = &v->frames[i];
+
+		if (frame->text)
+			fprintf(out, "%*c%s\n", INDENT, ' ', frame->text);
+		else
+			fprintf(out, "%*c0x%" PRIx64 "\n", INDENT, ' ', frame->address);
+	}
+	if (v->cut)
+		fprintf(out, "%*c[cut]\n", INDENT, ' ');
+}
+
 static void print_key(FILE *out, const struct hist_column *column, const struct hist_value *v)
 {
 	const char *text = v->text ? v->text : "";
 
-	fprintf(out, "%s: ", column->name);
+	fprintf(out, "%s:", column->name);
+	if (column->show == HIST_STACKTRACE) {
+		print_frames(out, v);
+		return;
+	}
+	fputc(' ', out);
 	if (v->fault) {
 		fprintf(out, "%10s", "(fault)");
 		return;
@@ -18,6 +41,7 @@ static void print_key(FILE *out, const struct hist_column *column, const struct 
 	case HIST_UNSIGNED:
 	case HIST_PERCENT: /* no key is shown so */
 	case HIST_BAR:
+	case HIST_STACKTRACE: /* has lines of its own */
 	case HIST_SHOWS:
 		fprintf(out, "%10" PRIu64, v->number);
 		break;
@@ -133,12 +157,15 @@ static void print_value(FILE *out, const struct hist_column *column, uint64_t v,
 static void print_row(FILE *out, const struct hist_table *table, const struct hist_row *row,
 		      const struct value_stat *stats)
 {
+	bool has_lines = false;
+
 	fputs("{ ", out);
 	for (size_t i = 0; i < table->nr_keys; i++) {
 		fputs(i ? ", " : "", out);
 		print_key(out, &table->keys[i], &row->keys[i]);
+		has_lines |= table->keys[i].show == HIST_STACKTRACE;
 	}
-	fputs(" }", out);
+	fputs(has_lines ? "}" : " }", out);
 	if (!table->nohitcount)
 		fprintf(out, " hitcount: %10" PRIu64, row->hits);
 	for (size_t i = 0; i < table->nr_values; i++) {

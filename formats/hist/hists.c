@@ -9,9 +9,9 @@
 
 enum { MAX_INSTANCES = 1024, TEXT_SIZE = 256 };
 
-const char *const hist_shows[] = {"unsigned", "signed",  "hex",  "symbol", "sym-offset",
-				  "execname", "syscall", "log2", "range",  "text",
-				  "percent",  "graph",   NULL};
+const char *const hist_shows[] = {"unsigned",   "signed",  "hex",   "symbol", "sym-offset",
+				  "execname",   "syscall", "log2",  "range",  "text",
+				  "stacktrace", "percent", "graph", NULL};
 
 /* --- numbers --------------------------------------------------------------------------------- */
 
@@ -75,18 +75,55 @@ static int parse_columns(const json_t *list, struct hist_column *out, size_t *n)
 	return 0;
 }
 
-static int parse_key(const json_t *object, struct hist_value *v)
+/* NULL: there is none. */
+static int parse_text(const json_t *object, char **out)
 {
 	char text[TEXT_SIZE] = "";
 
-	if (!json_is_object(object) || read_number(object, "number", &v->number) ||
-	    json_read_bool(object, "fault", &v->fault) ||
-	    json_read_text(object, "text", text, sizeof(text)))
+	*out = NULL;
+	if (json_read_text(object, "text", text, sizeof(text)))
 		return -EINVAL;
 	if (!json_object_get(object, "text"))
 		return 0;
-	v->text = strdup(text);
-	return v->text ? 0 : -ENOMEM;
+	*out = strdup(text);
+	return *out ? 0 : -ENOMEM;
+}
+
+static int parse_frames(const json_t *list, struct hist_value *v)
+{
+	const json_t *object;
+	int ret = 0;
+	size_t i;
+
+	if (!json_is_array(list) || json_array_size(list) > HIST_FRAMES)
+		return -EINVAL;
+	v->frames = calloc(json_array_size(list) + 1, sizeof(*v->frames));
+	if (!v->frames)
+		return -ENOMEM;
+	json_array_foreach(list, i, object)
+	{
+		struct hist_frame *frame = &v->frames[v->nr_frames++];
+
+		if (!json_is_object(object) || read_number(object, "number", &frame->address))
+			return -EINVAL;
+		ret = parse_text(object, &frame->text);
+		if (ret)
+			return ret;
+	}
+	return 0;
+}
+
+static int parse_key(const json_t *object, const struct hist_column *column, struct hist_value *v)
+{
+	int ret;
+
+	if (!json_is_object(object) || read_number(object, "number", &v->number) ||
+	    json_read_bool(object, "fault", &v->fault) || json_read_bool(object, "cut", &v->cut))
+		return -EINVAL;
+	ret = parse_text(object, &v->text);
+	if (ret || column->show != HIST_STACKTRACE)
+		return ret;
+	return parse_frames(json_object_get(object, "frames"), v);
 }
 
 static int parse_row(const json_t *object, const struct hist_table *table, struct hist_row *row)
@@ -98,7 +135,7 @@ static int parse_row(const json_t *object, const struct hist_table *table, struc
 	if (ret || json_array_size(keys) != table->nr_keys)
 		return -EINVAL;
 	for (size_t i = 0; !ret && i < table->nr_keys; i++)
-		ret = parse_key(json_array_get(keys, i), &row->keys[i]);
+		ret = parse_key(json_array_get(keys, i), &table->keys[i], &row->keys[i]);
 	for (size_t i = 0; !ret && i < table->nr_values; i++)
 		ret = read_number(values, table->values[i].name, &row->values[i]);
 	return ret;
@@ -197,11 +234,19 @@ int hist_set_parse(const json_t *document, struct hist_set *out, struct error *e
 			 i);
 }
 
+static void deinit_value(struct hist_value *v)
+{
+	for (size_t i = 0; i < v->nr_frames; i++)
+		free(v->frames[i].text);
+	free(v->frames);
+	free(v->text);
+}
+
 static void cut_table(struct hist_table *table, size_t top)
 {
 	for (; table->n > top; table->n--)
 		for (size_t k = 0; k < HIST_COLUMNS; k++)
-			free(table->v[table->n - 1].keys[k].text);
+			deinit_value(&table->v[table->n - 1].keys[k]);
 }
 
 void hist_set_cut(struct hist_set *set, size_t top)
@@ -246,6 +291,22 @@ static json_t *columns_json(const struct hist_column *columns, size_t n)
 	return json_if_whole(list, failed);
 }
 
+static json_t *frames_json(const struct hist_value *v)
+{
+	json_t *list = json_array();
+	int failed = 0;
+
+	for (size_t i = 0; i < v->nr_frames; i++) {
+		const struct hist_frame *frame = &v->frames[i];
+		json_t *object = json_pack("{s:o}", "number", number_json(frame->address, false));
+
+		if (frame->text)
+			failed |= json_object_set_new(object, "text", json_from_text(frame->text));
+		failed |= json_array_append_new(list, object);
+	}
+	return json_if_whole(list, failed);
+}
+
 static json_t *key_json(const struct hist_column *column, const struct hist_value *v)
 {
 	json_t *key =
@@ -256,6 +317,10 @@ static json_t *key_json(const struct hist_column *column, const struct hist_valu
 		failed |= json_object_set_new(key, "fault", json_true());
 	if (v->text)
 		failed |= json_object_set_new(key, "text", json_from_text(v->text));
+	if (column->show == HIST_STACKTRACE)
+		failed |= json_object_set_new(key, "frames", frames_json(v));
+	if (v->cut)
+		failed |= json_object_set_new(key, "cut", json_true());
 	return json_if_whole(key, failed);
 }
 

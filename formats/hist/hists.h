@@ -16,9 +16,11 @@
 #define HIST_FILE ".hist.json" /* hidden from CTF readers */
 
 enum {
-	HIST_COLUMNS = 3,        /* keys, and values, at most */
-	HIST_SORTS = 2,          /* columns to sort by, as in the kernel */
-	HIST_MAX_ROWS = 1 << 18, /* of a document */
+	HIST_COLUMNS = 3,          /* keys, and values, at most */
+	HIST_SORTS = 2,            /* columns to sort by, as in the kernel */
+	HIST_MAX_ROWS = 1 << 18,   /* of a document */
+	HIST_FRAMES = 16,          /* of a call chain, as in the kernel: HIST_STACKTRACE_DEPTH */
+	HIST_MAX_CHAINS = 1 << 15, /* rows of a histogram that has some */
 	HIST_NAME_SIZE = 128,
 	HIST_COLUMN_SIZE = 48,
 };
@@ -36,8 +38,9 @@ enum hist_show {
 	HIST_POWER,      /* .log2: the exponent */
 	HIST_RANGE,      /* .buckets=N: the lowest one */
 	HIST_TEXT,
-	HIST_PERCENT, /* .percent: of the sum of all rows; of values only */
-	HIST_BAR,     /* .graph: as a part of the largest; likewise */
+	HIST_STACKTRACE, /* a call chain */
+	HIST_PERCENT,    /* .percent: of the sum of all rows; of values only */
+	HIST_BAR,        /* .graph: as a part of the largest; likewise */
 	HIST_SHOWS,
 };
 extern const char *const hist_shows[]; /* their names in documents, NULL-terminated */
@@ -57,10 +60,19 @@ struct hist_order {
 	size_t n;
 };
 
+struct hist_frame {
+	uint64_t address;
+	char *text; /* its symbol; NULL: none */
+};
+
 struct hist_value {
 	uint64_t number;
 	bool fault; /* it could not be read, once for all events of the row */
 	char *text; /* a name that goes with it; NULL: none */
+	/* HIST_STACKTRACE: HIST_FRAMES or fewer, the innermost first: its address is the number */
+	struct hist_frame *frames;
+	size_t nr_frames;
+	bool cut; /* the chain is not known from there on */
 };
 
 struct hist_row {

@@ -83,6 +83,63 @@ static void test_parse(void)
 	hist_set_deinit(&set);
 }
 
+#define CHAIN(more) "{\"number\":5,\"frames\":[" more "]}"
+#define CHAIN_ROW(frames, hits) \
+	"{\"keys\":[" CHAIN(frames) ",{\"number\":3}],\"hitcount\":" hits ",\"values\":{}}"
+#define CHAINS(rows)                                                                         \
+	"{\"histograms\":[{\"name\":\"h\",\"spec\":\"s\",\"keys\":["                         \
+	"{\"name\":\"common_stacktrace\",\"show\":\"stacktrace\"},"                          \
+	"{\"name\":\"cpu\",\"show\":\"unsigned\"}],\"values\":[],\"sort\":[{\"column\":1}]," \
+	"\"rows\":[" rows "]}]}"
+#define FRAME(number, text) "{\"number\":\"" number "\",\"text\":\"" text "\"}"
+#define INNER FRAME("0xffffffff81000020", "kmemdup+0x20/0x50")
+
+static void test_chains(void)
+{
+	static const char *const bad[] = {
+		CHAINS("{\"keys\":[{\"number\":1},{\"number\":3}],\"hitcount\":1,\"values\":{}}"),
+		CHAINS(CHAIN_ROW("1", "1")), CHAINS(CHAIN_ROW("{\"number\":true}", "1")),
+		CHAINS(CHAIN_ROW("{\"number\":1,\"text\":1}", "1")),
+		CHAINS(CHAIN_ROW(INNER "," INNER "," INNER "," INNER "," INNER "," INNER "," INNER
+				       "," INNER "," INNER "," INNER "," INNER "," INNER "," INNER
+				       "," INNER "," INNER "," INNER "," INNER,
+				 "1"))};
+	struct hist_set set;
+	json_t *document;
+	char *text;
+	size_t size;
+	FILE *out;
+
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		ok(parse(bad[i], &set) == -EINVAL && !set.n, "no call chain: %s", bad[i]);
+	set = need(CHAINS(CHAIN_ROW(INNER "," FRAME("0xffffffff81000090", "b+0x1/0x9"),
+				    "7") "," CHAIN_ROW(INNER ",{\"number\":2}",
+						       "8") "," CHAIN_ROW(INNER, "9")));
+	set.v[0].v[2].keys[0].cut = true;
+	document = hist_set_json(&set);
+	hist_set_deinit(&set);
+	ok(document && !hist_set_parse(document, &set, NULL) &&
+		   set.v[0].v[0].keys[0].nr_frames == 2 &&
+		   !strcmp(set.v[0].v[0].keys[0].frames[1].text, "b+0x1/0x9") &&
+		   !set.v[0].v[1].keys[0].frames[1].text && set.v[0].v[2].keys[0].cut,
+	   "call chains are read, and written again");
+	json_decref(document);
+	ok(!hist_set_sort(&set, NULL, NULL) && set.v[0].v[0].hits == 9 && set.v[0].v[1].hits == 8,
+	   "they are ordered by their frames, a shorter one first");
+	out = open_memstream(&text, &size);
+	hist_set_print(out, &set, &(struct hist_text_options){0});
+	fclose(out);
+	ok(strstr(text, "{ common_stacktrace:\n         kmemdup+0x20/0x50\n         [cut]\n"
+			", cpu:          3} hitcount:          9\n"),
+	   "one is printed as by ftrace, and says where it is cut: %s", text);
+	ok(strstr(text, "\n         kmemdup+0x20/0x50\n         0x2\n, cpu"),
+	   "a frame without a symbol is an address");
+	free(text);
+	hist_set_cut(&set, 1);
+	ok(set.v[0].n == 1, "a document of them can be cut");
+	hist_set_deinit(&set);
+}
+
 static void test_order(void)
 {
 	struct hist_set set = need(DOCUMENT("{\"column\":3}", ROWS));
@@ -248,6 +305,7 @@ static void test_parts(void)
 int main(void)
 {
 	test_parse();
+	test_chains();
 	test_order();
 	test_signed_value();
 	test_no_memory();
