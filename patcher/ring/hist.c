@@ -3,10 +3,12 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { HIST_MAX_WORDS = HIST_COLUMNS + HIST_COLUMNS * HIST_KEY_WORDS + 1 }; /* sums, and a key */
+_Static_assert(1 + HIST_COLUMNS + HIST_COLUMNS * HIST_FRAMES + 1 <= HIST_ROW_WORDS,
+	       "hits, sums, keys and faults");
 
 /* Rows of hits, sums and key words; modulo 2^64, so that what is to be left out can be added. */
 struct rows {
@@ -26,6 +28,8 @@ struct hist {
 	struct hist_layout layout; /* the last one */
 	struct hist_memory memory;
 	struct rows past; /* of memory that is gone, minus what was there at the last clear */
+	void *host;       /* the memory is the host's, of the budget; or NULL */
+	_Atomic uint64_t lost;
 };
 
 int hist_create(const struct hist_config *config, struct budget *budget, struct hist **out,
@@ -86,7 +90,10 @@ void hist_put(struct hist *h)
 {
 	if (!h || --h->users)
 		return;
-	zero(h);
+	if (h->host)
+		budget_free(h->past.budget, h->host, h->memory.data_bytes);
+	else
+		zero(h);
 	free_rows(h, &h->past);
 	pthread_mutex_destroy(&h->lock);
 	free(h);
@@ -165,7 +172,7 @@ static uint64_t load(const uint64_t *word)
 static int add_place(const struct hist *h, struct rows *rows, const struct hist_place *place,
 		     bool negative)
 {
-	uint64_t row[1 + HIST_MAX_WORDS];
+	uint64_t row[HIST_ROW_WORDS];
 
 	if (__atomic_load_n(&place->state, __ATOMIC_ACQUIRE) != HIST_READY)
 		return 0;
@@ -178,8 +185,10 @@ static int add_place(const struct hist *h, struct rows *rows, const struct hist_
 /* What is in the guest now. */
 static int add_live(const struct hist *h, struct rows *rows, bool negative)
 {
+	const uint64_t lost = atomic_load(&h->lost);
 	int ret = 0;
 
+	rows->dropped += negative ? -lost : lost;
 	for (uint32_t cpu = 0; h->attached && cpu < h->memory.nr_cpus; cpu++) {
 		const struct hist_head *head = (const void *)data_of(h, cpu);
 		const uint8_t *places = (const uint8_t *)(head + 1);
@@ -313,6 +322,71 @@ int hist_clear(struct hist *h, struct error *err)
 		replace_past(h, &none);
 	pthread_mutex_unlock(&h->lock);
 	return ret ? error_set(err, ENOMEM, "out of memory") : 0;
+}
+
+/* --- the host's table ------------------------------------------------------------------------- */
+
+int hist_keep_on_host(struct hist *h, struct error *err)
+{
+	const uint32_t size = h->config.size ? h->config.size : HIST_DEFAULT_SIZE;
+	size_t bytes;
+
+	fits(h, UINT32_MAX, size, &h->layout);
+	bytes = sizeof(struct hist_head) + (size_t)h->layout.places * h->layout.size;
+	h->host = budget_calloc(h->past.budget, 1, bytes);
+	if (!h->host)
+		return error_set(err, ENOMEM,
+				 "no memory for a histogram of size=%u: give it a smaller one",
+				 size);
+	h->memory = (struct hist_memory){h->host, (uint32_t)bytes, (uint32_t)bytes, 1};
+	h->attached = true;
+	return 0;
+}
+
+/* As code in the guest does it. NULL: there is no place. */
+static struct hist_place *find_place(struct hist *h, const uint64_t *key)
+{
+	const struct hist_layout *l = &h->layout;
+	const size_t key_bytes = l->key_words * sizeof(*key);
+	struct hist_head *head = h->memory.data;
+
+	for (uint32_t i = hist_begin(l, key); i < l->places; i++) {
+		struct hist_place *place = (void *)((uint8_t *)(head + 1) + (size_t)i * l->size);
+		uint64_t *words = place->words + l->nr_values;
+
+		if (place->state == HIST_READY && !memcmp(words, key, key_bytes))
+			return place;
+		if (place->state)
+			continue;
+		if (head->used >= l->limit)
+			return NULL;
+		head->used++;
+		memcpy(words, key, key_bytes);
+		place->state = HIST_READY;
+		return place;
+	}
+	return NULL;
+}
+
+void hist_add(struct hist *h, const uint64_t *key, const uint64_t *values)
+{
+	struct hist_place *place;
+
+	pthread_mutex_lock(&h->lock);
+	place = find_place(h, key);
+	if (place) {
+		place->hits++;
+		for (uint32_t i = 0; i < h->layout.nr_values; i++)
+			place->words[i] += values[i];
+	} else {
+		((struct hist_head *)h->memory.data)->dropped++;
+	}
+	pthread_mutex_unlock(&h->lock);
+}
+
+_Atomic uint64_t *hist_lost(struct hist *h)
+{
+	return &h->lost;
 }
 
 /* --- results --------------------------------------------------------------------------------- */

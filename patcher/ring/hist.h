@@ -102,12 +102,16 @@ static inline uint32_t hist_begin(const struct hist_layout *l, const uint64_t *k
  */
 struct hist;
 
-enum { HIST_KEY_WORDS = 3, HIST_HITS = UINT8_MAX };
+enum {
+	HIST_KEY_WORDS = 3,  /* most of a key ... */
+	HIST_ROW_WORDS = 64, /* ... but a call chain has HIST_FRAMES; of hits, sums and keys */
+	HIST_HITS = UINT8_MAX,
+};
 
 /* What it is of; keys and values by their names. */
 struct hist_config {
 	struct hist_column keys[HIST_COLUMNS];
-	uint8_t words[HIST_COLUMNS]; /* that each key takes: HIST_KEY_WORDS or fewer */
+	uint8_t words[HIST_COLUMNS]; /* that each key takes */
 	/* Of each key: what is to be added to its number; its bits in the word of faults. */
 	int64_t bias[HIST_COLUMNS];
 	uint32_t faults[HIST_COLUMNS];
@@ -150,6 +154,16 @@ int hist_attach(struct hist *hist, const struct hist_memory *memory, struct erro
 void hist_detach(struct hist *hist);
 /* For code that sums up. Attached. */
 struct hist_layout hist_layout_of(const struct hist *hist);
+
+/* --- where the host makes it ------------------------------------------------------------------ */
+
+/* Instead, from the beginning on: in a table like a guest's, of the budget. Nothing attaches it
+ * then. -ENOMEM. */
+int hist_keep_on_host(struct hist *hist, struct error *err);
+/* Add an event: all words of its key, and what each sum grows by. Thread-safe. */
+void hist_add(struct hist *hist, const uint64_t *key, const uint64_t *values);
+/* Counts events that were lost on the way to hist_add(); they are dropped ones. */
+_Atomic uint64_t *hist_lost(struct hist *hist);
 
 /* --- results --------------------------------------------------------------------------------- */
 

@@ -2,6 +2,7 @@
 /* The host's side of histograms: what CPUs have written is added up, kept and cleared; and memory
  * that is damaged. */
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include "patcher/ring/hist.h"
@@ -193,8 +194,67 @@ static void test_budget(void)
 	is_u64(budget.used, 0, "all is given back");
 }
 
+/* Keys of 16 words, as call chains have. */
+static void test_host(void)
+{
+	enum { FRAMES = 16, SIZE = 64, KEYS = 100, ROUNDS = 3 };
+	struct hist_config c = {.keys = {{.name = "stacktrace"}},
+				.words = {FRAMES},
+				.nr_keys = 1,
+				.nr_sums = 2,
+				.size = SIZE};
+	uint64_t key[FRAMES] = {0}, values[2];
+	struct budget budget;
+	struct hist_sums sums;
+	struct hist *hist;
+	struct error err = {0};
+	bool good = true;
+
+	budget_init(&budget, 1 << 20);
+	if (hist_create(&c, &budget, &hist, NULL) || hist_keep_on_host(hist, NULL))
+		abort();
+	ok(budget.used, "the host's table is of the guest's budget");
+	for (uint64_t i = 0; i < KEYS * ROUNDS; i++) {
+		key[0] = 5;
+		key[FRAMES - 1] = i % KEYS;
+		values[0] = i;
+		values[1] = UINT64_MAX;
+		hist_add(hist, key, values);
+	}
+	if (hist_read(hist, &sums, NULL))
+		abort();
+	ok(sums.n == SIZE && sums.size == SIZE && sums.dropped == (KEYS - SIZE) * ROUNDS,
+	   "it has room for as many keys as were asked for, and counts events of others");
+	for (size_t i = 0; i < sums.n; i++) {
+		const struct hist_sum *s = &sums.v[i];
+
+		good &= s->key[0] == 5 && s->key[FRAMES - 1] == i && s->hits == ROUNDS &&
+			s->sums[0] == ROUNDS * i + KEYS * (ROUNDS * (ROUNDS - 1) / 2) &&
+			(int64_t)s->sums[1] == -ROUNDS;
+	}
+	ok(good, "events are added up by all words of their keys");
+	hist_sums_deinit(&sums);
+	atomic_fetch_add(hist_lost(hist), 7);
+	ok(dropped(hist) == (KEYS - SIZE) * ROUNDS + 7, "lost events are dropped ones");
+	ok(!hist_clear(hist, NULL) && !dropped(hist), "it is cleared");
+	key[FRAMES - 1] = 1;
+	hist_add(hist, key, values);
+	ok(!hist_read(hist, &sums, NULL) && sums.n == 1 && sums.v[0].hits == 1,
+	   "and goes on, also without room for more keys");
+	hist_sums_deinit(&sums);
+	hist_put(hist);
+	is_u64(budget.used, 0, "the memory goes with it");
+	c.size = 1 << 17;
+	if (hist_create(&c, &budget, &hist, NULL))
+		abort();
+	ok(hist_keep_on_host(hist, &err) == -ENOMEM && strstr(err.text, "size=131072"),
+	   "one that the budget has no room for is refused: %s", err.text);
+	hist_put(hist);
+}
+
 int main(void)
 {
+	test_host();
 	test_budget();
 	test_sums();
 	test_sizes();
