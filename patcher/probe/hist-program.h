@@ -9,7 +9,8 @@
 /*
  * What a histogram takes from an event: the keys, by which events are told apart, and the values,
  * which are summed up. It is compiled into code that does so in the guest
- * (patcher/trampoline/hist.c).
+ * (patcher/trampoline/hist.c); where a key is a call chain, the host does so
+ * (patcher/tracers/hist/host.c).
  */
 enum {
 	HIST_MAX_OPERANDS = 6, /* of the keys: three, of which each may be a pid with its name */
@@ -30,6 +31,7 @@ enum hist_source {
 	HIST_CGROUP,   /* the id of its cgroup; 0: none */
 	HIST_COMM,     /* 16 bytes: its name */
 	HIST_CPU,      /* the kernel's number of this CPU */
+	HIST_CHAIN,    /* the call chain: HIST_FRAMES words. The host alone has it */
 };
 
 enum hist_step {

@@ -159,6 +159,25 @@ static int add_want(struct lane_plan *p, const struct session_instance *instance
 	return 0;
 }
 
+static void use_part(struct direct_want *want, const struct hist_part *part)
+{
+	want->program = &part->program;
+	want->gate = part->gate.n ? &part->gate : NULL;
+	if (part->fetch)
+		want->fetch = part->fetch;
+}
+
+/* The host sums up: to the guest it is a want of events. */
+static void send_to_host(struct direct_want *want, const struct hist_events *events)
+{
+	want->hist = NULL;
+	want->program = NULL;
+	want->output = events->stream.output;
+	want->sinks = events->stream.sinks;
+	want->records = events->records;
+	want->lost = events->lost;
+}
+
 /* The wants of a histogram's parts stand behind each other. */
 static int add_parts(struct lane_plan *p, const struct session_instance *instance,
 		     struct want_bits *bits, struct error *err)
@@ -168,14 +187,17 @@ static int add_parts(struct lane_plan *p, const struct session_instance *instanc
 	uint32_t bit, first = 0;
 	size_t n;
 	const struct hist_part *parts = instance->ops->hist_parts(instance->tracer, &n);
+	const struct hist_events *events = instance->ops->hist_events(instance->tracer);
 	int ret = 0;
 
 	for (size_t i = 0; !ret && i < n; i++) {
-		ret = add_want(p, instance, point, TRACER_ENTRY, &bit, err);
+		ret = add_want(p, instance, point, events ? (unsigned int)i : TRACER_ENTRY, &bit,
+			       err);
 		if (ret)
 			break;
-		p->wants[p->nr_wants - 1].program = &parts[i].program;
-		p->wants[p->nr_wants - 1].gate = parts[i].gate.n ? &parts[i].gate : NULL;
+		use_part(&p->wants[p->nr_wants - 1], &parts[i]);
+		if (events)
+			send_to_host(&p->wants[p->nr_wants - 1], events);
 		first = first ? first : bit;
 	}
 	*(returns ? &bits->exit : &bits->entry) = first;

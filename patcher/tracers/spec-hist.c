@@ -76,7 +76,10 @@ static int take_modifier(struct spec_parser *p, const char *const *known, struct
 		if (spec_span_is(word, hist_modifiers[i]))
 			term->modifier = (enum hist_modifier)(HIST_MOD_PERCENT + i);
 	if (!term->modifier && spec_span_is(word, "stacktrace"))
-		return FAIL(p, word.from, "there is no modifier 'stacktrace': %s", HIST_NO_STACKS);
+		return FAIL(
+			p, word.from,
+			"there is no modifier 'stacktrace': no field is a call chain, and that of "
+			"the event is the key 'stacktrace'");
 	if (!term->modifier)
 		return spec_unknown(p, "modifier", word, known);
 	if (!is_among(word, known))

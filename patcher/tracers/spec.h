@@ -88,10 +88,6 @@ extern const char *const hist_modifiers[]; /* from HIST_MOD_PERCENT on, NULL-ter
 /* Without the dot; "" of HIST_PLAIN. */
 const char *hist_modifier_name(enum hist_modifier modifier);
 
-#define HIST_NO_STACKS                                                                            \
-	"the guest does not unwind its stack. Record the calls with the word 'stack', and count " \
-	"their stacks by 'sonde convert --to folded'"
-
 struct hist_term {
 	char name[HIST_COLUMN_SIZE]; /* of the field */
 	enum hist_modifier modifier;

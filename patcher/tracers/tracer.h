@@ -68,7 +68,14 @@ enum tracer_class {
 /* How events of some sites are summed up. */
 struct hist_part {
 	struct hist_program program;
-	struct gate gate; /* of which calls; without terms: of all */
+	struct gate gate;                  /* of which calls; without terms: of all */
+	const struct fetch_program *fetch; /* instead of the tracer's; NULL: that */
+};
+
+/* Where the events go that the host sums up. */
+struct hist_events {
+	struct tracer_stream stream;
+	_Atomic uint64_t *records, *lost; /* counts them */
 };
 
 struct tracer_ops {
@@ -194,6 +201,9 @@ struct tracer_ops {
 	struct hist *(*hist)(const struct tracer *tracer);
 	const struct hist_part *(*hist_parts)(const struct tracer *tracer, size_t *n);
 	size_t (*hist_part_of)(const struct tracer *tracer, uint64_t site); /* its number */
+	/* With `hist`: NULL, or the host does so: there are events, whose class is the number of
+	 * their part. They are the tracer's. */
+	const struct hist_events *(*hist_events)(const struct tracer *tracer);
 	/* Of which calls: what the guest decides, and what is left for the host. Both may be NULL,
 	 * and return NULL: of all. They are the tracer's. */
 	const struct gate *(*gate)(const struct tracer *tracer);

@@ -144,6 +144,8 @@ static void emit_source(const struct hist_code *c, const struct hist_operand *o,
 	case HIST_CPU:
 		asm_load(a, ASM_32, to, cpu);
 		break;
+	case HIST_CHAIN: /* is_possible() */
+		break;
 	}
 }
 

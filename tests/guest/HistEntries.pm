@@ -7,7 +7,10 @@ use strict;
 use warnings;
 use Exporter qw(import);
 
-our @EXPORT = qw(own_entries seen_entries);
+our @EXPORT = qw(own_entries seen_entries own_chains seen_chains);
+
+# Of a chain. The kernel's has 16, of which one or more are of the allocator.
+use constant FRAMES => 12;
 
 sub number {
 	my ($text) = @_;
@@ -40,6 +43,40 @@ sub seen_entries {
 		$entries{join ' ', @keys} = join ' ', $row->{hitcount}, map { number($row->{values}{$_->{name}}) } @{$table->{values}};
 	}
 	return (\%entries, $table->{dropped});
+}
+
+sub add_chain {
+	my ($chains, $hits, @frames) = @_;
+	splice @frames, FRAMES if @frames > FRAMES;
+	$chains->{join ' ', @frames} += $hits;
+}
+
+# Of a `hist` file by call chain: hits by chains, from the caller of the allocator on.
+sub own_chains {
+	my ($text) = @_;
+	my %chains;
+	while ($text =~ /^\{ (?:common_)?stacktrace:\n(.*?)^\} hitcount: +(\d+)/gms) {
+		my ($lines, $hits) = ($1, $2);
+		my @frames = $lines =~ /^\s+(\S+)/gm;
+		my ($last) = grep { $frames[$_] =~ /^(?:__)?k(?:v?malloc|mem_cache_alloc)/ } reverse 0 .. ($#frames < 3 ? $#frames : 3);
+		add_chain(\%chains, $hits, @frames[($last // -1) + 1 .. $#frames]);
+	}
+	return \%chains;
+}
+
+# Of the instance `name`, and how many hits have a chain that is cut before that.
+sub seen_chains {
+	my ($document, $name) = @_;
+	my ($table) = grep { $_->{name} eq $name } @{$document->{histograms} // []};
+	my ($cut, %chains) = (0);
+	for my $row (@{$table->{rows} // []}) {
+		my $key = $row->{keys}[0];
+		my @frames = map { $_->{text} } @{$key->{frames}};
+		shift @frames while @frames && $frames[0] =~ /^(?:__)?k(?:v?malloc|mem_cache_alloc)/;
+		if ($key->{cut} && @frames < FRAMES) { $cut += $row->{hitcount} }
+		else { add_chain(\%chains, $row->{hitcount}, @frames) }
+	}
+	return (\%chains, $cut, $table->{dropped});
 }
 
 1;

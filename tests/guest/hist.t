@@ -50,12 +50,44 @@ sub add {
 	}
 }
 
+sub is_healthy {
+	my ($kernel, $log, $err) = @_;
+	unlike($log =~ s/^sonde-begin.*?^sonde-end$//gmsr, qr/WARNING|BUG|Oops|Call Trace/, "$kernel: nothing in the log");
+	like($log, qr/^status 0$/m, "$kernel: the run succeeds") or diag(slurp($err));
+}
+
+# Chains of allocators that call each other are told apart by neither.
+sub check_chains {
+	my ($kernel, $out) = @_;
+	my $log = slurp("$out/chains-log") =~ s/\r//gr;
+	my $document = JSON::PP::decode_json(slurp("$out/chains-hists") || '{}');
+	my ($seen, $cut, $dropped) = seen_chains($document, 'chains');
+	my (%own, $hits, $same);
+	for my $event (qw(kmalloc kmalloc_node kmem_cache_alloc kmem_cache_alloc_node)) {
+		my $chains = own_chains(printed($log, $event));
+		$own{$_} += $chains->{$_} for keys %$chains;
+	}
+	for my $chain (keys %own) {
+		my $both = $own{$chain} < ($seen->{$chain} // 0) ? $own{$chain} : $seen->{$chain} // 0;
+		$hits += $own{$chain};
+		$same += $both;
+		diag("$own{$chain} hits by the guest, " . ($seen->{$chain} // 0) . " by Sonde: $chain") if $both != $own{$chain};
+	}
+	cmp_ok(scalar(keys %own), '>=', 20, "$kernel: " . keys(%own) . " call chains by the guest, $hits hits");
+	cmp_ok($same + $cut, '>=', 0.99 * $hits, "$kernel: $same of them are the same by Sonde, $cut are cut");
+	cmp_ok($cut, '<=', 0.01 * $hits, "$kernel: few are cut");
+	is($dropped, 0, "$kernel: no chain is dropped");
+	like(slurp("$out/chains-text"), qr/^\{ stacktrace:\n {9}\w+\+0x\S+\n(?: {9}\S+\n)*\} hitcount: +\d+  bytes_req: +\d+$/m,
+		"$kernel: one is printed as by ftrace");
+	is_healthy($kernel, $log, "$out/chains-err");
+}
+
 sub check {
 	my ($kernel) = @_;
 	my $out = "$build/guest/hist-$kernel";
 	make_path($out);
 	build_initrd("$out/initrd", "$FindBin::RealBin/hist-inside=/bin/hist-inside");
-	on_kvm_host({timeout => 400}, "$FindBin::RealBin/hist-guest", $out, kernel_image($kernel), "$out/initrd");
+	on_kvm_host({timeout => 700}, "$FindBin::RealBin/hist-guest", $out, kernel_image($kernel), "$out/initrd");
 	my $log = slurp("$out/log") =~ s/\r//gr;
 	my $document = JSON::PP::decode_json(slurp("$out/hists") || '{}');
 	like($log, qr/^sonde-task 10000$/m, "$kernel: the task has the number that is counted");
@@ -78,8 +110,8 @@ sub check {
 		"$kernel: an entry is printed as by ftrace");
 	like($text, qr/^\{ id: sys_openat +\[257\] \} hitcount: +\d+$/m, "$kernel: system calls have names");
 	like($text, qr/^Totals:\n    Hits: \d+\n    Entries: \d+\n    Dropped: 0$/m, "$kernel: so are the totals");
-	unlike($log =~ s/^sonde-begin.*?^sonde-end$//gmsr, qr/WARNING|BUG|Oops|Call Trace/, "$kernel: nothing in the log");
-	like($log, qr/^status 0$/m, "$kernel: the run succeeds") or diag(slurp("$out/err"));
+	is_healthy($kernel, $log, "$out/err");
+	check_chains($kernel, $out) if $has_triggers;
 }
 
 check($_) for GuestConfigs::kernels('6.1');

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "formats/base/text.h"
+#include "formats/event/event.h"
 #include "formats/hist/hists.h"
 #include "vmm/recorder/internal.h"
 
@@ -67,6 +68,28 @@ static char *key_text(struct trace_session *session, const struct hist_column *c
 	}
 }
 
+/* From the innermost frame on. */
+static int set_frames(struct trace_session *session, const uint64_t *words, struct hist_value *key)
+{
+	key->frames = calloc(HIST_FRAMES, sizeof(*key->frames));
+	if (!key->frames)
+		return -ENOMEM;
+	for (size_t i = 0; i < HIST_FRAMES && words[i]; i++) {
+		struct hist_frame *frame = &key->frames[key->nr_frames];
+
+		key->cut = words[i] == EVENT_STACK_CUT;
+		if (key->cut)
+			break;
+		frame->address = words[i];
+		frame->text = symbol_of(session, words[i], true);
+		if (!frame->text)
+			return -ENOMEM;
+		key->nr_frames++;
+	}
+	key->number = key->nr_frames ? words[0] : 0;
+	return 0;
+}
+
 /* --- rows ------------------------------------------------------------------------------------ */
 
 static int set_keys(struct trace_session *session, const struct hist_config *config,
@@ -90,6 +113,8 @@ static int set_keys(struct trace_session *session, const struct hist_config *con
 			return -ENOMEM;
 		if (config->keys[i].show == HIST_TEXT)
 			key->number = 0;
+		if (config->keys[i].show == HIST_STACKTRACE && set_frames(session, words, key))
+			return -ENOMEM;
 		words += config->words[i];
 	}
 	return 0;

@@ -92,8 +92,8 @@ static const struct {
 	 "is known when a call returns, and calls are counted at their entry"},
 	{"cache", ALL_TYPES, "is a name that the host looks up: use 'sonde report --by cache'"},
 	{"call_site", PAGES,
-	 "of pages is found by the host, which unwinds their stacks: use 'sonde report', or count "
-	 "only kmem:kmalloc,cache"},
+	 "of pages is found by the host, which unwinds their stacks: use the key 'stacktrace', "
+	 "use 'sonde report', or count only kmem:kmalloc,cache"},
 	{"bytes_req", PAGES, "is of slab memory: pages have an 'order'; count them by themselves"},
 	{"bytes_alloc", PAGES,
 	 "is of slab memory: pages have an 'order'; count them by themselves"},
@@ -128,8 +128,8 @@ int hist_allocs_check(const struct trace_spec *spec, struct error *err)
 
 	if (spec->words & ~(uint32_t)ALL_TYPES)
 		return error_set(err, EINVAL,
-				 "'%s': a histogram records no tasks and call chains: name pid or "
-				 "comm as a key",
+				 "'%s': a histogram records no tasks and call chains: name pid, "
+				 "comm or stacktrace as a key",
 				 spec->text);
 	for (size_t i = 0; !ret && i < spec->hist->nr_keys; i++)
 		ret = check_term(&spec->hist->keys[i], types, err);

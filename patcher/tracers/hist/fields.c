@@ -46,6 +46,16 @@ void hist_fields_add_common(struct hist_fields *f)
 	ADD_ALL(f, common);
 }
 
+/* No part of the list of names that are known: they cost more than others. */
+static const struct hist_field chains[] = {
+	{"stacktrace", {.source = HIST_CHAIN, .size = HIST_FRAMES * WORD}, HIST_STACKTRACE, 0, 0},
+	{"common_stacktrace",
+	 {.source = HIST_CHAIN, .size = HIST_FRAMES * WORD},
+	 HIST_STACKTRACE,
+	 0,
+	 0},
+};
+
 static void add_place(struct hist_fields *f, bool returns)
 {
 	static const struct hist_field parent[] = {
@@ -93,8 +103,9 @@ static bool is_text(const struct fetch_arg *arg)
 	return arg->show == FETCH_STRING || arg->show == FETCH_CHARACTER;
 }
 
+/* `on_host`: what is recorded of it, also of a register. */
 static struct hist_operand operand_of(const struct fetch_arg *arg,
-				      const struct fetch_program *program)
+				      const struct fetch_program *program, bool on_host)
 {
 	const struct fetch_op *op = &arg->ops[0];
 	struct hist_operand o = {.source = HIST_REGISTER,
@@ -105,7 +116,7 @@ static struct hist_operand operand_of(const struct fetch_arg *arg,
 				 .bit_offset = arg->bit_offset,
 				 .bit_width = arg->bit_width};
 
-	if (fetch_reads_memory(arg)) {
+	if (fetch_reads_memory(arg) || (on_host && op->kind != FETCH_COMM)) {
 		o.source = HIST_FETCHED;
 		o.at = program ? fetch_place(program, arg) : 0;
 		o.bit_width = 0; /* cut when it was read */
@@ -125,13 +136,14 @@ static struct hist_operand operand_of(const struct fetch_arg *arg,
 }
 
 static void add_argument(struct hist_fields *f, const struct fetch_arg *arg,
-			 const struct fetch_program *program)
+			 const struct fetch_program *program, bool on_host)
 {
 	static const enum hist_show shows[] = {
 		[FETCH_UNSIGNED] = HIST_UNSIGNED, [FETCH_SIGNED] = HIST_SIGNED,
 		[FETCH_HEX] = HIST_HEX,           [FETCH_CHARACTER] = HIST_TEXT,
 		[FETCH_CODE] = HIST_SYM_OFFSET,   [FETCH_STRING] = HIST_TEXT};
-	struct hist_field field = {arg->name, operand_of(arg, program), shows[arg->show], 0, 0};
+	struct hist_field field = {arg->name, operand_of(arg, program, on_host), shows[arg->show],
+				   0, 0};
 
 	if (program && fetch_reads_memory(arg))
 		field.faults = (uint32_t)fetch_field_bits(arg);
@@ -150,7 +162,7 @@ static void add_arguments(struct hist_fields *f, const struct trace_spec *spec,
 	for (size_t i = 0; i < n; i++) {
 		if (args[i].ops[0].kind == FETCH_LITERAL)
 			continue; /* the same in each event */
-		add_argument(f, &args[i], program);
+		add_argument(f, &args[i], program, hist_is_on_host(spec));
 		f->open |= !program && !strcmp(args[i].symbol, "*");
 	}
 }
@@ -178,8 +190,6 @@ void hist_fields_of(const struct trace_spec *spec, const struct tracer_ops *sour
 static const struct {
 	const char *name, *why;
 } no_keys[] = {
-	{"stacktrace", HIST_NO_STACKS},
-	{"common_stacktrace", HIST_NO_STACKS},
 	{"common_timestamp", "histograms have no times: record the events"},
 };
 
@@ -205,6 +215,9 @@ static int no_field(const struct hist_term *term, const struct hist_fields *f, s
 
 static const struct hist_field *find(const struct hist_fields *f, const char *name)
 {
+	for (size_t i = 0; i < sizeof(chains) / sizeof(chains[0]); i++)
+		if (!strcmp(chains[i].name, name))
+			return &chains[i];
 	for (size_t i = 0; i < f->n; i++)
 		if (!strcmp(f->v[i].name, name))
 			return &f->v[i];
@@ -213,7 +226,12 @@ static const struct hist_field *find(const struct hist_fields *f, const char *na
 
 static bool is_number(const struct hist_field *field)
 {
-	return field->show != HIST_TEXT;
+	return field->show != HIST_TEXT && field->show != HIST_STACKTRACE;
+}
+
+static const char *what_is(const struct hist_field *field)
+{
+	return field->show == HIST_TEXT ? "text" : "a call chain";
 }
 
 static bool is_pid(const struct hist_field *field)
@@ -239,7 +257,7 @@ static int modify(const struct hist_term *term, const struct hist_field *field,
 	if (!term->modifier)
 		return 0;
 	if (!is_number(field))
-		return FAIL(term, "'%s' is text, which takes no .%s", term->name,
+		return FAIL(term, "'%s' is %s, which takes no .%s", term->name, what_is(field),
 			    hist_modifier_name(term->modifier));
 	if (term->modifier == HIST_MOD_EXECNAME && !is_pid(field))
 		return FAIL(term, "'%s' is no pid, which .execname is for", term->name);
@@ -264,6 +282,18 @@ static int look_up(const struct hist_term *term, const struct hist_fields *f,
 	return 0;
 }
 
+/* A document has room for so many. */
+static int check_chain(const struct hist_term *term, const struct hist_program *p,
+		       const struct hist_config *c, struct error *err)
+{
+	if (hist_program_uses(p, HIST_CHAIN))
+		return FAIL(term, "'%s': the call chain is a key already", term->name);
+	if (c->size > HIST_MAX_CHAINS)
+		return FAIL(term, "with '%s', a histogram has a size of %d or less", term->name,
+			    HIST_MAX_CHAINS);
+	return 0;
+}
+
 static int add_key(const struct hist_term *term, const struct hist_fields *f,
 		   struct hist_program *p, struct hist_config *c, struct error *err)
 {
@@ -274,10 +304,12 @@ static int add_key(const struct hist_term *term, const struct hist_fields *f,
 	int ret = look_up(term, f, &field, err);
 
 	if (!ret)
+		ret = field->operand.source == HIST_CHAIN ? check_chain(term, p, c, err) : 0;
+	if (!ret)
 		ret = modify(term, field, operand, column, err);
 	if (ret)
 		return ret;
-	if (hist_operand_words(operand) > HIST_OPERAND_WORDS)
+	if (hist_operand_words(operand) > HIST_OPERAND_WORDS && operand->source != HIST_CHAIN)
 		return FAIL(term, "'%s' is longer than %d bytes, which a key has room for",
 			    term->name, HIST_OPERAND_WORDS * WORD);
 	memcpy(column->name, term->name, sizeof(column->name));
@@ -312,7 +344,8 @@ static int add_sum(const struct hist_term *term, const struct hist_fields *f,
 	if (ret)
 		return ret;
 	if (!is_number(field))
-		return FAIL(term, "'%s' is text, which cannot be summed up", term->name);
+		return FAIL(term, "'%s' is %s, which cannot be summed up", term->name,
+			    what_is(field));
 	column->show = field->show == HIST_SIGNED ? HIST_SIGNED : HIST_UNSIGNED;
 	p->values[p->nr_values++] = field->operand;
 	return 0;

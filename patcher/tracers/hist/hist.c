@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Histograms: events of another tracer are summed up in the guest by keys, as its own hist triggers
- * do. There are no events. */
+/* Histograms: events of another tracer are summed up by keys, as the guest's own hist triggers do:
+ * in the guest, without events, or where a key is a call chain by the host. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +13,7 @@ struct hist_tracer {
 	struct hist_part part; /* the only one; `allocs` has its own */
 	struct hist_allocs allocs;
 	struct hist *hist;
+	struct hist_host *host; /* that makes it; NULL: the guest does */
 };
 
 extern const struct tracer_ops tracer_hist; /* registry.c has it */
@@ -28,6 +29,7 @@ static void destroy(struct tracer *tracer)
 
 	if (t->source)
 		t->source->ops->destroy(t->source);
+	hist_host_destroy(t->host);
 	hist_allocs_deinit(&t->allocs);
 	hist_put(t->hist);
 	free(t);
@@ -65,18 +67,30 @@ static int check_image(const struct trace_spec *spec, const struct kernel_image 
 
 /* --- create ---------------------------------------------------------------------------------- */
 
-/* What the guest decides; the host sees no event. */
+/* Its events are a struct function_event, and what it fetches: as those that the host sums up. */
+static bool has_plain_events(const struct tracer_ops *source)
+{
+	return !source->return_fields;
+}
+
+static bool may_filter(const struct hist_tracer *t)
+{
+	return hist_is_on_host(t->spec) && has_plain_events(t->source->ops);
+}
+
+/* What the guest decides; the host sees no event, unless it sums up. */
 static int take_gate(struct hist_tracer *t, struct error *err)
 {
 	const struct tracer_ops *ops = t->source->ops;
 	const struct gate *gate = ops->gate ? ops->gate(t->source) : NULL;
 	char rest[200] = "";
 
-	if (ops->filter && ops->filter(t->source)) {
+	if (ops->filter && ops->filter(t->source) && !may_filter(t)) {
 		ops->conditions(t->source, t->spec, DECIDED_BY_HOST, rest, sizeof(rest));
 		return error_set(
 			err, ENOTSUP,
-			"the guest cannot decide '%s', and a histogram is made in the guest", rest);
+			"the guest cannot decide '%s', which a histogram of such events needs",
+			rest);
 	}
 	if (gate)
 		t->part.gate = *gate;
@@ -115,11 +129,46 @@ static uint32_t task_fields(const struct hist_tracer *t)
 	       (hist_program_uses(program, HIST_CGROUP) ? EVENT_TASK_CGROUP : 0u);
 }
 
+/* What is recorded for the host. */
+static uint32_t host_fields(const struct hist_tracer *t)
+{
+	const struct hist_program *program =
+		t->source ? &t->part.program : &t->allocs.parts[0].program;
+	const struct tracer *source = t->source;
+	uint32_t fields = DIRECT_STACK;
+
+	if (source && has_plain_events(source->ops))
+		fields |= source->ops->fields(source);
+	return fields | (hist_program_uses(program, HIST_PARENT) ? DIRECT_PARENT : 0u);
+}
+
+static uint32_t fields(const struct tracer *tracer)
+{
+	const struct hist_tracer *t = hist_of(tracer);
+
+	return task_fields(t) | (hist_is_on_host(t->spec) ? host_fields(t) : 0u);
+}
+
 static int check_task(const struct hist_tracer *t, const struct kernel *kernel, struct error *err)
 {
 	const struct gate *gate = t->source ? &t->part.gate : &t->allocs.parts[0].gate;
 
-	return tracer_check_task(kernel, task_fields(t), gate, err);
+	return tracer_check_task(kernel, fields(&t->tracer) & DIRECT_TASK_FIELDS, gate, err);
+}
+
+static const struct fetch_program *fetch(const struct tracer *tracer)
+{
+	const struct tracer *source = hist_of(tracer)->source;
+
+	return source && source->ops->fetch ? source->ops->fetch(source) : NULL;
+}
+
+static int create_on_host(struct hist_tracer *t, const struct kernel *kernel, struct error *err)
+{
+	const size_t n = t->source ? 1 : t->allocs.nr_parts;
+
+	return hist_host_create(t->source ? &t->part : t->allocs.parts, n, fetch(&t->tracer),
+				kernel, t->hist, &t->host, err);
 }
 
 static int create(const struct tracer_context *context, const struct trace_spec *const *specs,
@@ -142,6 +191,8 @@ static int create(const struct tracer_context *context, const struct trace_spec 
 		ret = check_task(t, context->kernel, err);
 	if (!ret)
 		ret = hist_create(&config, context->kernel->guest->budget, &t->hist, err);
+	if (!ret && hist_is_on_host(t->spec))
+		ret = create_on_host(t, context->kernel, err);
 	if (ret)
 		destroy(&t->tracer);
 	else
@@ -194,16 +245,19 @@ static struct hist *get_hist(const struct tracer *tracer)
 
 /* --- the rest -------------------------------------------------------------------------------- */
 
-static uint32_t fields(const struct tracer *tracer)
+static const struct hist_events *get_events(const struct tracer *tracer)
 {
-	return task_fields(hist_of(tracer));
+	const struct hist_tracer *t = hist_of(tracer);
+
+	return t->host ? hist_host_events(t->host) : NULL;
 }
 
-static const struct fetch_program *fetch(const struct tracer *tracer)
+static const struct gate_rest *filter(const struct tracer *tracer)
 {
-	const struct tracer *source = hist_of(tracer)->source;
+	const struct hist_tracer *t = hist_of(tracer);
+	const struct tracer *source = t->host ? t->source : NULL;
 
-	return source && source->ops->fetch ? source->ops->fetch(source) : NULL;
+	return source && source->ops->filter ? source->ops->filter(source) : NULL;
 }
 
 static bool at_returns(const struct tracer *tracer)
@@ -236,7 +290,7 @@ static void conditions(const struct tracer *tracer, const struct trace_spec *spe
 
 const struct tracer_ops tracer_hist = {
 	.name = "hist",
-	.help = "events summed up in the guest by keys, as by its own hist triggers",
+	.help = "events summed up by keys, as by the guest's own hist triggers",
 	.lane = LANE_DIRECT,
 	.check = check,
 	.classes = no_classes,
@@ -250,5 +304,7 @@ const struct tracer_ops tracer_hist = {
 	.hist = get_hist,
 	.hist_parts = get_parts,
 	.hist_part_of = part_of,
+	.hist_events = get_events,
+	.filter = filter,
 	.conditions = conditions,
 };

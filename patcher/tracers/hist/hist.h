@@ -46,6 +46,24 @@ void hist_fields_add_common(struct hist_fields *fields);
 int hist_make_program(const struct trace_spec *spec, const struct hist_fields *fields,
 		      struct hist_program *program, struct hist_config *config, struct error *err);
 
+/* --- where the host sums up (host.c) ---------------------------------------------------------- */
+
+/* Whether a key is a call chain. */
+bool hist_is_on_host(const struct trace_spec *spec);
+
+struct hist_host;
+
+/*
+ * Keep the histogram on the host, which gets events of the parts: `fetched` is what they fetch;
+ * NULL: what their programs need, which is made here. The parts are changed, and borrowed. Also
+ * after an error *out is for hist_host_destroy(). -ENOMEM.
+ */
+int hist_host_create(struct hist_part *parts, size_t n, const struct fetch_program *fetched,
+		     const struct kernel *kernel, struct hist *hist, struct hist_host **out,
+		     struct error *err);
+void hist_host_destroy(struct hist_host *host); /* NULL-safe */
+const struct hist_events *hist_host_events(const struct hist_host *host);
+
 /* --- allocations (allocs.c) ------------------------------------------------------------------- */
 
 /* Their functions, by the registers that their arguments are in. */

@@ -201,6 +201,10 @@ static void test_no_memory(void)
 	set.v[0].nohitcount = true;
 	is_u64(json_faults(make, &set), 0, "without memory there is no document");
 	hist_set_deinit(&set);
+	set = need(CHAINS(CHAIN_ROW(INNER, "9")));
+	set.v[0].v[0].keys[0].cut = true;
+	is_u64(json_faults(make, &set), 0, "nor one of call chains");
+	hist_set_deinit(&set);
 }
 
 static char *printed(const struct hist_set *set, size_t top)

@@ -3,7 +3,11 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include "formats/event/function.h"
+#include "patcher/engine/ring-internal.h"
+#include "patcher/session/internal.h"
 #include "tests/lib/fake-counts.h"
+#include "tests/lib/ring-writer.h"
 #include "tests/lib/tap.h"
 
 enum { RING_BYTES = 64 << 10, CALL = 0xe8, JMP = 0xe9 };
@@ -113,6 +117,171 @@ static void test_with_probes(void)
 	end();
 }
 
+/* --- made by the host ------------------------------------------------------------------------- */
+
+enum { PATIENCE_MS = 20000 };
+
+/* The live slots of the histogram, by number. */
+static const struct direct_slot *slot_of(unsigned int number)
+{
+	const struct direct_lane *lane = &ring_engine_of(fs.session->ring_engine)->direct;
+
+	for (unsigned int id = 0; id < DIRECT_MAX; id++)
+		if (lane->slots[id].state == DIRECT_LIVE && !number--)
+			return &lane->slots[id];
+	return NULL;
+}
+
+struct made_event {
+	struct function_event call;
+	uint64_t words[4 + EVENT_STACK_WORDS]; /* what is fetched, and the chain */
+};
+
+/* As the engine's thread does with events that it has made of records. */
+static void emit(const struct direct_slot *slot, unsigned int vcpu, const struct made_event *events,
+		 size_t n)
+{
+	const struct direct_want *want = &slot->want;
+	const int64_t ns[4] = {0};
+	const struct event_run run = {n, ns, (const void *)events, sizeof(*events)};
+
+	want->output->put_run(NULL, want->sinks[vcpu], want->class, &run);
+	want->output->end(NULL);
+}
+
+static struct hist_sums sums_of_first(void)
+{
+	struct hist_sums sums;
+
+	if (!first() || hist_read(first(), &sums, NULL))
+		abort();
+	return sums;
+}
+
+static void test_chains(void)
+{
+	const uint64_t text = 0xffffffff81000000;
+	struct made_event events[3] = {{.call = {.pid = 7}, .words = {text + 1, text + 2, 0, 9}},
+				       {.call = {.pid = 7}, .words = {text + 1, text + 2, 0, 8}},
+				       {.call = {.pid = 7}, .words = {text + 1, EVENT_STACK_CUT}}};
+	const struct direct_slot *slot;
+	struct hist_sums sums;
+
+	create();
+	ok(start("h=function:kfree,hist:keys=common_stacktrace,vcpu:vals=pid"),
+	   "a histogram of call chains");
+	slot = slot_of(0);
+	ok(opcode(FAKE_KFREE) == CALL && slot && !slot_of(1) && !slot->want.hist &&
+		   slot->want.fields == (DIRECT_STACK | DIRECT_PID) && !slot->want.fetch &&
+		   slot->plan.stack == sizeof(struct function_event),
+	   "its calls are records with what chains are made of");
+	emit(slot, 1, events, 3);
+	emit(slot, 0, events, 1);
+	sums = sums_of_first();
+	ok(sums.n == 3 && sums.size == 2048 &&
+		   sums.v[0].hits + sums.v[1].hits + sums.v[2].hits == 4,
+	   "the host adds them up by chains, and the vCPU");
+	ok(sums.v[1].key[0] == text + 1 && sums.v[1].key[1] == text + 2 && !sums.v[1].key[3] &&
+		   sums.v[1].key[HIST_FRAMES] == 1 && sums.v[1].hits == 2 &&
+		   sums.v[1].sums[0] == 14,
+	   "what is behind the end of a chain is no part of it");
+	ok(sums.v[2].key[1] == EVENT_STACK_CUT && sums.v[2].hits == 1,
+	   "one that is cut is another");
+	hist_sums_deinit(&sums);
+	ok(!hist_clear(first(), NULL), "it is cleared");
+	for (size_t i = 0; i < EVENT_STACK_FRAMES; i++)
+		events[0].words[i] = events[1].words[i] = text + i;
+	events[1].words[HIST_FRAMES] = text;
+	emit(slot, 0, events, 2);
+	sums = sums_of_first();
+	ok(sums.n == 1 && sums.v[0].hits == 2 &&
+		   sums.v[0].key[HIST_FRAMES - 1] == text + HIST_FRAMES - 1,
+	   "chains are one that differ behind 16 frames, as in the kernel");
+	hist_sums_deinit(&sums);
+	end();
+}
+
+/* A record without a stack that could be unwound. */
+static void test_record(void)
+{
+	const struct direct_lane *lane;
+	const struct direct_slot *slot;
+	struct direct_record *record;
+	struct ring_writer writer;
+	struct hist_sums sums = {0};
+
+	create();
+	ok(start("h=function:kfree,hist:keys=stacktrace"), "another one");
+	slot = slot_of(0);
+	lane = &ring_engine_of(fs.session->ring_engine)->direct;
+	writer = ring_writer(lane->rings[slot->group * FAKE_VCPUS].header, lane->ring_bytes);
+	record = (struct direct_record *)ring_writer_reserve(&writer, slot->layout.size);
+	record->tsc = fs.fg.guest.clock->tsc(&fs.fg.guest);
+	__atomic_store_n(&record->commit, ring_commit((uint32_t)(slot - lane->slots)),
+			 __ATOMIC_RELEASE);
+	for (int i = 0; i < PATIENCE_MS && !sums.n; i++) {
+		hist_sums_deinit(&sums);
+		clock_wait_ms(1);
+		sums = sums_of_first();
+	}
+	ok(sums.n == 1 && sums.v[0].hits == 1 && sums.v[0].key[0] == EVENT_STACK_CUT,
+	   "a record gets to the histogram; its chain is cut");
+	hist_sums_deinit(&sums);
+	ok(!trace_session_remove_instance(fs.session, "h", NULL), "the instance goes");
+	sums = sums_of_first();
+	ok(sums.n == 1, "and what it has counted stays");
+	hist_sums_deinit(&sums);
+	end();
+}
+
+static void test_fetched(void)
+{
+	struct made_event event = {.words = {0, (uint32_t)-3, 0x1234, 1, 5, 6}};
+	const struct direct_slot *slot;
+	struct hist_sums sums;
+
+	create();
+	ok(start("probe:p:x kfree a=%di:s32 b=%si:u8 m=+0(%di),hist:keys=b,stacktrace:vals=a "
+		 "if m == 1"),
+	   "a probe's values");
+	slot = slot_of(0);
+	ok(slot && slot->want.fetch && slot->want.fetch->bytes == 32 &&
+		   slot->plan.stack == sizeof(struct function_event) + 32,
+	   "its registers are recorded, too");
+	ok(slot->want.filter, "the host decides conditions on memory");
+	emit(slot, 0, &event, 1);
+	sums = sums_of_first();
+	ok(sums.n == 1 && sums.v[0].key[0] == 0x34 && sums.v[0].key[1] == 5 &&
+		   sums.v[0].key[2] == 6 && sums.v[0].sums[0] == (uint64_t)-3,
+	   "and added up by their types");
+	hist_sums_deinit(&sums);
+	end();
+}
+
+static void test_allocations(void)
+{
+	struct made_event event = {.words = {100, 5, 6}};
+	const struct direct_slot *slot;
+	struct hist_sums sums;
+	unsigned int n = 0;
+
+	create();
+	ok(start("kmem:kmalloc,hist:keys=stacktrace:vals=bytes_req"), "allocations by call chain");
+	for (; (slot = slot_of(n)); n++) {
+		const struct fetch_program *fetch = slot->want.fetch;
+
+		if (!fetch || fetch->nr_args != 1 || fetch->args[0].ops[0].kind != FETCH_REGISTER ||
+		    slot->want.class != n || !slot->want.gate)
+			break;
+		emit(slot, 0, &event, 1);
+	}
+	sums = sums_of_first();
+	ok(n && !slot && sums.n == 1 && sums.v[0].hits == n && sums.v[0].sums[0] == 100 * n,
+	   "what is asked for is recorded from its register, for each of %u parts", n);
+	hist_sums_deinit(&sums);
+	end();
+}
+
 static void test_refusals(void)
 {
 	struct error err = {0};
@@ -137,6 +306,10 @@ int main(void)
 	test_counts();
 	test_stop();
 	test_with_probes();
+	test_chains();
+	test_record();
+	test_fetched();
+	test_allocations();
 	test_refusals();
 	free(ram);
 	return tap_done();

@@ -41,6 +41,31 @@ static void end(void)
 	fake_session_destroy(&fs);
 }
 
+/* By the host: the innermost frame is in a function, the next one is nowhere, and then nothing is
+ * known. */
+static void check_chain(void)
+{
+	const uint64_t words[HIST_FRAMES] = {fake_gva(FAKE_KFREE) + 5, 0x1234, EVENT_STACK_CUT};
+	struct trace_hist list[TRACE_MAX_PROFILES];
+	struct hist_set set = {0};
+	const struct hist_value *key;
+
+	ok(start("h=function:kfree,hist:keys=stacktrace"), "a histogram of call chains");
+	if (!trace_session_hists(fs.session, list))
+		abort();
+	hist_add(list[0].hist, words, NULL);
+	if (recorder_read_hists(fs.session, &set, NULL) || !set.n || !set.v[0].n)
+		abort();
+	key = &set.v[0].v[0].keys[0];
+	ok(key->nr_frames == 2 && key->cut && key->number == words[0] && !key->text,
+	   "its row has the frames that are known");
+	ok(!strncmp(key->frames[0].text, "kfree+0x5/0x", 12) &&
+		   !strcmp(key->frames[1].text, "0x1234") && key->frames[1].address == 0x1234,
+	   "by their symbols: %s", key->frames[0].text);
+	hist_set_deinit(&set);
+	end();
+}
+
 /* What a histogram with this key shows for these words of the guest's. */
 static void check_key(const char *key, const uint64_t *words, size_t n, uint64_t number,
 		      const char *text)
@@ -208,6 +233,8 @@ static void test_none(void)
 	scratch_remove(&dir);
 }
 
+static enum hist_show show; /* of the first key */
+
 /* As `sonde hist --json` and the recorder write it. */
 static size_t written_size(struct hist_row *rows, size_t n)
 {
@@ -218,6 +245,7 @@ static size_t written_size(struct hist_row *rows, size_t n)
 
 	table.v = rows;
 	table.n = n;
+	table.keys[0].show = show;
 	document = hist_set_json(&set);
 	size = json_dumpb(document, NULL, 0, JSON_INDENT(1));
 	json_decref(document);
@@ -227,6 +255,7 @@ static size_t written_size(struct hist_row *rows, size_t n)
 static void test_size(void)
 {
 	struct hist_row rows[2] = {{.hits = 1000000}, {.hits = 1000000}};
+	struct hist_frame frames[HIST_FRAMES];
 	const struct hist_value key = {.number = 0xffffffff81000000,
 				       .text = "__alloc_pages_direct_compact+0x370/0x450"};
 
@@ -234,12 +263,20 @@ static void test_size(void)
 		rows[i / HIST_COLUMNS].keys[i % HIST_COLUMNS] = key;
 	ok((written_size(rows, 2) - written_size(rows, 1)) * HIST_MAX_ROWS < QMP_REPLY_MAX,
 	   "a document with as many rows as are read is not too large to be read");
+	for (size_t i = 0; i < HIST_FRAMES; i++)
+		frames[i] = (struct hist_frame){key.number, key.text};
+	rows[0].keys[0] = rows[1].keys[0] =
+		(struct hist_value){.frames = frames, .nr_frames = HIST_FRAMES};
+	show = HIST_STACKTRACE;
+	ok((written_size(rows, 2) - written_size(rows, 1)) * HIST_MAX_CHAINS < QMP_REPLY_MAX,
+	   "nor is a histogram with as many call chains as there can be");
 }
 
 int main(void)
 {
 	test_size();
 	test_keys();
+	check_chain();
 	test_hist_files();
 	test_profiles();
 	test_buckets();
