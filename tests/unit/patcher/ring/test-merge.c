@@ -254,20 +254,23 @@ static void test_calls(void)
 	   "it comes with its return, and with that one's stamp");
 	is_u64(f->rings[0].counts.records, 2, "both records are counted");
 	f->nr_out = 0;
-	put_keyed(f, 0, CALL, 40, 1, 0);
-	put_keyed(f, 0, CALL, 41, 2, 0);
-	put_keyed(f, 0, RETURN, 42, 2, 78);
-	put_keyed(f, 0, RETURN, 43, 1, 79);
+	f->clock.tsc = 2000;
+	put_keyed(f, 0, CALL, 1040, 1, 0);
+	put_keyed(f, 0, CALL, 1041, 2, 0);
+	put_keyed(f, 0, RETURN, 1042, 2, 78);
+	put_keyed(f, 0, RETURN, 1043, 1, 79);
 	pass(f);
 	ok(f->nr_out == 3 && f->out[0].id == CALL && !f->out[0].whole && f->out[1].whole &&
 		   f->out[1].returned == 78 && f->out[2].id == RETURN && !f->out[2].whole,
 	   "a call with another one in it is two records");
 	f->nr_out = 0;
-	put_keyed(f, 0, CALL, 50, 1, 0);
-	put_keyed(f, 0, RETURN, 51, 2, 80);
-	put_keyed(f, 0, CALL, 52, 3, 0);
+	f->clock.tsc = 3000;
+	put_keyed(f, 0, CALL, 2050, 1, 0);
+	put_keyed(f, 0, RETURN, 2051, 2, 80);
+	put_keyed(f, 0, CALL, 2052, 3, 0);
 	pass(f);
-	put_keyed(f, 0, RETURN, 53, 3, 81);
+	f->clock.tsc = 4000;
+	put_keyed(f, 0, RETURN, 3053, 3, 81);
 	pass(f);
 	ok(f->nr_out == 4 && !f->out[0].whole && !f->out[1].whole && !f->out[2].whole &&
 		   f->out[3].id == RETURN,
