@@ -150,28 +150,34 @@ static int count_gone(struct sites *sites, struct site *site, const struct heap_
 	return count_life(site, change);
 }
 
+/* What an object is in sites_live_bytes(). */
+static uint64_t counted_bytes(const struct sites *sites, const struct heap_object *object)
+{
+	const bool is_counted =
+		sites->replay->selects ? object->role == HEAP_PLAIN : object->place == HEAP_OUTSIDE;
+
+	return is_counted ? object->bytes : 0;
+}
+
 /* All live bytes are others now, or a step of their course is over. */
 __attribute__((noinline)) static int note_memory(struct sites *sites,
 						 const struct heap_change *change)
 {
-	const struct heap_object *object = change->object;
-	const uint64_t used = object->role == HEAP_PLAIN ? object->bytes : 0;
 	const int64_t ns = change->record->timestamp;
-	uint64_t live;
+	const uint64_t bytes = counted_bytes(sites, change->object);
 
 	if (change->kind == HEAP_ALLOC)
-		sum_add(&sites->selected_bytes, used);
+		sum_add(&sites->live_bytes, bytes);
 	else if (change->kind != HEAP_SPLIT)
-		sum_subtract(&sites->selected_bytes, used);
+		sum_subtract(&sites->live_bytes, bytes);
 	if (!sites->replay->in_window)
 		return 0;
 	if (!sites->course.steps &&
 	    course_init(&sites->course, COURSE_STEPS, sites->replay->first_ns))
 		return -ENOMEM;
-	live = sites_live_bytes(sites);
-	course_put(&sites->course, ns, live);
-	if (live > sites->peak_bytes) {
-		sites->peak_bytes = live;
+	course_put(&sites->course, ns, sites->live_bytes);
+	if (sites->live_bytes > sites->peak_bytes) {
+		sites->peak_bytes = sites->live_bytes;
 		sites->peak_ns = ns;
 	}
 	return 0;
@@ -299,9 +305,7 @@ double site_life_ns(const struct site *site, double share)
 
 uint64_t sites_live_bytes(const struct sites *sites)
 {
-	const struct replay *replay = sites->replay;
-
-	return replay->selects ? sites->selected_bytes : heap_live_bytes(replay->heap);
+	return sites->live_bytes;
 }
 
 uint64_t sites_used_bytes(const struct sites *sites)
@@ -309,7 +313,7 @@ uint64_t sites_used_bytes(const struct sites *sites)
 	uint64_t sum = 0;
 
 	if (sites->replay->selects)
-		return sites->selected_bytes;
+		return sites->live_bytes;
 	for (size_t i = 0; i < sites->n; i++) {
 		const struct site *site = &sites->all[i];
 		const uint64_t other = site->other ? site->other->sums.live_bytes : 0;

@@ -50,8 +50,7 @@ struct sites {
 	size_t n;
 	size_t nr_courses, nr_beyond; /* sites with a course, and those without room for one */
 	uint64_t peak;                /* number of the last peak of all: see sites_note_peak() */
-	/* If only some allocations are selected: live bytes of these, as sites_used_bytes(). */
-	uint64_t selected_bytes;
+	uint64_t live_bytes;          /* see sites_live_bytes() */
 	/* In the window: */
 	uint64_t frees, unknown_frees, missed_frees, invalid; /* of all */
 	struct course course; /* of sites_live_bytes(); without steps: nothing has changed */

@@ -5,6 +5,8 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include "formats/base/hand-over.h"
+#include "formats/base/huge.h"
 #include "formats/base/thread.h"
 
 enum {
@@ -13,6 +15,7 @@ enum {
 	MIN_EVENTS = 4,    /* of a batch */
 	MAX_EVENTS = 512,
 	USUAL_SIZE = 64, /* bytes of an event */
+	SCRATCH = 64,    /* events that are decoded before they are handed over */
 	MAX_THREADS = 8,
 };
 
@@ -96,6 +99,47 @@ static void add_pending(struct batch *batch, struct source *s)
 	s->has_pending = false;
 }
 
+/* Events that a thread has decoded into its cache. */
+struct scratch {
+	struct stream_event events[SCRATCH];
+	uint8_t bytes[SCRATCH * USUAL_SIZE + EVENT_MAX_SIZE];
+};
+
+static void hand_over(struct batch *batch, struct scratch *scratch, size_t n)
+{
+	uint8_t *const to = batch->bytes + batch->used;
+	size_t used = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		struct event *event = &scratch->events[i].event;
+
+		event->bytes = to + used;
+		used += event->class->size;
+	}
+	hand_over_copy(&batch->events[batch->n], scratch->events, n * sizeof(*scratch->events));
+	hand_over_copy(to, scratch->bytes, used);
+	batch->n += n;
+	batch->used += used;
+}
+
+/* add_run(), for a batch that another thread takes. */
+static void hand_over_runs(const struct read_ahead *ahead, struct batch *batch, struct source *s)
+{
+	struct scratch scratch;
+	size_t n;
+
+	do {
+		const size_t events = ahead->batch_events - batch->n;
+		const size_t size = ahead->batch_bytes - batch->used;
+
+		n = record_stream_next_run(
+			s->stream, scratch.events, events < SCRATCH ? events : SCRATCH,
+			scratch.bytes, size < sizeof(scratch.bytes) ? size : sizeof(scratch.bytes));
+		hand_over(batch, &scratch, n);
+	} while (n);
+	hand_over_fence();
+}
+
 /* Events before which the stream certainly says nothing. */
 static void add_run(const struct read_ahead *ahead, struct batch *batch, struct source *s)
 {
@@ -122,7 +166,10 @@ static void fill(const struct read_ahead *ahead, struct source *s, struct batch 
 		return;
 	for (;;) {
 		add_pending(batch, s);
-		add_run(ahead, batch, s);
+		if (ahead->nr_workers)
+			hand_over_runs(ahead, batch, s);
+		else
+			add_run(ahead, batch, s);
 		if (is_full(ahead, batch))
 			break;
 		decode(s);
@@ -271,8 +318,8 @@ void read_ahead_next(struct read_ahead *ahead, size_t i, struct stream_batch *ou
 static int make_ring(const struct read_ahead *ahead, struct source *s, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
-		s->ring[i].events = calloc(ahead->batch_events, sizeof(*s->ring[i].events));
-		s->ring[i].bytes = malloc(ahead->batch_bytes);
+		s->ring[i].events = huge_array(ahead->batch_events, sizeof(*s->ring[i].events));
+		s->ring[i].bytes = huge_array(ahead->batch_bytes, 1);
 		if (!s->ring[i].events || !s->ring[i].bytes)
 			return -ENOMEM;
 	}
