@@ -191,9 +191,9 @@ struct ctf_form {
 
 struct ctf_plan {
 	size_t nr_classes, nr_forms;
-	size_t most_body_size; /* of all forms */
-	bool has_texts;        /* a form has */
-	ctf_put_mix_fn *put_mix; /* NULL: events are written one by one, or in runs */
+	size_t most_body_size;   /* of all forms */
+	bool has_texts;          /* a form has */
+	ctf_put_mix_fn *put_mix; /* NULL: events are written one by one */
 	size_t most;             /* bytes of an event in a first form, with those of the tables */
 	const struct ctf_form *first[CTF_MAX_CLASSES]; /* form of each class */
 	struct ctf_form forms[];                       /* by event id */

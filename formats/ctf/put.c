@@ -291,6 +291,23 @@ __attribute__((cold, noinline)) static void put_time(struct ctf_writer *w, int64
 	w->used = bit_bytes(&c);
 }
 
+/* Events of any classes, as long as they fit into first forms, whose size is known. */
+static size_t put_mix(struct ctf_writer *w, const struct event_mix *mix, size_t n)
+{
+	const uint8_t *bytes = mix->bytes;
+	size_t i;
+
+	for (i = 0; i < n; i++, bytes += mix->stride) {
+		const struct ctf_form *form = w->plan->first[mix->classes[i]];
+		const uint64_t header = ctf_compact_header(form->id, (uint64_t)mix->ns[i]);
+
+		if (!form->put || form->nr_texts || !form->put(w, form, header, bytes))
+			break;
+		w->base.gathered.n[mix->classes[i]]++;
+	}
+	return i;
+}
+
 void ctf_find_put(struct ctf_plan *plan, const struct ctf_identity *identity)
 {
 	for (unsigned int id = 0; id < plan->nr_forms && id < CTF_EXTENDED; id++) {
@@ -303,7 +320,10 @@ void ctf_find_put(struct ctf_plan *plan, const struct ctf_identity *identity)
 		if (!form->put)
 			form->put = form->nr_texts ? put_steps_and_texts : put_steps;
 	}
-	if (plan->nr_classes && plan->first[0]->class == kmem_classes && !identity->big_endian)
+	if (identity->big_endian)
+		return;
+	plan->put_mix = put_mix;
+	if (plan->nr_classes && plan->first[0]->class == kmem_classes)
 		plan->put_mix = ctf_put_kmem_mix;
 }
 

@@ -58,6 +58,7 @@ struct kmem_plan {
 	uint8_t called_from;          /* the return address */
 	uint8_t site;                 /* the call site to report, but of pages, where it is ... */
 	uint8_t stack, stack_words;   /* ... called_from, or found in these words */
+	uint8_t pid, tgid, comm, cgroup; /* of the task */
 	bool finds_cache;             /* the return's record has the cache */
 };
 
@@ -176,7 +177,7 @@ struct kmem_pending {
 		size_t n;
 		int64_t ns[KMEM_PENDING];
 		uint8_t classes[KMEM_PENDING]; /* enum kmem_class */
-		struct kmem_record records[KMEM_PENDING];
+		struct kmem_task_record records[KMEM_PENDING]; /* tasks: as far as captured */
 	} v[];
 };
 
@@ -188,8 +189,8 @@ void kmem_pending_put(const struct kmem_tracer *t, unsigned int vcpu);
 void kmem_pending_put_all(const struct kmem_tracer *t);
 
 /* Where the vCPU's next record goes, which is complete before the next call. */
-static inline struct kmem_record *kmem_pending_next(const struct kmem_tracer *t, unsigned int vcpu,
-						    enum kmem_class class, int64_t ns)
+static inline struct kmem_task_record *kmem_pending_next(const struct kmem_tracer *t, unsigned int vcpu,
+							 enum kmem_class class, int64_t ns)
 {
 	struct kmem_pending_vcpu *p = &t->pending->v[vcpu];
 	size_t n = p->n;
@@ -206,9 +207,9 @@ static inline struct kmem_record *kmem_pending_next(const struct kmem_tracer *t,
 	return &p->records[n];
 }
 
-/* Whether an instance wants a record, by all but its task. */
+/* Whether an instance wants a record. */
 bool kmem_is_wanted(const struct kmem_output *output, unsigned int vcpu,
-		    const struct kmem_record *record);
+		    const struct kmem_task_record *record);
 
 /* If chains are recorded: that of this record is the one of all that is emitted until the next one.
  */
@@ -227,7 +228,7 @@ static inline void kmem_emit(const struct kmem_tracer *t, const struct kmem_mome
 	if (at->task)
 		kmem_emit_with_task(t, at, record);
 	else
-		*kmem_pending_next(t, at->vcpu, kmem_made_class(record), at->ns) = *record;
+		kmem_pending_next(t, at->vcpu, kmem_made_class(record), at->ns)->record = *record;
 }
 
 /* gva of the memory of a struct page, for hits of this batch. False: it is not known. */

@@ -15,11 +15,21 @@ int kmem_pending_create(unsigned int nr_vcpus, struct kmem_pending **out, struct
 	return 0;
 }
 
-bool kmem_is_wanted(const struct kmem_output *output, unsigned int vcpu,
-		    const struct kmem_record *record)
+static bool is_of_task(const struct kmem_output *output, uint32_t pid)
 {
-	return output->types >> record->type_id & 1 && output->vcpus >> vcpu & 1 &&
-	       (!output->filter || kmem_filter_matches(output->filter, vcpu, record));
+	bool is = false;
+
+	for (size_t i = 0; !is && i < output->nr_pids; i++)
+		is = output->pids[i] == pid;
+	return is;
+}
+
+bool kmem_is_wanted(const struct kmem_output *output, unsigned int vcpu,
+		    const struct kmem_task_record *record)
+{
+	return output->types >> record->record.type_id & 1 && output->vcpus >> vcpu & 1 &&
+	       (!output->nr_pids || is_of_task(output, record->task.pid)) &&
+	       (!output->filter || kmem_filter_matches(output->filter, vcpu, &record->record));
 }
 
 static void put(const struct kmem_tracer *t, const struct kmem_output *output, unsigned int vcpu,
@@ -52,7 +62,7 @@ static void put_wanted(const struct kmem_tracer *t, const struct kmem_output *ou
 static bool wants_all(const struct kmem_output *output, unsigned int vcpu)
 {
 	return output->types == (1 << KMEM_TYPE_COUNT) - 1 && output->vcpus >> vcpu & 1 &&
-	       !output->filter;
+	       !output->filter && !output->nr_pids;
 }
 
 void kmem_pending_put(const struct kmem_tracer *t, unsigned int vcpu)

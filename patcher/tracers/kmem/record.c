@@ -41,31 +41,31 @@ void kmem_note_chain(const struct kmem_tracer *t, const struct capture *capture,
 	chain_unwind(t->context.kernel, t->task.stack_bytes, &chain, t->stack);
 }
 
-static bool is_of_task(const struct kmem_output *output, uint32_t pid)
+/* Each by itself: its chain lasts until the next one. */
+static void emit_with_stack(const struct kmem_tracer *t, const struct kmem_moment *at,
+			    const struct kmem_record *record)
 {
-	bool is = !output->nr_pids;
+	struct kmem_stack_record whole;
 
-	for (size_t i = 0; !is && i < output->nr_pids; i++)
-		is = output->pids[i] == pid;
-	return is;
+	whole.call = (struct kmem_task_record){*record, *at->task};
+	memcpy(whole.stack, t->stack, sizeof(whole.stack));
+	for (size_t i = 0; i < t->nr_outputs; i++) {
+		const struct kmem_output *output = &t->outputs[i];
+
+		if (kmem_is_wanted(output, at->vcpu, &whole.call))
+			output->stream.output->put(t->context.batch, output->stream.sinks[at->vcpu],
+						   kmem_made_class(record), at->ns, &whole);
+	}
 }
 
 void kmem_emit_with_task(const struct kmem_tracer *t, const struct kmem_moment *at,
 			 struct kmem_record *record)
 {
-	struct kmem_stack_record whole;
-
-	whole.call = (struct kmem_task_record){*record, *at->task};
 	if (t->task.fields & EVENT_TASK_STACK)
-		memcpy(whole.stack, t->stack, sizeof(whole.stack));
-	for (size_t i = 0; i < t->nr_outputs; i++) {
-		const struct kmem_output *output = &t->outputs[i];
-
-		if (is_of_task(output, at->task->pid) &&
-		    kmem_is_wanted(output, at->vcpu, &whole.call.record))
-			output->stream.output->put(t->context.batch, output->stream.sinks[at->vcpu],
-						   kmem_made_class(record), at->ns, &whole);
-	}
+		emit_with_stack(t, at, record);
+	else
+		*kmem_pending_next(t, at->vcpu, kmem_made_class(record), at->ns) =
+			(struct kmem_task_record){*record, *at->task};
 }
 
 /* Once for all hits of a batch. */

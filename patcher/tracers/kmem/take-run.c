@@ -4,6 +4,7 @@
  * is open on their stack. Their records go straight to those of the vCPU. What is unusual in any
  * way is left to alloc.c and free.c, before it has had any effect.
  */
+#include <string.h>
 #include "patcher/ring/ring.h"
 #include "patcher/tracers/kmem/cache-ids.h"
 #include "patcher/tracers/kmem/kmem.h"
@@ -40,7 +41,7 @@ bool kmem_plan_make(const struct kmem_tracer *t, const struct probe *probe, stru
 	const struct alloc_entry *entry = probe->data;
 	struct record_layout layout;
 
-	if (t->task.fields || !is_single(entry) || !is_of_one_class(entry) ||
+	if (t->task.fields & EVENT_TASK_STACK || !is_single(entry) || !is_of_one_class(entry) ||
 	    lacks_caches(t, entry) || record_layout(&probe->entry, &layout, NULL) || layout.items)
 		return false;
 	*plan = (struct kmem_plan){
@@ -51,6 +52,10 @@ bool kmem_plan_make(const struct kmem_tracer *t, const struct probe *probe, stru
 		.called_from = number_of(&layout, FIELD_CALL_SITE),
 		.stack = number_of(&layout, FIELD_STACK),
 		.stack_words = probe->entry.stack_words,
+		.pid = number_of(&layout, FIELD_PID),
+		.tgid = number_of(&layout, FIELD_TGID),
+		.comm = number_of(&layout, FIELD_COMM),
+		.cgroup = number_of(&layout, FIELD_CGROUP),
 		.finds_cache = probe->ret.fields & CAPTURE(FIELD_SLAB_CACHE),
 	};
 	for (int role = 0; role < ALLOC_NR_ROLES; role++)
@@ -85,13 +90,32 @@ struct taking {
 	const struct ring_taken *taken;
 };
 
+__attribute__((noinline)) static void set_task(const struct taking *k, struct event_task *task)
+{
+	const uint64_t *words = k->taken->fields;
+
+	*task = (struct event_task){
+		.pid = (uint32_t)word_or(words, k->plan->pid, 0),
+		.tgid = (uint32_t)word_or(words, k->plan->tgid, 0),
+		.cgroup = word_or(words, k->plan->cgroup, 0),
+	};
+	for (uint8_t i = 0; k->plan->comm && i < CAPTURE_COMM_SIZE / 8; i++) {
+		const uint64_t part = word(words, (uint8_t)(k->plan->comm + i));
+
+		memcpy(task->comm + i * sizeof(part), &part, sizeof(part));
+	}
+}
+
 static inline struct kmem_record *next_record(const struct taking *k)
 {
 	const int64_t ns = (int64_t)tsc_quick_ns(&k->cpu->clock, k->taken->tsc);
-	struct kmem_record *record = kmem_pending_next(k->t, k->cpu->vcpu, k->plan->class, ns);
+	struct kmem_task_record *next =
+		kmem_pending_next(k->t, k->cpu->vcpu, k->plan->class, ns);
 
-	record->timestamp = ns;
-	return record;
+	next->record.timestamp = ns;
+	if (k->t->task.fields)
+		set_task(k, &next->task);
+	return &next->record;
 }
 
 static inline void set_ids(const struct taking *k, enum kmem_event_id event,
