@@ -90,17 +90,17 @@ struct taking {
 	const struct ring_taken *taken;
 };
 
-__attribute__((noinline)) static void set_task(const struct taking *k, struct event_task *task)
+/* All that it needs stays in registers where tasks are not recorded. */
+__attribute__((noinline)) static void set_task(const struct kmem_plan *plan, const uint64_t *words,
+					       struct event_task *task)
 {
-	const uint64_t *words = k->taken->fields;
-
 	*task = (struct event_task){
-		.pid = (uint32_t)word_or(words, k->plan->pid, 0),
-		.tgid = (uint32_t)word_or(words, k->plan->tgid, 0),
-		.cgroup = word_or(words, k->plan->cgroup, 0),
+		.pid = (uint32_t)word_or(words, plan->pid, 0),
+		.tgid = (uint32_t)word_or(words, plan->tgid, 0),
+		.cgroup = word_or(words, plan->cgroup, 0),
 	};
-	for (uint8_t i = 0; k->plan->comm && i < CAPTURE_COMM_SIZE / 8; i++) {
-		const uint64_t part = word(words, (uint8_t)(k->plan->comm + i));
+	for (uint8_t i = 0; plan->comm && i < CAPTURE_COMM_SIZE / 8; i++) {
+		const uint64_t part = word(words, (uint8_t)(plan->comm + i));
 
 		memcpy(task->comm + i * sizeof(part), &part, sizeof(part));
 	}
@@ -114,7 +114,7 @@ static inline struct kmem_record *next_record(const struct taking *k)
 
 	next->record.timestamp = ns;
 	if (k->t->task.fields)
-		set_task(k, &next->task);
+		set_task(k->plan, k->taken->fields, &next->task);
 	return &next->record;
 }
 
