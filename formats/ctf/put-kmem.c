@@ -39,10 +39,10 @@ static INLINE size_t put_one(struct ctf_writer *w, struct ctf_values_search *cod
 			     enum kmem_class class, uint64_t header, const uint8_t *bytes,
 			     uint8_t *at)
 {
-#define ONE(fields)                                                                         \
-	(put_at(w, code, fields, LENGTH(fields), 0, header, bytes, at) ?                    \
-		 size_of(fields, LENGTH(fields), 0) :                                       \
-		 0)
+#define ONE(fields)                                                    \
+	(put_at(w, code, fields, LENGTH(fields), 0, header, bytes, at) \
+		 ? size_of(fields, LENGTH(fields), 0)                  \
+		 : 0)
 	switch (class) {
 	case KMEM_CLASS_KMALLOC:
 	case KMEM_CLASS_CACHE_ALLOC:
@@ -71,8 +71,7 @@ size_t ctf_put_kmem_mix(struct ctf_writer *w, const struct event_mix *mix, size_
 
 	for (i = 0; i < n; i++, bytes += mix->stride) {
 		const unsigned int class = mix->classes[i];
-		const uint64_t header =
-			ctf_compact_header(first[class]->id, (uint64_t)mix->ns[i]);
+		const uint64_t header = ctf_compact_header(first[class]->id, (uint64_t)mix->ns[i]);
 
 		size = put_one(w, &code, class, header, bytes, at);
 		if (!size)

@@ -66,8 +66,8 @@ __attribute__((noinline)) static void emit_trap(struct ring_engine *x, unsigned 
 }
 
 /* False: it is to be a hit. */
-static bool take(struct ring_engine *x, unsigned int vcpu,
-		      const struct trampoline_place *place, const struct ring_taken *taken)
+static bool take(struct ring_engine *x, unsigned int vcpu, const struct trampoline_place *place,
+		 const struct ring_taken *taken)
 {
 	const struct probe_record record = {&x->cpus[vcpu], taken->tsc, taken->fields,
 					    place->index};
@@ -172,8 +172,7 @@ static void begin_cpus(struct ring_engine *x)
 {
 	pthread_mutex_lock(&x->lock);
 	for (unsigned int i = 0; i < x->nr_vcpus; i++)
-		x->cpus[i] =
-			(struct probe_cpu){i, x->passes, tsc_clock_quick(&x->vcpus[i].clock)};
+		x->cpus[i] = (struct probe_cpu){i, x->passes, tsc_clock_quick(&x->vcpus[i].clock)};
 	pthread_mutex_unlock(&x->lock);
 }
 

@@ -268,7 +268,7 @@ struct probe_run {
 	const struct ring_taken *const *taken;
 	size_t n;
 	const struct probe_writer *writers; /* by id of a record */
-	const struct probe_cpu *cpus;     /* by vCPU, which is the number of its ring */
+	const struct probe_cpu *cpus;       /* by vCPU, which is the number of its ring */
 };
 
 /* Read once, and believed. */

@@ -19,7 +19,8 @@
  * ring_room() at the same time.
  */
 
-/* What a record may be to the one behind it. All but RING_OTHER begin with a key, and have no items.
+/* What a record may be to the one behind it. All but RING_OTHER begin with a key, and have no
+ * items.
  */
 enum ring_role {
 	RING_OTHER,
@@ -244,8 +245,8 @@ enum { RING_BATCH = 4 * RING_AHEAD };
 struct ring_merge {
 	struct ring *rings[RING_MERGE_MAX]; /* by CPU */
 	unsigned int nr_rings;
-	uint64_t tsc;                           /* the latest that any pass was given */
-	uint64_t watermark;                     /* every record up to it was emitted */
+	uint64_t tsc;       /* the latest that any pass was given */
+	uint64_t watermark; /* every record up to it was emitted */
 	struct ring_place {
 		uint64_t tsc; /* of the CPU's next record */
 		unsigned int cpu;

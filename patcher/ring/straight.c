@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Records from the rings to the emitter. The headers of some records of each ring are read ahead, in
- * a loop of its own, which also finds calls that have returned at once; then the rings are merged by
- * what was read, into a batch; then the batch is emitted, before any of its memory is zeroed.
+ * Records from the rings to the emitter. The headers of some records of each ring are read ahead,
+ * in a loop of its own, which also finds calls that have returned at once; then the rings are
+ * merged by what was read, into a batch; then the batch is emitted, before any of its memory is
+ * zeroed.
  */
 #include <stddef.h>
 #include <string.h>

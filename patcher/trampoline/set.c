@@ -32,8 +32,8 @@ static void index_fields(struct trampoline_place *place)
 	}
 }
 
-/* What its records may be to others in the same ring: those with a stack, too, as that is read where
- * it lies. */
+/* What its records may be to others in the same ring: those with a stack, too, as that is read
+ * where it lies. */
 static enum ring_role role_of(const struct trampoline_place *place)
 {
 	if (place->layout.items || place->layout.offset[FIELD_CHAIN] ||

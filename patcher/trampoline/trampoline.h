@@ -208,7 +208,7 @@ struct trampoline_room {
 struct trampoline_set {
 	struct trampoline_place *places;
 	struct probe_writer *writers; /* likewise, for runs of records */
-	struct ring_shape *shapes;   /* by place */
+	struct ring_shape *shapes;    /* by place */
 	size_t n;
 	struct u64_map by_trap; /* gva of the slow path's OUT -> uint32_t place */
 	size_t code_bytes;

@@ -10,8 +10,8 @@
 /*
  * Inside of the kmem tracer: every allocation and free of slab memory and pages becomes a record.
  * kmem.c makes its probes; alloc.c and free.c know what each kind of entry point means; record.c
- * and page-caller.c complete the records, pending.c hands them out, and filter.c chooses among them.
- * take-run.c does all of that for what is frequent.
+ * and page-caller.c complete the records, pending.c hands them out, and filter.c chooses among
+ * them. take-run.c does all of that for what is frequent.
  */
 enum {
 	KMEM_PAGE_SIZE = 4096,
@@ -59,7 +59,7 @@ struct kmem_plan {
 	uint8_t site;                 /* the call site to report, but of pages, where it is ... */
 	uint8_t stack, stack_words;   /* ... called_from, or found in these words */
 	uint8_t pid, tgid, comm, cgroup; /* of the task */
-	bool finds_cache;             /* the return's record has the cache */
+	bool finds_cache;                /* the return's record has the cache */
 };
 
 /* Where the guest's pages are, as read for the hits of a batch (struct probe_hit); 0: of none. */
@@ -176,7 +176,7 @@ struct kmem_pending {
 	struct kmem_pending_vcpu {
 		size_t n;
 		int64_t ns[KMEM_PENDING];
-		uint8_t classes[KMEM_PENDING]; /* enum kmem_class */
+		uint8_t classes[KMEM_PENDING];                 /* enum kmem_class */
 		struct kmem_task_record records[KMEM_PENDING]; /* tasks: as far as captured */
 	} v[];
 };
@@ -189,8 +189,8 @@ void kmem_pending_put(const struct kmem_tracer *t, unsigned int vcpu);
 void kmem_pending_put_all(const struct kmem_tracer *t);
 
 /* Where the vCPU's next record goes, which is complete before the next call. */
-static inline struct kmem_task_record *kmem_pending_next(const struct kmem_tracer *t, unsigned int vcpu,
-							 enum kmem_class class, int64_t ns)
+static inline struct kmem_task_record *
+kmem_pending_next(const struct kmem_tracer *t, unsigned int vcpu, enum kmem_class class, int64_t ns)
 {
 	struct kmem_pending_vcpu *p = &t->pending->v[vcpu];
 	size_t n = p->n;
@@ -203,7 +203,7 @@ static inline struct kmem_task_record *kmem_pending_next(const struct kmem_trace
 		t->pending->vcpus |= UINT64_C(1) << vcpu;
 	p->n = n + 1;
 	p->ns[n] = ns;
-	p->classes[n] = (uint8_t)class;
+	p->classes[n] = (uint8_t) class;
 	return &p->records[n];
 }
 
@@ -312,9 +312,10 @@ void page_callers_destroy(struct page_callers *callers);
 
 /*
  * The first return address that is in no wrapper, starting from `call_site`; `stack` has the `n`
- * words that lay behind it on the stack, maybe in the guest's memory. If the words end before, or the unwind tables do not help,
- * it is the last one found. The numbers of words were counted on Debian's kernels under mixed
- * load: allocations need 8 to 19, a few 31, frees of one page none, frees of many pages 10 to 20.
+ * words that lay behind it on the stack, maybe in the guest's memory. If the words end before, or
+ * the unwind tables do not help, it is the last one found. The numbers of words were counted on
+ * Debian's kernels under mixed load: allocations need 8 to 19, a few 31, frees of one page none,
+ * frees of many pages 10 to 20.
  */
 enum {
 	PAGE_CALLER_STACK = 31,

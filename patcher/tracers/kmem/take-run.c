@@ -47,8 +47,8 @@ bool kmem_plan_make(const struct kmem_tracer *t, const struct probe *probe, stru
 	*plan = (struct kmem_plan){
 		.entry = entry,
 		.type = (uint8_t)entry->type,
-		.class = (probe->wants_return ? KMEM_CLASS_KMALLOC : KMEM_CLASS_KFREE) +
-			 entry->type,
+		.class =
+			(probe->wants_return ? KMEM_CLASS_KMALLOC : KMEM_CLASS_KFREE) + entry->type,
 		.called_from = number_of(&layout, FIELD_CALL_SITE),
 		.stack = number_of(&layout, FIELD_STACK),
 		.stack_words = probe->entry.stack_words,
@@ -62,8 +62,8 @@ bool kmem_plan_make(const struct kmem_tracer *t, const struct probe *probe, stru
 		if (entry->argument[role])
 			plan->word[role] =
 				number_of(&layout, FIELD_ARG0 + entry->argument[role] - 1);
-	plan->site = plan->word[ALLOC_ROLE_CALLER] ? plan->word[ALLOC_ROLE_CALLER]
-						   : plan->called_from;
+	plan->site =
+		plan->word[ALLOC_ROLE_CALLER] ? plan->word[ALLOC_ROLE_CALLER] : plan->called_from;
 	return true;
 }
 
@@ -109,8 +109,7 @@ __attribute__((noinline)) static void set_task(const struct kmem_plan *plan, con
 static inline struct kmem_record *next_record(const struct taking *k)
 {
 	const int64_t ns = (int64_t)tsc_quick_ns(&k->cpu->clock, k->taken->tsc);
-	struct kmem_task_record *next =
-		kmem_pending_next(k->t, k->cpu->vcpu, k->plan->class, ns);
+	struct kmem_task_record *next = kmem_pending_next(k->t, k->cpu->vcpu, k->plan->class, ns);
 
 	next->record.timestamp = ns;
 	if (k->t->task.fields)
@@ -196,8 +195,7 @@ static inline bool take_page_alloc(const struct taking *k)
 	struct kmem_record *record;
 	uint64_t address;
 
-	if (page <= KMEM_ZERO_SIZE_PTR ||
-	    !kmem_page_address(k->t, k->cpu->batch, page, &address))
+	if (page <= KMEM_ZERO_SIZE_PTR || !kmem_page_address(k->t, k->cpu->batch, page, &address))
 		return false;
 	record = next_record(k);
 	set_request(k, page_site(k), record);

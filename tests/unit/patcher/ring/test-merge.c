@@ -300,8 +300,7 @@ static void test_many_calls(void)
 		values += f->out[i].returned;
 	}
 	is_u64(f->rings[0].counts.records, 20 * (2 * CALLS + 1), "all records were taken");
-	ok(whole == values && whole > 20 * CALLS - 20 &&
-		   f->nr_out == 20 * (2 * CALLS + 1) - whole,
+	ok(whole == values && whole > 20 * CALLS - 20 && f->nr_out == 20 * (2 * CALLS + 1) - whole,
 	   "all calls but those across the ring's end have their returns (%llu of %d)",
 	   (unsigned long long)whole, 20 * CALLS);
 	teardown(f);

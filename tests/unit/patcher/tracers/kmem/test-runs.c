@@ -304,8 +304,8 @@ int main(void)
 		nested |= runs.counts[0];
 		nulls |= runs.counts[3] && runs.counts[4];
 	}
-	ok(taken > events / 4 && taken < events, "some are taken in runs, and some are not (%u of %u)",
-	   taken, events);
+	ok(taken > events / 4 && taken < events,
+	   "some are taken in runs, and some are not (%u of %u)", taken, events);
 	ok(nested && nulls, "some calls are nested, and some get nothing");
 	return tap_done();
 }
