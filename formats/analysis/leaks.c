@@ -71,9 +71,9 @@ static void add_row(struct table *table, const struct leaks *l, const struct sur
 	snprintf(cells[1], sizeof(cells[1]), "%.2f", site_freed_percent(site_of(l, s)));
 	snprintf(cells[2], sizeof(cells[2]), "%.2f", trend.confidence);
 	table_add_cell(table, text_bytes(s->aged_bytes).s);
-	table_add_cell(table, site_text(l->base.replay, s->origin).s);
-	if (sites_have_source(l->base.replay))
-		table_add_cell(table, site_source_text(l->base.replay, s->origin).s);
+	table_add_cell(table, site_text(l->base.replay->sites, s->origin).s);
+	if (sites_have_source(l->base.replay->sites))
+		table_add_cell(table, site_source_text(l->base.replay->sites, s->origin).s);
 	table_add_cell(table, verdict_name(s->verdict));
 	table_add_cell(table, text_bytes((uint64_t)s->per_s).s);
 	table_add_cell(table, cells[0]);
@@ -110,7 +110,7 @@ static void print_table(FILE *out, const struct leaks *l)
 		return;
 	for (size_t i = 0; i < sizeof(columns) / sizeof(columns[0]); i++) {
 		table_add_column(table, columns[i].title, columns[i].is_name);
-		if (i == SITE_COLUMN && sites_have_source(l->base.replay))
+		if (i == SITE_COLUMN && sites_have_source(l->base.replay->sites))
 			table_add_column(table, "SOURCE", true);
 	}
 	for (size_t i = 0; i < l->n && is_shown(l, i); i++)
@@ -235,7 +235,7 @@ static int put_trend(const struct leaks *l, const struct survivors *s, json_t *i
 
 static json_t *site_of_json(const struct leaks *l, const struct survivors *s)
 {
-	json_t *item = site_json(l->base.replay, s->origin), *births = json_array();
+	json_t *item = site_json(l->base.replay->sites, s->origin), *births = json_array();
 	int failed = json_object_set_new(item, "verdict", json_string(verdict_name(s->verdict)));
 
 	for (size_t i = 0; i < SURVIVOR_PARTS; i++)

@@ -69,7 +69,7 @@ static bool is_course_of_growth(const struct sites *sites, const struct site *si
 {
 	const double least = 16384, least_share = 1.0 / 1024;
 	struct course_trend trend = site_trend(sites, site);
-	double grown = trend.per_s * (double)replay_duration_ns(sites->replay) / 1e9;
+	double grown = trend.per_s * (double)replay_duration_ns(sites->of.replay) / 1e9;
 
 	return grown >= least && grown >= least_share * (double)used_bytes &&
 	       course_only_grows(&trend);
@@ -267,7 +267,7 @@ static void print_growth(FILE *out, const struct overview *o, const struct survi
 {
 	const struct site *site = &sites_of(o)->all[s->origin];
 	struct course_trend trend = site_trend(sites_of(o), site);
-	struct text name = site_text(o->base.replay, s->origin);
+	struct text name = site_text(o->base.replay->sites, s->origin);
 	const bool is_narrow = terminal_width(out) && terminal_width(out) < WIDE;
 	const bool can_shrink = s->verdict == VERDICT_RECLAIM;
 	char begin[64], end[96], error[32] = "", r2[16] = "";
@@ -300,7 +300,7 @@ static void print_leaking(FILE *out, const struct overview *o)
 {
 	for (size_t i = 0; i < o->nr_leaking && i < LINES_OF_SITES; i++) {
 		const struct survivors *s = &o->leaking[i];
-		struct text name = site_text(o->base.replay, s->origin);
+		struct text name = site_text(o->base.replay->sites, s->origin);
 		char begin[64], end[64];
 
 		snprintf(begin, sizeof(begin), "%-*s%9.12s/s  ", LABEL, i ? "" : "Leaks",
@@ -353,7 +353,7 @@ static void print_wasting_sites(FILE *out, const struct overview *o, const char 
 		sum += waste(sites_of(o), &sites_of(o)->all[i]);
 	begin_line(&line, out, label, whole_number(sum), "was not requested");
 	for (size_t i = 0; i < o->nr_wasting; i++)
-		add_item(&line, site_text(o->base.replay, o->wasting[i]),
+		add_item(&line, site_text(o->base.replay->sites, o->wasting[i]),
 			 whole_number(waste(sites_of(o), &sites_of(o)->all[o->wasting[i]])));
 	fputc('\n', out);
 }
@@ -364,7 +364,7 @@ static void print_churning(FILE *out, const struct overview *o)
 
 	for (size_t i = 0; i < o->nr_churning && i < LINES_OF_SITES; i++) {
 		const struct site *site = &sites_of(o)->all[o->churning[i]];
-		struct text name = site_text(o->base.replay, o->churning[i]);
+		struct text name = site_text(o->base.replay->sites, o->churning[i]);
 		uint64_t bytes = site->sums.hits ? site->sums.allocated / site->sums.hits : 0;
 		char begin[64], end[64];
 
@@ -497,7 +497,7 @@ static json_t *list_json(const struct overview *o, const uint32_t *origins, size
 	json_t *array = json_array();
 
 	for (size_t i = 0; i < n; i++) {
-		json_t *item = site_json(o->base.replay, origins[i]);
+		json_t *item = site_json(o->base.replay->sites, origins[i]);
 		double number = value(sites_of(o), &sites_of(o)->all[origins[i]]);
 
 		json_object_set_new(item, key, json_from_count(whole_number(number)));
@@ -509,7 +509,7 @@ static json_t *list_json(const struct overview *o, const uint32_t *origins, size
 /* Growing ones have the slope of the straight line, leaking ones what stays. */
 static json_t *survivor_json(const struct overview *o, const struct survivors *s)
 {
-	json_t *item = site_json(o->base.replay, s->origin);
+	json_t *item = site_json(o->base.replay->sites, s->origin);
 	double per_s = s->verdict == VERDICT_LEAK ? s->per_s : growth_per_s(o, s);
 
 	json_object_set_new(item, "bytes_per_second", json_from_count(whole_number(per_s)));

@@ -382,6 +382,18 @@ static int list_analyses(struct replay *replay, struct analysis **analyses, size
 	return 0;
 }
 
+static struct sites *create_sites(const struct replay *replay)
+{
+	return sites_create(&(struct sites_source){.replay = replay,
+						   .heap = replay->heap,
+						   .sidecar = trace_reader_sidecar(replay->reader),
+						   .selects = replay->selects,
+						   .in_window = &replay->in_window,
+						   .records = &replay->records,
+						   .first_ns = &replay->first_ns,
+						   .last_ns = &replay->last_ns});
+}
+
 /* What the analyses work on. */
 static int make_heap(struct replay *replay, struct analysis **analyses, size_t n)
 {
@@ -391,8 +403,8 @@ static int make_heap(struct replay *replay, struct analysis **analyses, size_t n
 	replay->heap = heap_create(trace_reader_sidecar(replay->reader), deliver, replay);
 	for (size_t i = 0; i < n; i++)
 		needs_sites |= analyses[i]->ops->sites;
-	if (needs_sites)
-		replay->sites = sites_create(replay);
+	if (replay->heap && needs_sites)
+		replay->sites = create_sites(replay);
 	if (!replay->heap || (needs_sites && !replay->sites))
 		return -ENOMEM;
 	for (size_t i = 0; !ret && i < n; i++)

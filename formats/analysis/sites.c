@@ -10,12 +10,12 @@
 #include "formats/heap/sum.h"
 #include "formats/report/parts.h"
 
-struct sites *sites_create(const struct replay *replay)
+struct sites *sites_create(const struct sites_source *of)
 {
 	struct sites *sites = calloc(1, sizeof(*sites));
 
 	if (sites) {
-		sites->replay = replay;
+		sites->of = *of;
 		sites->course.end_ns = INT64_MIN;
 	}
 	return sites;
@@ -92,7 +92,7 @@ static int begin_window(struct sites *sites, struct site *site)
 		sites->nr_beyond++;
 		return 0;
 	}
-	if (course_init_small(&site->live, COURSE_STEPS_OF_SITE, sites->replay->first_ns))
+	if (course_init_small(&site->live, COURSE_STEPS_OF_SITE, *sites->of.first_ns))
 		return -ENOMEM;
 	sites->nr_courses++;
 	return 0;
@@ -131,7 +131,7 @@ static int count_life(struct site *site, const struct heap_change *change)
 /* What is neither an object's nor a site's. */
 static void count_unknown(struct sites *sites, const struct heap_change *change)
 {
-	if (!sites->replay->in_window)
+	if (!*sites->of.in_window)
 		return;
 	sites->invalid += change->kind == HEAP_INVALID;
 	if (change->kind != HEAP_UNKNOWN_FREE)
@@ -154,7 +154,7 @@ static int count_gone(struct sites *sites, struct site *site, const struct heap_
 static uint64_t counted_bytes(const struct sites *sites, const struct heap_object *object)
 {
 	const bool is_counted =
-		sites->replay->selects ? object->role == HEAP_PLAIN : object->place == HEAP_OUTSIDE;
+		sites->of.selects ? object->role == HEAP_PLAIN : object->place == HEAP_OUTSIDE;
 
 	return is_counted ? object->bytes : 0;
 }
@@ -170,10 +170,9 @@ __attribute__((noinline)) static int note_memory(struct sites *sites,
 		sum_add(&sites->live_bytes, bytes);
 	else if (change->kind != HEAP_SPLIT)
 		sum_subtract(&sites->live_bytes, bytes);
-	if (!sites->replay->in_window)
+	if (!*sites->of.in_window)
 		return 0;
-	if (!sites->course.steps &&
-	    course_init(&sites->course, COURSE_STEPS, sites->replay->first_ns))
+	if (!sites->course.steps && course_init(&sites->course, COURSE_STEPS, *sites->of.first_ns))
 		return -ENOMEM;
 	course_put(&sites->course, ns, sites->live_bytes);
 	if (sites->live_bytes > sites->peak_bytes) {
@@ -186,7 +185,7 @@ __attribute__((noinline)) static int note_memory(struct sites *sites,
 /* Most objects lie in pages that are counted already. */
 static inline bool changes_memory(const struct sites *sites, const struct heap_change *change)
 {
-	return sites->replay->selects || change->object->place == HEAP_OUTSIDE ||
+	return sites->of.selects || change->object->place == HEAP_OUTSIDE ||
 	       change->record->timestamp >= sites->course.end_ns;
 }
 
@@ -197,14 +196,14 @@ static inline int prepare(struct sites *sites, struct site *site, int64_t ns)
 		site->at_peak = site->sums.live_bytes;
 		site->peak_seen = sites->peak;
 	}
-	return ns >= site->live.end_ns && sites->replay->in_window ? go_on(sites, site, ns) : 0;
+	return ns >= site->live.end_ns && *sites->of.in_window ? go_on(sites, site, ns) : 0;
 }
 
 /* What mostly happens: the objects of a site have one role. */
 static inline int add_usual(struct sites *sites, struct site *site,
 			    const struct heap_change *change)
 {
-	const bool in_window = sites->replay->in_window;
+	const bool in_window = *sites->of.in_window;
 
 	if (site->in_group)
 		group_note_live(&sites->all_groups[site->in_group - 1], change);
@@ -215,7 +214,7 @@ static inline int add_usual(struct sites *sites, struct site *site,
 __attribute__((cold, noinline)) static int add_other(struct sites *sites, struct site *site,
 						     const struct heap_change *change)
 {
-	const bool in_window = sites->replay->in_window;
+	const bool in_window = *sites->of.in_window;
 
 	if (site->other->in_group)
 		group_note_live(&sites->all_groups[site->other->in_group - 1], change);
@@ -253,15 +252,15 @@ int sites_add(struct sites *sites, const struct heap_change *change)
 
 int sites_finish(struct sites *sites)
 {
-	const struct replay *replay = sites->replay;
+	const int64_t first_ns = *sites->of.first_ns;
 
-	if (sites->course.steps || !replay->records)
+	if (sites->course.steps || !*sites->of.records)
 		return 0;
-	if (course_init(&sites->course, COURSE_STEPS, replay->first_ns))
+	if (course_init(&sites->course, COURSE_STEPS, first_ns))
 		return -ENOMEM;
 	sites->peak_bytes = sites_live_bytes(sites);
-	sites->peak_ns = replay->first_ns;
-	course_put(&sites->course, replay->first_ns, sites->peak_bytes);
+	sites->peak_ns = first_ns;
+	course_put(&sites->course, first_ns, sites->peak_bytes);
 	return 0;
 }
 
@@ -312,7 +311,7 @@ uint64_t sites_used_bytes(const struct sites *sites)
 {
 	uint64_t sum = 0;
 
-	if (sites->replay->selects)
+	if (sites->of.selects)
 		return sites->live_bytes;
 	for (size_t i = 0; i < sites->n; i++) {
 		const struct site *site = &sites->all[i];
@@ -351,7 +350,7 @@ struct course_trend site_trend(const struct sites *sites, const struct site *sit
 
 	if (!course.steps)
 		return (struct course_trend){0};
-	return course_trend(&course, sites->replay->last_ns);
+	return course_trend(&course, *sites->of.last_ns);
 }
 
 /* Nothing of it has changed in the window. */
@@ -367,7 +366,7 @@ void site_course(const struct sites *sites, const struct site *site,
 	const struct course course = course_of(site);
 
 	if (course.steps)
-		course_resample(&course, sites->replay->last_ns, steps, COURSE_STEPS_OF_SITE);
+		course_resample(&course, *sites->of.last_ns, steps, COURSE_STEPS_OF_SITE);
 	for (size_t i = 0; i < COURSE_STEPS_OF_SITE; i++)
 		values[i] = is_still(site) ? site->sums.live_bytes : steps[i].last;
 }
@@ -390,13 +389,13 @@ json_t *site_course_json(const struct sites *sites, const struct site *site)
 
 size_t sites_top(const struct sites *sites, site_value_fn *value, uint32_t *origins, size_t n)
 {
-	size_t found = 0, known = heap_nr_origins(sites->replay->heap);
+	size_t found = 0, known = heap_nr_origins(sites->of.heap);
 
 	for (uint32_t i = 0; i < sites->n && i < known; i++) {
 		double this = value(sites, &sites->all[i]);
 		size_t at = found;
 
-		if (!(this > 0) || heap_is_backing(heap_origin(sites->replay->heap, i)))
+		if (!(this > 0) || heap_is_backing(heap_origin(sites->of.heap, i)))
 			continue;
 		while (at && value(sites, &sites->all[origins[at - 1]]) < this) {
 			if (at < n)
@@ -426,20 +425,19 @@ int sites_put_limit(const struct sites *sites, json_t *root)
 }
 
 /* kmalloc()'s caches say no more than the size. */
-static const struct sidecar_cache *own_cache(const struct replay *replay,
+static const struct sidecar_cache *own_cache(const struct sites *sites,
 					     const struct heap_origin *origin)
 {
 	if (origin->type != KMEM_TYPE_CACHE || !origin->cache)
 		return NULL;
-	return sidecar_cache(trace_reader_sidecar(replay->reader), origin->cache);
+	return sidecar_cache(sites->of.sidecar, origin->cache);
 }
 
-struct text site_text(const struct replay *replay, uint32_t index)
+struct text site_text(const struct sites *sites, uint32_t index)
 {
-	const struct heap_origin *origin = heap_origin(replay->heap, index);
-	const struct sidecar_cache *cache = own_cache(replay, origin);
-	struct text symbol =
-		sidecar_symbol_text(trace_reader_sidecar(replay->reader), origin->call_site);
+	const struct heap_origin *origin = heap_origin(sites->of.heap, index);
+	const struct sidecar_cache *cache = own_cache(sites, origin);
+	struct text symbol = sidecar_symbol_text(sites->of.sidecar, origin->call_site);
 	struct text out;
 
 	snprintf(out.s, sizeof(out.s), "%.400s%s%.100s%s%s", symbol.s, cache ? " (" : "",
@@ -447,23 +445,23 @@ struct text site_text(const struct replay *replay, uint32_t index)
 	return out;
 }
 
-struct text site_source_text(const struct replay *replay, uint32_t index)
+struct text site_source_text(const struct sites *sites, uint32_t index)
 {
-	return sidecar_source_text(trace_reader_sidecar(replay->reader),
-				   heap_origin(replay->heap, index)->call_site);
+	return sidecar_source_text(sites->of.sidecar,
+				   heap_origin(sites->of.heap, index)->call_site);
 }
 
-bool sites_have_source(const struct replay *replay)
+bool sites_have_source(const struct sites *sites)
 {
-	const struct sidecar *sidecar = trace_reader_sidecar(replay->reader);
+	const struct sidecar *sidecar = sites->of.sidecar;
 
 	return sidecar && sidecar->lines;
 }
 
-json_t *site_json(const struct replay *replay, uint32_t index)
+json_t *site_json(const struct sites *sites, uint32_t index)
 {
-	const struct heap_origin *origin = heap_origin(replay->heap, index);
-	const struct sidecar *sidecar = trace_reader_sidecar(replay->reader);
+	const struct heap_origin *origin = heap_origin(sites->of.heap, index);
+	const struct sidecar *sidecar = sites->of.sidecar;
 	const struct sidecar_cache *cache = sidecar_cache(sidecar, origin->cache);
 
 	json_t *site = json_pack("{so ss ss ss}", "address", json_from_address(origin->call_site),

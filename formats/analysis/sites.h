@@ -3,11 +3,14 @@
 #define SONDE_FORMATS_ANALYSIS_SITES_H
 
 #include <stddef.h>
+#include <jansson.h>
+#include <stdbool.h>
 #include <stdint.h>
-#include "formats/analysis/replay.h"
+#include <stdio.h>
 #include "formats/groups/groups.h"
 #include "formats/heap/course.h"
 #include "formats/heap/heap.h"
+#include "formats/trace/sidecar.h"
 
 /*
  * What each origin (call site and cache) did over time: its live bytes, its allocations, and how
@@ -42,8 +45,20 @@ struct site {
 	struct site_other *other; /* NULL: there are none */
 };
 
-struct sites {
+/* What sites are of; it must outlive them. */
+struct replay;
+struct sites_source {
 	const struct replay *replay;
+	const struct heap *heap;
+	const struct sidecar *sidecar; /* or NULL */
+	bool selects;                  /* as the replay says; likewise, and of its time so far: */
+	const bool *in_window;
+	const uint64_t *records;
+	const int64_t *first_ns, *last_ns;
+};
+
+struct sites {
+	struct sites_source of;
 	struct groups *groups; /* or NULL: see sites_keep_groups() */
 	struct group *all_groups;
 	struct site *all; /* by origin */
@@ -58,8 +73,8 @@ struct sites {
 	int64_t peak_ns;      /* and when that was reached first */
 };
 
-/* NULL: no memory. The replay must outlive them. */
-struct sites *sites_create(const struct replay *replay);
+/* NULL: no memory. */
+struct sites *sites_create(const struct sites_source *of);
 /* NULL-safe. */
 void sites_destroy(struct sites *sites);
 
@@ -116,16 +131,16 @@ typedef double site_value_fn(const struct sites *sites, const struct site *site)
 size_t sites_top(const struct sites *sites, site_value_fn *value, uint32_t *origins, size_t n);
 
 /* "alloc_inode+0x59/0xc0 (ext4_inode_cache)": call site, and cache if it has one of its own. */
-struct text site_text(const struct replay *replay, uint32_t origin);
+struct text site_text(const struct sites *sites, uint32_t origin);
 /* Where it is in the source (source_text()); "" without debug information. */
-struct text site_source_text(const struct replay *replay, uint32_t origin);
+struct text site_source_text(const struct sites *sites, uint32_t origin);
 /* Whether that is there: tables have a column then. */
-bool sites_have_source(const struct replay *replay);
+bool sites_have_source(const struct sites *sites);
 /* "Limit", a line, if there are sites without a course. */
 void sites_print_limit(const struct sites *sites, FILE *out, int indent);
 /* Their number as "call_sites_without_course". Returns 0, or -1 without memory. */
 int sites_put_limit(const struct sites *sites, json_t *root);
 /* The site as an object with address, symbol, cache and perhaps source; NULL: no memory. */
-json_t *site_json(const struct replay *replay, uint32_t origin);
+json_t *site_json(const struct sites *sites, uint32_t origin);
 
 #endif

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include "formats/analysis/replay.h"
 #include "formats/analysis/survivors.h"
 
 enum {
@@ -25,7 +26,7 @@ struct judge {
 /* The age from which on an object of this site is not freed any more, but for 1 in 100. */
 static double old_age_ns(const struct judge *j, const struct site *site)
 {
-	const double part = (double)replay_duration_ns(j->sites->replay) / SURVIVOR_PARTS;
+	const double part = (double)replay_duration_ns(j->sites->of.replay) / SURVIVOR_PARTS;
 	double usual = 4 * site_life_ns(site, 0.99);
 
 	return usual > part ? usual : part;
@@ -74,7 +75,7 @@ static void count_aged(struct survivors *s, const struct heap_object *object, do
 static void count_survivor(void *arg, uint64_t ptr, const struct heap_object *object)
 {
 	struct judge *j = arg;
-	const struct replay *replay = j->sites->replay;
+	const struct replay *replay = j->sites->of.replay;
 	struct survivors *s = survivors_of(j, object);
 	double age = age_ns(replay, object);
 
@@ -98,7 +99,7 @@ static void count_survivor(void *arg, uint64_t ptr, const struct heap_object *ob
 static void sort_survivor(void *arg, uint64_t ptr, const struct heap_object *object)
 {
 	struct judge *j = arg;
-	const struct replay *replay = j->sites->replay;
+	const struct replay *replay = j->sites->of.replay;
 	struct survivors *s = survivors_of(j, object);
 
 	(void)ptr;
@@ -120,7 +121,7 @@ static bool is_reclaimable(const struct judge *j, const struct heap_origin *orig
 	static const char *const functions[] = {"fault",     "wp_page_copy", "page_cache",
 						"filemap",   "shmem_alloc",  "anonymous_page",
 						"anon_folio"};
-	const struct sidecar *sidecar = trace_reader_sidecar(j->sites->replay->reader);
+	const struct sidecar *sidecar = trace_reader_sidecar(j->sites->of.replay->reader);
 	const struct sidecar_cache *cache = sidecar_cache(sidecar, origin->cache);
 	struct text function = sidecar_function_text(sidecar, origin->call_site);
 
@@ -189,14 +190,14 @@ static enum verdict judge_survivors(const struct judge *j, const struct survivor
 	if (sum < LEAST_OBJECTS || parts * 4 < all * 3 || s->evenness < even ||
 	    s->old_objects < LEAST_OBJECTS)
 		return judge_uneven(s);
-	if (is_reclaimable(j, heap_origin(j->sites->replay->heap, s->origin)))
+	if (is_reclaimable(j, heap_origin(j->sites->of.replay->heap, s->origin)))
 		return VERDICT_RECLAIM;
 	return site->sums.frees > site->sums.hits / 2 ? VERDICT_LEAK : VERDICT_GROWS;
 }
 
 static void assess(const struct judge *j, struct survivors *s)
 {
-	const struct replay *replay = j->sites->replay;
+	const struct replay *replay = j->sites->of.replay;
 	double seconds =
 		(double)((uint64_t)replay->last_ns - (uint64_t)judged_from_ns(replay, s)) / 1e9;
 	size_t parts;
@@ -236,7 +237,7 @@ static int make_room(struct judge *j)
 int survivors_find(const struct sites *sites, int64_t older_ns, struct survivors **out,
 		   size_t *count)
 {
-	const struct heap *heap = sites->replay->heap;
+	const struct heap *heap = sites->of.replay->heap;
 	size_t known = heap_nr_origins(heap), n = 0;
 	struct judge j = {
 		.sites = sites, .n = sites->n < known ? sites->n : known, .older_ns = older_ns};

@@ -217,7 +217,7 @@ static void print_sites(FILE *out, const struct timeline *t)
 		return;
 	table_add_column(table, "AT PEAK", false);
 	table_add_column(table, "CALL SITE", true);
-	if (sites_have_source(t->base.replay))
+	if (sites_have_source(t->base.replay->sites))
 		table_add_column(table, "SOURCE", true);
 	table_add_column(table, "COURSE", true);
 	table_add_column(table, "OWN PEAK", false);
@@ -226,9 +226,9 @@ static void print_sites(FILE *out, const struct timeline *t)
 		const struct site *site = &t->base.replay->sites->all[t->top[i]];
 
 		table_add_cell(table, text_bytes(site_at_peak(t->base.replay->sites, site)).s);
-		table_add_cell(table, site_text(t->base.replay, t->top[i]).s);
-		if (sites_have_source(t->base.replay))
-			table_add_cell(table, site_source_text(t->base.replay, t->top[i]).s);
+		table_add_cell(table, site_text(t->base.replay->sites, t->top[i]).s);
+		if (sites_have_source(t->base.replay->sites))
+			table_add_cell(table, site_source_text(t->base.replay->sites, t->top[i]).s);
 		table_add_cell(table, sparkline_of(t, site).s);
 		table_add_cell(table, text_bytes(site_peak_bytes(site)).s);
 		table_add_cell(table, text_bytes(site->sums.live_bytes).s);
@@ -286,7 +286,7 @@ static json_t *sites_json(const struct timeline *t)
 
 	for (size_t i = 0; i < t->nr_top; i++) {
 		const struct site *site = &t->base.replay->sites->all[t->top[i]];
-		json_t *item = site_json(t->base.replay, t->top[i]);
+		json_t *item = site_json(t->base.replay->sites, t->top[i]);
 
 		json_object_set_new(item, "bytes_at_peak",
 				    json_from_count(site_at_peak(t->base.replay->sites, site)));

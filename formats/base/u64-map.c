@@ -3,10 +3,10 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/random.h>
-#include "formats/base/huge.h"
 
-enum { INITIAL_CAPACITY = 64 };
+enum { INITIAL_CAPACITY = 64, LINE = 64, HUGE_PAGE = 2 << 20 };
 
 void u64_map_init(struct u64_map *map, size_t value_size)
 {
@@ -54,6 +54,22 @@ static void set_tag(struct u64_map *map, size_t i, uint8_t tag)
 		map->tags[map->capacity + i] = tag;
 }
 
+void *u64_map_array(size_t n, size_t size)
+{
+	size_t bytes;
+	void *array;
+
+	if (__builtin_mul_overflow(n, size, &bytes) || bytes > SIZE_MAX / 2)
+		return NULL;
+	if (bytes < HUGE_PAGE)
+		return aligned_alloc(LINE, (bytes + LINE - 1) / LINE * LINE);
+	bytes = (bytes + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
+	array = aligned_alloc(HUGE_PAGE, bytes);
+	if (array)
+		madvise(array, bytes, MADV_HUGEPAGE);
+	return array;
+}
+
 static bool grow(struct u64_map *map)
 {
 	struct u64_map bigger = *map;
@@ -61,7 +77,7 @@ static bool grow(struct u64_map *map)
 	bigger.capacity = map->capacity ? map->capacity * 2 : INITIAL_CAPACITY;
 	if (!budget_take(map->budget, u64_map_memory(&bigger)))
 		return false;
-	bigger.slots = huge_array(bigger.capacity, bigger.stride);
+	bigger.slots = u64_map_array(bigger.capacity, bigger.stride);
 	bigger.tags = calloc(bigger.capacity + U64_MAP_TAGS, 1);
 	if (!bigger.slots || !bigger.tags) {
 		budget_give(map->budget, u64_map_memory(&bigger));

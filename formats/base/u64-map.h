@@ -153,6 +153,13 @@ bool u64_map_remove(struct u64_map *map, uint64_t key);
 /* The same for a value of the map that was found. */
 void u64_map_remove_value(struct u64_map *map, const void *value);
 
+/*
+ * An array for lookups in no order, as those of a map are, to be freed, not zeroed: a large one is
+ * in huge pages, as far as there are any. Otherwise, lookups would mostly miss the TLB. It begins
+ * at a line of the processor's cache. NULL: no memory, or too large.
+ */
+void *u64_map_array(size_t n, size_t size);
+
 /* Bytes of memory it holds. */
 size_t u64_map_memory(const struct u64_map *map);
 

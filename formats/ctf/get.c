@@ -1,98 +1,336 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Events and tables out of a packet. Its checksum was right; nothing else is trusted. */
+/* Events out of a packet. Its checksum was right; nothing else is trusted. */
 #include <endian.h>
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
-#include "formats/base/cursor.h"
 #include "formats/base/text.h"
 #include "formats/ctf/internal.h"
+#include "formats/event/kmem-fields.h"
 
-/* --- tables ---------------------------------------------------------------------------------- */
+enum { ORDER_SHIFT = 12 };
 
-static int learn(struct ctf_stream *s, enum ctf_meaning kind, uint16_t id,
-		 const struct ctf_value *value)
+/* --- fields ---------------------------------------------------------------------------------- */
+
+/* The packet has CTF_PACKET_SLACK bytes behind it. */
+static inline uint64_t get_little(const uint8_t *from, unsigned int bit, unsigned int bits)
 {
-	struct ctf_meanings *m = &s->meanings[kind];
+	uint64_t word;
 
-	if (id >= m->count) {
-		size_t count = m->count ? 2 * m->count : 256;
-		void *bigger;
+	memcpy(&word, from, sizeof(word));
+	word = le64toh(word) >> bit;
+	if (bits + bit > 64)
+		word |= (uint64_t)from[8] << (64 - bit);
+	return word;
+}
 
-		while (count <= id)
-			count *= 2;
-		bigger = reallocarray(m->items, count, sizeof(*m->items));
-		if (!bigger)
-			return -ENOMEM;
-		m->items = bigger;
-		memset(m->items + m->count, 0, (count - m->count) * sizeof(*m->items));
-		m->count = count;
+/* The caller's variables stay in registers. */
+#define ALWAYS_INLINE inline __attribute__((always_inline))
+
+/* The bits of a step, and others above them. */
+static ALWAYS_INLINE uint64_t get_bits(const uint8_t *from, unsigned int bit, unsigned int bits,
+				       bool big_endian)
+{
+	struct bit_cursor c = {
+		.bytes = (uint8_t *)from, .pos = bit, .end = SIZE_MAX, .big_endian = true};
+
+	return big_endian ? bit_get(&c, bits) : get_little(from, bit, bits);
+}
+
+static inline void store(uint8_t *at, unsigned int size, uint64_t value)
+{
+	uint32_t four = (uint32_t)value;
+	uint16_t two = (uint16_t)value;
+	uint8_t one = (uint8_t)value;
+
+	switch (size) {
+	case sizeof(one):
+		memcpy(at, &one, sizeof(one));
+		break;
+	case sizeof(two):
+		memcpy(at, &two, sizeof(two));
+		break;
+	case sizeof(four):
+		memcpy(at, &four, sizeof(four));
+		break;
+	default:
+		memcpy(at, &value, sizeof(value));
 	}
-	m->items[id].value = *value;
-	m->items[id].packet = s->nr_packets;
-	return 0;
 }
 
-static int learn_string(struct ctf_stream *s, uint16_t id, const char *text)
+/* A string as it is. */
+static void get_string(const uint8_t *from, const struct ctf_step *step, uint8_t *to)
 {
-	char clean[EVENT_STRING_MAX + 1];
-	struct ctf_value value = {{0}};
+	char raw[EVENT_STRING_MAX + 1] = "", clean[EVENT_STRING_MAX + 1];
 
-	clean_text(clean, sizeof(clean), text);
-	memcpy(&value, clean, strlen(clean));
-	return learn(s, CTF_MEANS_STRING, id, &value);
+	memcpy(raw, from, step->size);
+	clean_text(clean, sizeof(clean), raw);
+	memcpy(to, clean, strlen(clean));
 }
 
-static int learn_cache(struct ctf_stream *s, uint16_t id, struct cursor *c)
+/* All words of a stack. */
+static void get_frames(const uint8_t *from, const struct ctf_step *step, bool big_endian,
+		       uint8_t *to)
 {
-	const struct decoder_input *input = &s->decoder->input;
-	uint64_t object_size = cursor_u64(c), size = cursor_u64(c);
-	const char *text = cursor_string(c);
-	char name[CTF_NAME_MAX + 1];
-
-	if (!text || !id)
-		return 0;
-	clean_text(name, sizeof(name), text);
-	return input->add_cache(&s->base, &(struct sidecar_cache){.id = id,
-								  .name = name,
-								  .object_size = object_size,
-								  .size = size});
+	for (size_t i = 0; i < EVENT_STACK_WORDS * sizeof(uint64_t); i += sizeof(uint64_t))
+		store(to + i, sizeof(uint64_t), get_bits(from + i, step->bit, 64, big_endian));
 }
 
-static int read_entry(struct ctf_stream *s, enum ctf_table table, struct cursor *c)
+/* From the innermost frame to the callers. Returns false for an id that the tables lack. */
+static bool get_stack(const struct ctf_stream *s, uint64_t id, uint8_t *to)
 {
-	uint16_t id = cursor_u16(c);
-	struct ctf_value value = {{0}};
-	const char *text;
+	for (unsigned int i = 0; id && i < EVENT_STACK_WORDS; i++) {
+		const struct ctf_value *frame = ctf_meaning_of(s, CTF_MEANS_FRAME, id);
 
-	switch (table) {
-	case CTF_TABLE_NEAR:
-		value.word[0] = (uint64_t)(int64_t)(int32_t)cursor_u32(c);
-		return learn(s, CTF_MEANS_CODE, id, &value);
-	case CTF_TABLE_CODE:
-		value.word[0] = cursor_u64(c);
-		return learn(s, CTF_MEANS_CODE, id, &value);
-	case CTF_TABLE_FLAGS:
-		value.word[0] = cursor_u64(c);
-		return learn(s, CTF_MEANS_FLAGS, id, &value);
-	case CTF_TABLE_STRINGS:
-		text = cursor_string(c);
-		return text ? learn_string(s, id, text) : 0;
-	case CTF_TABLE_CACHES:
-		return learn_cache(s, id, c);
-	case CTF_TABLE_STACKS:
-		value.word[1] = cursor_u16(c);
-		value.word[0] = cursor_u64(c);
-		return learn(s, CTF_MEANS_FRAME, id, &value);
-	case CTF_NR_TABLES:
+		if (!frame)
+			return false;
+		store(to + i * sizeof(uint64_t), sizeof(uint64_t), frame->word[0]);
+		id = frame->word[1];
+	}
+	return !id;
+}
+
+static const struct ctf_value *value_of_id(const struct ctf_stream *s, const struct ctf_step *step,
+					   uint64_t id)
+{
+	static const enum ctf_meaning kinds[] = {[CTF_CODE] = CTF_MEANS_CODE,
+						 [CTF_FLAGS] = CTF_MEANS_FLAGS,
+						 [CTF_STRING] = CTF_MEANS_STRING};
+
+	return ctf_meaning_of(s, kinds[step->op], id);
+}
+
+/* Returns false for an id that the packet's tables lack. */
+static bool get_named(const struct ctf_stream *s, const struct ctf_step *step, uint64_t value,
+		      uint8_t *at)
+{
+	const struct ctf_value *named;
+
+	switch ((enum ctf_op)step->op) {
+	case CTF_NUMBER:
+	case CTF_CACHE:
+	case CTF_ADDRESS:
+		store(at, step->size, value);
+		return true;
+	case CTF_SIGNED:
+		store(at, step->size, (value ^ step->bias) - step->bias);
+		return true;
+	case CTF_PAGES:
+		store(at, step->size, UINT64_C(1) << (value + ORDER_SHIFT));
+		return true;
+	case CTF_CODE:
+	case CTF_FLAGS:
+	case CTF_STRING:
+		if (!value && step->op != CTF_CODE)
+			return true;
+		named = value_of_id(s, step, value);
+		if (named)
+			memcpy(at, named, step->size);
+		return named;
+	case CTF_STACK:
+		return get_stack(s, value, at);
+	case CTF_ORDER:
+	case CTF_BYTES:
+	case CTF_FRAMES:
+	case CTF_TEXT:
 		break;
 	}
-	return 0;
+	return true;
 }
 
-/* The header of an event, in whichever form. Returns its bytes; 0 if there is no room for one. */
-static size_t read_any_header(const struct ctf_stream *s, size_t at, size_t end, uint64_t *clock,
-			      uint32_t *id)
+static bool get_any(const struct ctf_stream *s, const struct ctf_step *step, const uint8_t *from,
+		    bool big_endian, uint8_t *to)
+{
+	if (step->op == CTF_BYTES)
+		get_string(from, step, to);
+	else if (step->op == CTF_FRAMES)
+		get_frames(from, step, big_endian, to);
+	else
+		return get_named(s, step,
+				 get_bits(from, step->bit, step->bits, big_endian) & step->max, to);
+	return true;
+}
+
+/* get_any(), for what most steps are. */
+static ALWAYS_INLINE bool get_usual(const struct ctf_stream *s, const struct ctf_step *step,
+				    const uint8_t *from, bool big_endian, uint8_t *to)
+{
+	const struct ctf_value *named;
+	uint64_t value;
+
+	if (step->get == CTF_GET_IMPLIED) {
+		store(to, step->size, -step->bias);
+		return true;
+	}
+	value = get_bits(from, step->bit, step->bits, big_endian) & step->max;
+	switch ((enum ctf_get)step->get) {
+	case CTF_GET_NUMBER_2:
+		store(to, 2, value);
+		return true;
+	case CTF_GET_SIGNED_4:
+		store(to, 4, (value ^ step->bias) - step->bias);
+		return true;
+	case CTF_GET_SIGNED_8:
+		store(to, 8, (value ^ step->bias) - step->bias);
+		return true;
+	case CTF_GET_CODE_8:
+		named = ctf_meaning_of(s, CTF_MEANS_CODE, value);
+		if (named)
+			store(to, 8, named->word[0]);
+		return named;
+	case CTF_GET_FLAGS_8:
+		named = value ? ctf_meaning_of(s, CTF_MEANS_FLAGS, value) : NULL;
+		if (named)
+			store(to, 8, named->word[0]);
+		return named || !value;
+	case CTF_GET_PAGES_8:
+		store(to, 8, UINT64_C(1) << (value + ORDER_SHIFT));
+		return true;
+	default:
+		store(to, 8, value);
+		return true;
+	}
+}
+
+static ALWAYS_INLINE bool get_steps(const struct ctf_stream *s, const struct ctf_form *form,
+				    const uint8_t *from, bool big_endian, uint8_t *to)
+{
+	const struct ctf_step *step = form->steps, *end = step + form->nr_steps;
+
+	memset(to, 0, form->class->size);
+	for (; step != end; step++) {
+		const uint8_t *const at = from + step->byte;
+		const bool is_usual = step->get != CTF_GET_ANY;
+
+		if (is_usual ? !get_usual(s, step, at, big_endian, to + step->at)
+			     : !get_any(s, step, at, big_endian, to + step->at))
+			return false;
+	}
+	return true;
+}
+
+static bool get_little_endian(const struct ctf_stream *s, const struct ctf_form *form,
+			      const uint8_t *from, uint8_t *to)
+{
+	return get_steps(s, form, from, false, to);
+}
+
+static bool get_big_endian(const struct ctf_stream *s, const struct ctf_form *form,
+			   const uint8_t *from, uint8_t *to)
+{
+	return get_steps(s, form, from, true, to);
+}
+
+/* --- events of classes that are constants of this program, and frequent ------------------------
+ */
+
+/* The same, but the compiler makes code from the fields, which are constants, as is `form`. */
+static ALWAYS_INLINE bool get_known(const struct ctf_stream *s, const struct event_field *fields,
+				    size_t n, unsigned int form, const uint8_t *from, uint8_t *to)
+{
+	unsigned int pos = 0;
+
+	memset(to, 0, sizeof(struct kmem_record));
+#pragma GCC unroll 8
+	for (size_t i = 0; i < n; i++) {
+		const unsigned int bits = fields[i].bits[form];
+		struct ctf_step step = ctf_step_of(&fields[i], ctf_op_of(&fields[i], bits), bits);
+
+		step.bit = (uint8_t)(pos % 8);
+		if (!get_usual(s, &step, from + pos / 8, false, to + step.at))
+			return false;
+		pos += bits;
+	}
+	return true;
+}
+
+#define LENGTH(array) (sizeof(array) / sizeof((array)[0]))
+
+/* 4- and 5-level paging; of allocations the same with a NUMA node */
+enum { KNOWN_FORMS = 4 };
+
+#define GET_FORM(name, fields, form)                                           \
+	static bool name(const struct ctf_stream *s, const struct ctf_form *f, \
+			 const uint8_t *from, uint8_t *to)                     \
+	{                                                                      \
+		(void)f;                                                       \
+		return get_known(s, fields, LENGTH(fields), form, from, to);   \
+	}
+
+#define GET(name, fields)         \
+	GET_FORM(name, fields, 0) \
+	GET_FORM(name##_la57, fields, 1)
+
+#define GET_NODES(name, fields)          \
+	GET_FORM(name##_node, fields, 2) \
+	GET_FORM(name##_node_la57, fields, 3)
+
+GET(get_alloc, kmem_alloc_fields)
+GET_NODES(get_alloc, kmem_alloc_fields)
+GET(get_page_alloc, kmem_page_alloc_fields)
+GET_NODES(get_page_alloc, kmem_page_alloc_fields)
+GET(get_free, kmem_free_fields)
+GET(get_cache_free, kmem_cache_free_fields)
+GET(get_page_free, kmem_page_free_fields)
+
+static const struct {
+	const struct event_field *fields;
+	size_t n;
+	ctf_get_fn *get[KNOWN_FORMS];
+} known[] = {
+#define KNOWN(fields, ...)              \
+	{                               \
+		fields, LENGTH(fields), \
+		{                       \
+			__VA_ARGS__     \
+		}                       \
+	}
+	KNOWN(kmem_alloc_fields, get_alloc, get_alloc_la57, get_alloc_node, get_alloc_node_la57),
+	KNOWN(kmem_page_alloc_fields, get_page_alloc, get_page_alloc_la57, get_page_alloc_node,
+	      get_page_alloc_node_la57),
+	KNOWN(kmem_free_fields, get_free, get_free_la57),
+	KNOWN(kmem_cache_free_fields, get_cache_free, get_cache_free_la57),
+	KNOWN(kmem_page_free_fields, get_page_free, get_page_free_la57),
+};
+
+/* Whether fields lie in memory and on disk as those of a class in the trace do. */
+static bool are_those_of(const struct event_class *class, const struct event_field *fields,
+			 size_t n, unsigned int form)
+{
+	if (class->nr_fields != n || class->size != sizeof(struct kmem_record))
+		return false;
+	for (size_t i = 0; i < n; i++) {
+		const struct event_field *a = &class->fields[i], *b = &fields[i];
+
+		if (a->type != b->type || a->size != b->size || a->at != b->at ||
+		    a->bits[form] != b->bits[form] || a->implied != b->implied)
+			return false;
+	}
+	return true;
+}
+
+static ctf_get_fn *find_known(const struct ctf_form *form)
+{
+	for (size_t i = 0; i < LENGTH(known) && form->form < KNOWN_FORMS; i++)
+		if (are_those_of(form->class, known[i].fields, known[i].n, form->form))
+			return known[i].get[form->form];
+	return NULL;
+}
+
+void ctf_find_get(struct ctf_plan *plan, const struct ctf_identity *identity)
+{
+	for (size_t i = 0; i < plan->nr_forms; i++) {
+		struct ctf_form *form = &plan->forms[i];
+
+		form->get = identity->big_endian ? get_big_endian : find_known(form);
+		if (!form->get)
+			form->get = get_little_endian;
+	}
+}
+
+/* --- headers --------------------------------------------------------------------------------- */
+
+size_t ctf_read_header(const struct ctf_stream *s, size_t at, size_t end, uint64_t *clock,
+		       uint32_t *id)
 {
 	struct bit_cursor c = {.bytes = s->packet,
 			       .pos = at * 8,
@@ -125,33 +363,7 @@ static inline size_t read_header(const struct ctf_stream *s, size_t at, size_t e
 			return CTF_HEADER_BYTES;
 		}
 	}
-	return read_any_header(s, at, end, clock, id);
-}
-
-int ctf_read_tables(struct ctf_stream *s, const struct ctf_packet *packet)
-{
-	uint64_t clock = packet->end;
-	uint32_t id;
-	size_t end = packet->content / 8;
-	size_t header = read_header(s, packet->tables, end, &clock, &id);
-	struct cursor c = cursor_make(s->packet, end);
-	const enum ctf_table nr_tables = (enum ctf_table)ctf_plan_nr_tables(s->plan);
-	uint16_t counts[CTF_NR_TABLES];
-	int ret = 0;
-
-	if (!header || id != ctf_plan_id(s->plan, CTF_TABLES) || clock != packet->end)
-		return 0;
-	s->nr_packets++;
-	c.swap = s->decoder->described.identity.big_endian;
-	cursor_seek(&c, packet->tables + header);
-	for (enum ctf_table i = 0; i < nr_tables; i++)
-		counts[i] = cursor_u16(&c);
-	for (enum ctf_table i = 0; i < nr_tables; i++)
-		for (unsigned int n = 0; !ret && !c.failed && n < counts[i]; n++)
-			ret = read_entry(s, i, &c);
-	if (ret)
-		return ret;
-	return !c.failed && c.pos == end;
+	return ctf_read_header(s, at, end, clock, id);
 }
 
 /* --- events ---------------------------------------------------------------------------------- */

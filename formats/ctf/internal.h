@@ -91,7 +91,7 @@ size_t ctf_put_mix(struct stream_writer *base, const struct event_mix *mix);
 /* Append the packet's tables. Returns where they begin. */
 size_t ctf_put_tables(struct ctf_writer *w);
 
-/* --- reader.c and get*.c ----------------------------------------------------------------------- */
+/* --- reader.c and get.c ------------------------------------------------------------------------ */
 
 enum {
 	CTF_PACKET_LIMIT = 1 << 20, /* bytes; the writer's are smaller */
@@ -151,11 +151,13 @@ static inline const struct ctf_value *ctf_meaning_of(const struct ctf_stream *s,
 	return id < m->count && m->items[id].packet == s->nr_packets ? &m->items[id].value : NULL;
 }
 
-/* Set how events of each form are read (get-fields.c). */
+/* Set how events of each form are read. */
 void ctf_find_get(struct ctf_plan *plan, const struct ctf_identity *identity);
 
-/* Read the tables of a packet that was loaded. Returns 1; 0 if they are none; -errno. */
-int ctf_read_tables(struct ctf_stream *s, const struct ctf_packet *packet);
+/* The header of an event, in whichever form: moves *clock on. Returns its bytes; 0 if there is no
+ * room for one. */
+size_t ctf_read_header(const struct ctf_stream *s, size_t at, size_t end, uint64_t *clock,
+		       uint32_t *id);
 
 /*
  * Read what is at s->at, and step over it. Returns 1 and an event with its bytes, of which there

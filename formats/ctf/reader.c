@@ -2,6 +2,8 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include "formats/base/cursor.h"
+#include "formats/base/text.h"
 #include "formats/ctf/internal.h"
 
 enum { MAX_METADATA = 64 << 20, SEARCH_BYTES = 64 << 10 };
@@ -98,6 +100,114 @@ static int find_packet(struct ctf_stream *s, uint64_t *offset, struct ctf_packet
 	}
 }
 
+static int learn(struct ctf_stream *s, enum ctf_meaning kind, uint16_t id,
+		 const struct ctf_value *value)
+{
+	struct ctf_meanings *m = &s->meanings[kind];
+
+	if (id >= m->count) {
+		size_t count = m->count ? 2 * m->count : 256;
+		void *bigger;
+
+		while (count <= id)
+			count *= 2;
+		bigger = reallocarray(m->items, count, sizeof(*m->items));
+		if (!bigger)
+			return -ENOMEM;
+		m->items = bigger;
+		memset(m->items + m->count, 0, (count - m->count) * sizeof(*m->items));
+		m->count = count;
+	}
+	m->items[id].value = *value;
+	m->items[id].packet = s->nr_packets;
+	return 0;
+}
+
+static int learn_string(struct ctf_stream *s, uint16_t id, const char *text)
+{
+	char clean[EVENT_STRING_MAX + 1];
+	struct ctf_value value = {{0}};
+
+	clean_text(clean, sizeof(clean), text);
+	memcpy(&value, clean, strlen(clean));
+	return learn(s, CTF_MEANS_STRING, id, &value);
+}
+
+static int learn_cache(struct ctf_stream *s, uint16_t id, struct cursor *c)
+{
+	const struct decoder_input *input = &s->decoder->input;
+	uint64_t object_size = cursor_u64(c), size = cursor_u64(c);
+	const char *text = cursor_string(c);
+	char name[CTF_NAME_MAX + 1];
+
+	if (!text || !id)
+		return 0;
+	clean_text(name, sizeof(name), text);
+	return input->add_cache(&s->base, &(struct sidecar_cache){.id = id,
+								  .name = name,
+								  .object_size = object_size,
+								  .size = size});
+}
+
+static int read_entry(struct ctf_stream *s, enum ctf_table table, struct cursor *c)
+{
+	uint16_t id = cursor_u16(c);
+	struct ctf_value value = {{0}};
+	const char *text;
+
+	switch (table) {
+	case CTF_TABLE_NEAR:
+		value.word[0] = (uint64_t)(int64_t)(int32_t)cursor_u32(c);
+		return learn(s, CTF_MEANS_CODE, id, &value);
+	case CTF_TABLE_CODE:
+		value.word[0] = cursor_u64(c);
+		return learn(s, CTF_MEANS_CODE, id, &value);
+	case CTF_TABLE_FLAGS:
+		value.word[0] = cursor_u64(c);
+		return learn(s, CTF_MEANS_FLAGS, id, &value);
+	case CTF_TABLE_STRINGS:
+		text = cursor_string(c);
+		return text ? learn_string(s, id, text) : 0;
+	case CTF_TABLE_CACHES:
+		return learn_cache(s, id, c);
+	case CTF_TABLE_STACKS:
+		value.word[1] = cursor_u16(c);
+		value.word[0] = cursor_u64(c);
+		return learn(s, CTF_MEANS_FRAME, id, &value);
+	case CTF_NR_TABLES:
+		break;
+	}
+	return 0;
+}
+
+/* What the ids in a packet that was loaded stand for. Returns 1; 0 if there are no such tables;
+ * -errno. */
+static int read_tables(struct ctf_stream *s, const struct ctf_packet *packet)
+{
+	uint64_t clock = packet->end;
+	uint32_t id;
+	size_t end = packet->content / 8;
+	size_t header = ctf_read_header(s, packet->tables, end, &clock, &id);
+	struct cursor c = cursor_make(s->packet, end);
+	const enum ctf_table nr_tables = (enum ctf_table)ctf_plan_nr_tables(s->plan);
+	uint16_t counts[CTF_NR_TABLES];
+	int ret = 0;
+
+	if (!header || id != ctf_plan_id(s->plan, CTF_TABLES) || clock != packet->end)
+		return 0;
+	s->nr_packets++;
+	c.swap = s->decoder->described.identity.big_endian;
+	cursor_seek(&c, packet->tables + header);
+	for (enum ctf_table i = 0; i < nr_tables; i++)
+		counts[i] = cursor_u16(&c);
+	for (enum ctf_table i = 0; i < nr_tables; i++)
+		for (unsigned int n = 0; !ret && !c.failed && n < counts[i]; n++)
+			ret = read_entry(s, i, &c);
+	if (ret)
+		return ret;
+	return !c.failed && c.pos == end;
+}
+
 /* Begin with the events of a packet that was loaded. Returns 1; 0 if they are none; -errno. */
 static int enter_packet(struct ctf_stream *s, uint64_t offset, const struct ctf_packet *packet)
 {
@@ -114,7 +224,7 @@ static int enter_packet(struct ctf_stream *s, uint64_t offset, const struct ctf_
 	s->base.lost = packet->lost > s->base.lost ? packet->lost : s->base.lost;
 	s->at = CTF_PACKET_HEADER_SIZE;
 	s->end = packet->tables;
-	return ctf_read_tables(s, packet);
+	return read_tables(s, packet);
 }
 
 /* The bytes up to `end` are damaged, and so is the packet that should be there. */
@@ -318,8 +428,8 @@ static void say_damage(struct trace_decoder *base, const char *what)
 	snprintf(base->damage, sizeof(base->damage), "%s", what);
 }
 
-/* The description of two that is whole, or else the one that can be read. A trace of another version
- * or program has no copy: then *err says what its description is. */
+/* The description of two that is whole, or else the one that can be read. A trace of another
+ * version or program has no copy: then *err says what its description is. */
 static int open_trace(const struct decoder_input *input, struct trace_decoder **out,
 		      struct error *err)
 {
@@ -330,7 +440,7 @@ static int open_trace(const struct decoder_input *input, struct trace_decoder **
 	if (!is_whole(first) && is_whole(copy)) {
 		say_damage(copy, ret == -ENOENT ? CTF_METADATA_NAME " is missing: its copy is read"
 						: CTF_METADATA_NAME
-					   " is damaged: its checksum is wrong; its copy is read");
+					 " is damaged: its checksum is wrong; its copy is read");
 		if (first)
 			destroy(first);
 		*out = copy;

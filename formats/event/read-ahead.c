@@ -5,8 +5,9 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include "formats/base/hand-over.h"
-#include "formats/base/huge.h"
+#if defined(__x86_64__)
+#include <emmintrin.h>
+#endif
 #include "formats/base/thread.h"
 
 enum {
@@ -99,6 +100,52 @@ static void add_pending(struct batch *batch, struct source *s)
 	s->has_pending = false;
 }
 
+/* Events before which the stream certainly says nothing. */
+static void add_run(const struct read_ahead *ahead, struct batch *batch, struct source *s)
+{
+	struct stream_event *to = &batch->events[batch->n];
+	size_t n = record_stream_next_run(s->stream, to, ahead->batch_events - batch->n,
+					  batch->bytes + batch->used,
+					  ahead->batch_bytes - batch->used);
+
+	batch->n += n;
+	for (size_t i = 0; i < n; i++)
+		batch->used += to[i].event.class->size;
+}
+
+/* --- handing over ----------------------------------------------------------------------------
+ *
+ * The thread that takes batches is mostly on another CPU. A store to a line that it still has in
+ * its cache waits for it, 20 ns on a virtual machine; these stores go past the caches, which takes
+ * 3 ns, and reading takes no longer.
+ */
+
+/* Copy `size` bytes, a multiple of 8, to a place that is aligned to 8. */
+static void hand_over_copy(void *to, const void *from, size_t size)
+{
+#if defined(__x86_64__)
+	long long *word = to;
+
+#pragma GCC unroll 8
+	for (size_t i = 0; i < size / sizeof(*word); i++) {
+		long long value;
+
+		memcpy(&value, (const char *)from + i * sizeof(value), sizeof(value));
+		_mm_stream_si64(&word[i], value);
+	}
+#else
+	memcpy(to, from, size);
+#endif
+}
+
+/* Before the other thread is told that it can read what was copied. */
+static void hand_over_fence(void)
+{
+#if defined(__x86_64__)
+	_mm_sfence();
+#endif
+}
+
 /* Events that a thread has decoded into its cache. */
 struct scratch {
 	struct stream_event events[SCRATCH];
@@ -140,18 +187,7 @@ static void hand_over_runs(const struct read_ahead *ahead, struct batch *batch, 
 	hand_over_fence();
 }
 
-/* Events before which the stream certainly says nothing. */
-static void add_run(const struct read_ahead *ahead, struct batch *batch, struct source *s)
-{
-	struct stream_event *to = &batch->events[batch->n];
-	size_t n = record_stream_next_run(s->stream, to, ahead->batch_events - batch->n,
-					  batch->bytes + batch->used,
-					  ahead->batch_bytes - batch->used);
-
-	batch->n += n;
-	for (size_t i = 0; i < n; i++)
-		batch->used += to[i].event.class->size;
-}
+/* --- batches ---------------------------------------------------------------------------------- */
 
 static void fill(const struct read_ahead *ahead, struct source *s, struct batch *batch)
 {
@@ -318,8 +354,8 @@ void read_ahead_next(struct read_ahead *ahead, size_t i, struct stream_batch *ou
 static int make_ring(const struct read_ahead *ahead, struct source *s, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
-		s->ring[i].events = huge_array(ahead->batch_events, sizeof(*s->ring[i].events));
-		s->ring[i].bytes = huge_array(ahead->batch_bytes, 1);
+		s->ring[i].events = calloc(ahead->batch_events, sizeof(*s->ring[i].events));
+		s->ring[i].bytes = malloc(ahead->batch_bytes);
 		if (!s->ring[i].events || !s->ring[i].bytes)
 			return -ENOMEM;
 	}

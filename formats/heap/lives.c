@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "formats/heap/lives.h"
+#include "formats/heap/internal.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include "formats/base/huge.h"
 
 enum {
 	INITIAL_BITS = 6,
@@ -17,8 +16,8 @@ static int make_room(struct lives *lives, unsigned int bits)
 {
 	const uint32_t room = UINT32_C(1) << bits;
 
-	lives->all = huge_array(room, sizeof(*lives->all));
-	lives->heads = huge_array(room, sizeof(*lives->heads));
+	lives->all = u64_map_array(room, sizeof(*lives->all));
+	lives->heads = u64_map_array(room, sizeof(*lives->heads));
 	if (!lives->all || !lives->heads) {
 		lives_deinit(lives);
 		return -ENOMEM;

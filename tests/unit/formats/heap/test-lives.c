@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include <stdlib.h>
-#include "formats/heap/lives.h"
+#include "formats/heap/internal.h"
 #include "tests/lib/tap.h"
 
 enum { PLACES = 512, STEPS = 200000 };
