@@ -75,7 +75,7 @@ sub check_chains {
 	}
 	cmp_ok(scalar(keys %own), '>=', 20, "$kernel: " . keys(%own) . " call chains by the guest, $hits hits");
 	cmp_ok($same + $cut, '>=', 0.99 * $hits, "$kernel: $same of them are the same by Sonde, $cut are cut");
-	cmp_ok($cut, '<=', 0.01 * $hits, "$kernel: few are cut");
+	cmp_ok($cut, '<=', 0.05 * $hits, "$kernel: few are cut: those of execve(), whose frames are large");
 	is($dropped, 0, "$kernel: no chain is dropped");
 	like(slurp("$out/chains-text"), qr/^\{ stacktrace:\n {9}\w+\+0x\S+\n(?: {9}\S+\n)*\} hitcount: +\d+  bytes_req: +\d+$/m,
 		"$kernel: one is printed as by ftrace");
