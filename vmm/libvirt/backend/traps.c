@@ -34,14 +34,22 @@ void libvirt_traps_fail(struct libvirt_traps *t, const struct error *why)
 		t->failure = *why;
 }
 
-/* The handler gets the time in which hits were missed. An error is libvirt_traps_fail()'s. */
+/*
+ * The handler gets the time in which hits were missed. While no vCPU's page tables map the kernel, as
+ * in the first instructions of an interrupt in user mode, they stay parked, and the thread tries again.
+ * Another error is libvirt_traps_fail()'s.
+ */
 static void unpark(struct libvirt_guest *g)
 {
 	struct libvirt_traps *t = &g->traps;
-	struct guest_trap gap = {.gap_ns = clock_monotonic_ns() - t->parked_ns};
+	const uint64_t since = t->parked_ns;
+	struct guest_trap gap = {.gap_ns = clock_monotonic_ns() - since};
 	struct error err;
+	int ret = libvirt_breaks_unpark(g, &err);
 
-	if (libvirt_breaks_unpark(g, &err))
+	if (ret == -EAGAIN && t->parked)
+		t->parked_ns = since;
+	else if (ret)
 		libvirt_traps_fail(t, &err);
 	else if (t->fn)
 		t->fn(t->arg, &gap);

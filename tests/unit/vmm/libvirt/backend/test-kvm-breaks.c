@@ -37,6 +37,7 @@ struct fixture {
 	struct libvirt_journal journal;
 	struct libvirt_guest *g;
 	_Atomic unsigned int hits, gaps;
+	_Atomic uint64_t gap_ns; /* of all */
 	const char *refuse; /* a packet that begins so meets `fault`, after `spare` others */
 	const char *also;   /* all packets that begin so are refused */
 	enum fake_fault fault;
@@ -81,6 +82,7 @@ static bool on_trap(void *arg, struct guest_trap *trap)
 {
 	struct fixture *f = arg;
 
+	f->gap_ns += trap->gap_ns;
 	f->gaps += trap->gap_ns != 0;
 	f->hits += !trap->gap_ns;
 	if (f->sets && !trap->gap_ns)
@@ -530,6 +532,33 @@ static void test_parked(uint64_t cr3, uint32_t cs)
 	end_trace(&f);
 }
 
+static bool is_parked_and_runs(struct fixture *f)
+{
+	return is_parked(f) && fake_qemu_runs(f->qemu) && !has_failed(f);
+}
+
+/* When the domain is resumed, its vCPUs are in the kernel's first instructions, with the page tables of
+ * user mode. */
+static void test_put_back_later(void)
+{
+	struct fixture f;
+
+	set_up(&f, KERNEL_CR3, KERNEL_CS);
+	if (set_all(&f, true))
+		abort();
+	fake_qemu_suspend(f.qemu);
+	await(&f, is_parked);
+	fake_qemu_be_kvm(f.qemu, USER_CR3, KERNEL_CS);
+	fake_qemu_resume(f.qemu);
+	clock_wait_ms(300);
+	ok(await(&f, is_parked_and_runs) && !f.gaps,
+	   "a domain whose page tables do not map the kernel runs on without breakpoints");
+	fake_qemu_be_kvm(f.qemu, USER_CR3, USER_CS);
+	ok(await(&f, is_back) && f.gap_ns > 300000000,
+	   "they are put back when it can be done, and all of the time is a gap");
+	end_trace(&f);
+}
+
 static bool runs_with_own_tables(struct fixture *f)
 {
 	return fake_qemu_runs(f->qemu) && own_tables(f);
@@ -754,6 +783,7 @@ int main(int argc, char **argv)
 	test_end_loan();
 	test_parked(KERNEL_CR3, KERNEL_CS);
 	test_parked(USER_CR3, USER_CS);
+	test_put_back_later();
 	test_refused_loan(1);
 	test_refused_loan(1000);
 	test_counted();
