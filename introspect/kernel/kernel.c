@@ -27,6 +27,22 @@ static uint64_t ram_end(struct guest *guest)
 	return regions[n - 1].gpa + regions[n - 1].size;
 }
 
+/*
+ * The first member, but in a kernel with CONFIG_PREEMPT_RT behind the lock and the waiters of an
+ * rt_mutex (include/linux/mutex_types.h). Such a kernel without BTF is taken for one of the others.
+ */
+static uint32_t mutex_owner(const struct kernel_image *image)
+{
+	static const char *const members[] = {"owner", "rtmutex.owner"};
+	struct btf_field field;
+
+	for (size_t i = 0; image->btf && i < sizeof(members) / sizeof(members[0]); i++)
+		if (!btf_field(image->btf, "mutex", members[i], &field, NULL) &&
+		    field.size == sizeof(uint64_t) && field.offset < PAGE_BYTES)
+			return field.offset;
+	return 0;
+}
+
 void kernel_at(struct kernel *kernel, struct guest *guest, const struct kernel_image *image,
 	       uint64_t virt_slide, uint64_t phys_text)
 {
@@ -43,6 +59,7 @@ void kernel_at(struct kernel *kernel, struct guest *guest, const struct kernel_i
 				.page_offset_base =
 					symbols_address(image->symbols, "page_offset_base"),
 				.ram_end = ram_end(guest),
+				.mutex_owner = mutex_owner(image),
 			},
 	};
 	orc_table_init(image, &kernel->known.orc);

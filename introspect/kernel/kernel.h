@@ -17,7 +17,8 @@
  */
 struct kernel_known {
 	uint64_t init_top_pgt, early_top_pgt, pgdir_shift, page_offset_base;
-	uint64_t ram_end; /* gpa after the last byte of RAM */
+	uint64_t ram_end;     /* gpa after the last byte of RAM */
+	uint32_t mutex_owner; /* offset in struct mutex: a pointer, 0 while the mutex is free */
 	/* Accessed atomically: gva of gpa 0 once a walk confirmed it, else 0; levels of the page
 	 * tables, valid from then on. */
 	uint64_t direct_map;

@@ -17,13 +17,14 @@ static const struct {
 	[LOCK_TRANSITION] = {"system_transition_mutex", "the guest is about to leave its kernel"},
 };
 
-/* struct mutex begins with its owner, 0 while there is none (include/linux/mutex_types.h) */
 bool text_lock_is_held(const struct kernel *kernel, enum text_lock lock)
 {
 	uint64_t gva = kernel_symbol(kernel, locks[lock].name);
 	uint64_t owner;
 
-	return gva && !kernel_read(kernel, gva, &owner, sizeof(owner), NULL) && owner;
+	return gva &&
+	       !kernel_read(kernel, gva + kernel->known.mutex_owner, &owner, sizeof(owner), NULL) &&
+	       owner;
 }
 
 /* One that is held, or TEXT_LOCKS. */
