@@ -14,7 +14,8 @@ struct text_list {
 	uint8_t size;    /* bytes of text that it is about; 0: a function */
 	bool relative;   /* 32 bits from the entry itself; else a pointer */
 	bool may_be_off; /* entries that are 0 are none */
-	/* The function without which the kernel has no such list, nor needs one; NULL: each has. */
+	/* The function without which the kernel has no such list, nor needs one; NULL: each has. Where
+	 * nothing is listed (CONFIG_SMP=n, CONFIG_JUMP_LABEL=n), both symbols have one address. */
 	const char *by;
 };
 
@@ -29,7 +30,7 @@ static const struct text_list lists[] = {
 	 "the instruction may fault, and the kernel knows it by its address", 12, 1, true, false,
 	 NULL},
 	{"__start_kprobe_blacklist", "__stop_kprobe_blacklist",
-	 "the kernel keeps kprobes away from the function", 8, 0, false, false, NULL},
+	 "the kernel keeps kprobes away from the function", 8, 0, false, false, "register_kprobe"},
 };
 
 enum { NR_LISTS = sizeof(lists) / sizeof(lists[0]), JUMP_LABELS = 0 };
@@ -128,7 +129,7 @@ static int add_list(struct reserved_text *text, const struct kernel_image *image
 	const uint64_t end = symbols_address(image->symbols, list->end);
 	const size_t before = text->n;
 
-	if (!is_needed(image, list))
+	if (!is_needed(image, list) || begin == end)
 		return 0;
 	for (uint64_t at = begin; at + list->entry <= end; at += list->entry) {
 		const uint64_t address =
@@ -154,7 +155,7 @@ static int check_list(const struct kernel_image *image, const struct text_list *
 		return 0;
 	if (!begin || !end)
 		return error_set(err, ENOTSUP, "the kernel has no list %s", list->begin);
-	if (begin >= end || !kernel_image_bytes(image, begin, end - begin))
+	if (begin > end || !kernel_image_bytes(image, begin, end - begin))
 		return damaged(list, begin, err);
 	*n += (end - begin) / list->entry;
 	return 0;

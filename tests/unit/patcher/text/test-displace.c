@@ -209,7 +209,7 @@ static void test_lists(void)
 	memset(entry + 64 * FAKE_RESERVED_LOCK, 0, 8);
 	ok(displace_find(&body, decoder, body.gva, &insn, &err) == -EBADMSG &&
 		   strstr(err.text, "__smp_locks is damaged"),
-	   "an empty list has been freed: %s", err.text);
+	   "a list of zeros has been freed: %s", err.text);
 }
 
 static void test_without_lists(void)
@@ -249,6 +249,36 @@ static void test_without_locks(void)
 	fake_guest_destroy(&fg);
 }
 
+/* A kernel for one CPU, with CONFIG_JUMP_LABEL=n and CONFIG_KPROBES=n. */
+static void test_empty_lists(void)
+{
+	static const struct fake_symbol empty[] = {{"__start___jump_table", FAKE_RESERVED},
+						   {"__stop___jump_table", FAKE_RESERVED},
+						   {"__smp_locks", FAKE_RESERVED},
+						   {"__smp_locks_end", FAKE_RESERVED},
+						   {NULL, 0}};
+	static const struct fake_symbol kprobes[] = {{"register_kprobe", BLACK}, {NULL, 0}};
+	const uint64_t to[FAKE_NR_RESERVED] = {0, FN + CALL_AT, 0, FN + FAULT_AT, 0};
+	const uint8_t bytes[] = {MOV, 0xc3};
+	const struct displace_body body = {&fg.kernel, "fn", fake_gva(FN), sizeof(bytes), bytes};
+	struct displaced_insn insn;
+	struct error err = {0};
+
+	if (fake_guest_create(&fg) || fake_guest_add_symbols(&fg, symbols) ||
+	    fake_guest_add_symbols(&fg, empty))
+		abort();
+	fake_reserved_add(&fg, to);
+	ok(!displace_find(&body, decoder, body.gva, &insn, &err),
+	   "a list may have no entries, and a kernel no kprobes: %s", err.text);
+	kernel_image_forget(&fg.base.image);
+	if (fake_guest_add_symbols(&fg, kprobes))
+		abort();
+	ok(displace_find(&body, decoder, body.gva, &insn, &err) == -ENOTSUP &&
+		   strstr(err.text, "no list __start_kprobe_blacklist"),
+	   "one with kprobes has to have their list: %s", err.text);
+	fake_guest_destroy(&fg);
+}
+
 int main(void)
 {
 	static uint64_t return_sites[1], sites[1];
@@ -272,6 +302,7 @@ int main(void)
 	fg.base.image.return_sites = fg.base.image.mcount_sites = NULL;
 	fake_guest_destroy(&fg);
 	test_without_locks();
+	test_empty_lists();
 	decoder_destroy(decoder);
 	return tap_done();
 }
