@@ -66,6 +66,45 @@ static int add_functions(struct image_syscalls *calls, const struct symbol_table
 	return calls->v ? 0 : -ENOMEM;
 }
 
+/* --- their callers --------------------------------------------------------------------------- */
+
+/*
+ * arch/x86/entry/{common,syscall_64,syscall_32,entry_fred}.c and arch/x86/entry/vsyscall/ of Linux,
+ * of all versions. Calls without arguments have one function for both kinds.
+ */
+enum { MAX_CALLERS = 9 };
+static const char *const callers[][MAX_CALLERS] = {
+	[SYSCALL_64] = {"do_syscall_64", "x64_sys_call", "do_syscall_x64", "x32_sys_call",
+			"do_syscall_x32", "emulate_vsyscall", "__emulate_vsyscall"},
+	[SYSCALL_IA32] = {"ia32_sys_call", "__do_fast_syscall_32", "do_fast_syscall_32",
+			  "do_SYSENTER_32", "do_int80_emulation", "fred_int80_emulation",
+			  "do_int80_syscall_32", "do_syscall_32_irqs_on"},
+};
+
+/* A part of one, too, as compilers name them: "__emulate_vsyscall.part.0". */
+static bool is_caller(const char *name, enum syscall_abi abi)
+{
+	const size_t length = strcspn(name, ".");
+
+	for (size_t i = 0; i < MAX_CALLERS && callers[abi][i]; i++)
+		if (!strncmp(name, callers[abi][i], length) && !callers[abi][i][length])
+			return true;
+	return false;
+}
+
+static void add_callers(struct image_syscalls *calls, const struct kernel_image *image,
+			enum syscall_abi abi)
+{
+	for (size_t i = 0; i < symbols_count(image->symbols); i++) {
+		const struct symbol *symbol = symbols_at(image->symbols, i);
+
+		if (calls->nr_callers < SYSCALL_CALLERS_MAX && is_caller(symbol->name, abi) &&
+		    kernel_image_is_text(image, symbol->address))
+			calls->callers[calls->nr_callers++] = (struct syscall_caller){
+				symbol->address, symbol->address + symbol->size};
+	}
+}
+
 /* --- declarations ---------------------------------------------------------------------------- */
 
 /* 0 if it is not in the image. */
@@ -182,6 +221,8 @@ static int derive(const struct kernel_image *image, enum syscall_abi abi, void *
 
 	if (!ret)
 		ret = add_prototypes(calls, image, abi);
+	if (!ret)
+		add_callers(calls, image, abi);
 	if (ret) {
 		if (calls)
 			destroy(calls);

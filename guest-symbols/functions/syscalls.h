@@ -21,9 +21,17 @@ struct image_syscall {
 	uint64_t address; /* of its function, link-time */
 };
 
+/* What calls the functions of system calls, link-time: a call to one of these returns there. */
+struct syscall_caller {
+	uint64_t address, end;
+};
+enum { SYSCALL_CALLERS_MAX = 12 };
+
 struct image_syscalls {
 	struct image_syscall *v; /* by address */
 	size_t n;
+	struct syscall_caller callers[SYSCALL_CALLERS_MAX];
+	size_t nr_callers;
 	/*
 	 * The declarations that the kernel keeps for its own tracing of system calls
 	 * (CONFIG_FTRACE_SYSCALLS), a line each: "openat(int dfd, const char * filename, int flags,

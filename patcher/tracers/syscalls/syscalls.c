@@ -22,18 +22,6 @@ _Static_assert((int)SYSCALL_ENTER == TRACER_ENTRY && (int)SYSCALL_EXIT == TRACER
 		       (int)SYSCALL_ENTER_ONLY == TRACER_CALL,
 	       "the classes by their numbers");
 
-/*
- * What calls the functions of system calls: arch/x86/entry/{common,syscall_64,syscall_32}.c of
- * Linux, of all versions. Calls without arguments have one function for both kinds.
- */
-enum { MAX_CALLERS = 7 };
-static const char *const callers[][MAX_CALLERS] = {
-	[SYSCALL_64] = {"do_syscall_64", "x64_sys_call", "do_syscall_x64"},
-	[SYSCALL_IA32] = {"ia32_sys_call", "__do_fast_syscall_32", "do_fast_syscall_32",
-			  "do_SYSENTER_32", "do_int80_emulation", "do_int80_syscall_32",
-			  "do_syscall_32_irqs_on"},
-};
-
 struct syscalls_tracer {
 	struct tracer tracer;
 	const struct kernel *kernel;
@@ -89,19 +77,11 @@ static int add_caller(struct gate *gate, uint64_t begin, uint64_t end, struct er
  */
 static int add_callers(struct syscalls_tracer *t, struct error *err)
 {
-	const struct symbol_table *symbols = t->kernel->image->symbols;
-	const char *const *names = callers[abi_of(t->spec)];
 	int ret = 0;
 
-	for (size_t i = 0; !ret && i < MAX_CALLERS && names[i]; i++) {
-		const struct symbol *symbol = symbols_find(symbols, names[i]);
-		uint64_t begin;
-
-		if (!symbol)
-			continue;
-		begin = kernel_gva(t->kernel, symbol->address);
-		ret = add_caller(&t->gate, begin, begin + symbol->size, err);
-	}
+	for (size_t i = 0; !ret && i < t->calls->nr_callers; i++)
+		ret = add_caller(&t->gate, kernel_gva(t->kernel, t->calls->callers[i].address),
+				 kernel_gva(t->kernel, t->calls->callers[i].end), err);
 	return ret;
 }
 

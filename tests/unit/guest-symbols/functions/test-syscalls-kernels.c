@@ -73,9 +73,71 @@ static void test_ia32(const char *version, const struct kernel_image *image)
 	   "%s: one with an argument in two registers has no declaration", version);
 }
 
+/* --- what calls them ------------------------------------------------------------------------- */
+
+static bool is_listed(const struct image_syscalls *calls, uint64_t address)
+{
+	for (size_t i = 0; i < calls->nr_callers; i++)
+		if (address >= calls->callers[i].address && address < calls->callers[i].end)
+			return true;
+	return false;
+}
+
+static int by_address(const void *address, const void *call)
+{
+	const uint64_t a = *(const uint64_t *)address;
+	const uint64_t b = ((const struct image_syscall *)call)->address;
+
+	return a < b ? -1 : a > b;
+}
+
+/* Its function, or what only jumps on to one. */
+static bool leads_to_call(const struct kernel_image *image, const struct image_syscalls *calls,
+			  uint64_t address)
+{
+	static const char *const jump_on[] = {"x64_sys_call", "x32_sys_call", "ia32_sys_call"};
+
+	for (size_t i = 0; i < sizeof(jump_on) / sizeof(jump_on[0]); i++)
+		if (symbols_address(image->symbols, jump_on[i]) == address)
+			return true;
+	return bsearch(&address, calls->v, calls->n, sizeof(*calls->v), by_address);
+}
+
+/* Where each `call` of a system call is, or of what seems to be one: all of them are to be known. */
+static void test_callers(const char *version, const struct kernel_image *image)
+{
+	enum { CALL = 0xe8, CALL_SIZE = 5 };
+	const size_t size = image->etext - image->stext;
+	const uint8_t *text = kernel_image_bytes(image, image->stext, size);
+	const struct image_syscalls *native, *ia32;
+	size_t n = 0, unknown = 0;
+
+	if (!text || image_syscalls_of(image, SYSCALL_64, &native, NULL) ||
+	    image_syscalls_of(image, SYSCALL_IA32, &ia32, NULL))
+		abort();
+	for (size_t i = 0; i + CALL_SIZE <= size; i++) {
+		const uint64_t at = image->stext + i;
+		int32_t distance;
+		uint64_t to;
+
+		memcpy(&distance, text + i + 1, sizeof(distance));
+		to = at + CALL_SIZE + (uint64_t)(int64_t)distance;
+		if (text[i] != CALL || (!leads_to_call(image, native, to) &&
+					!leads_to_call(image, ia32, to)))
+			continue;
+		n++;
+		if (is_listed(native, at) || is_listed(ia32, at))
+			continue;
+		unknown++;
+		tap_diag("%s: %s", version, symbols_covering(image->symbols, at)->name);
+	}
+	ok(n && !unknown, "%s: all that calls system calls is known: %zu calls", version, n);
+}
+
 int main(void)
 {
-	static const char *const versions[] = {"5.10", "6.1", "6.12", "6.17", "7.0", "7.2"};
+	static const char *const versions[] = {"5.10", "6.1", "6.12",        "6.17",
+					       "7.0",  "7.2", "7.3-generic", "6.19-rt"};
 	int found = 0;
 
 	for (size_t i = 0; i < sizeof(versions) / sizeof(versions[0]); i++) {
@@ -86,6 +148,7 @@ int main(void)
 		found++;
 		test_kernel(versions[i], image);
 		test_ia32(versions[i], image);
+		test_callers(versions[i], image);
 		kernel_image_destroy(image);
 	}
 	return found ? tap_done() : tap_skip_all("no kernels: run tests/testbed/fetch-kernel");
