@@ -230,7 +230,8 @@ static int part_at(const struct exit_search *search, const struct insn *insn,
 	if (!s || !kernel_image_is_text(kernel->image, s->address) || !s->size)
 		return error_set_at(err, ENOTSUP, insn->address,
 				    "a jump leads to no known function");
-	if (strstr(s->name, "indirect_thunk"))
+	/* with names of mitigations between: __x86_indirect_its_thunk_rax */
+	if (!strncmp(s->name, "__x86_indirect_", strlen("__x86_indirect_")))
 		return error_set_at(err, ENOTSUP, insn->address,
 				    "the function ends in an indirect tail call");
 	*part = (struct function_part){kernel_gva(kernel, s->address), s->size};

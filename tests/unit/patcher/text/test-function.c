@@ -16,6 +16,7 @@ enum {
 	COLD_SIZE = 0x20,
 	RETURN_THUNK = 0x4000,
 	INDIRECT_THUNK = 0x4020,
+	ITS_THUNK = 0x4040,
 	END = 0x5000,
 	AUX = 0x40000, /* in the image, behind its text: as .altinstr_aux */
 	JMP = 0xe9,
@@ -32,6 +33,7 @@ static const struct fake_symbol symbols[] = {
 	{"fn.cold_end", COLD + COLD_SIZE},
 	{"__x86_return_thunk", RETURN_THUNK},
 	{"__x86_indirect_thunk_rax", INDIRECT_THUNK},
+	{"__x86_indirect_its_thunk_rax", ITS_THUNK},
 	{"thunks_end", END},
 	{NULL, 0},
 };
@@ -59,6 +61,7 @@ static void begin(void)
 	put(FN, "\x0f\x1f\x44\0\0", NOP5);
 	put(RETURN_THUNK, "\xc3\xcc", 2);
 	put(INDIRECT_THUNK, "\xff\xe0", 2);
+	put(ITS_THUNK, "\xff\xe0", 2);
 	err = (struct error){0};
 }
 
@@ -210,6 +213,11 @@ static void test_indirect(void)
 	begin();
 	fake_branch(&fg, FN + 5, JMP, INDIRECT_THUNK);
 	ok(find_exits() == -ENOTSUP, "a function with a jmp to an indirect thunk is refused");
+	end();
+	begin();
+	fake_branch(&fg, FN + 5, JMP, ITS_THUNK);
+	ok(find_exits() == -ENOTSUP && strstr(err.text, "indirect tail call"),
+	   "so is one to a thunk that a mitigation puts there: %s", err.text);
 	end();
 	begin();
 	put(FN + 5, "\xff\xd0\xc3", 3);
