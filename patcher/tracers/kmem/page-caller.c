@@ -81,7 +81,10 @@ static const char *const wrapper_names[] = {
 	"__pagevec_release",
 	"__folio_batch_release",
 };
-enum { NR_WRAPPERS = sizeof(wrapper_names) / sizeof(wrapper_names[0]) };
+enum {
+	NR_WRAPPERS = sizeof(wrapper_names) / sizeof(wrapper_names[0]),
+	MAX_RANGES = 4 * NR_WRAPPERS, /* with parts of them */
+};
 
 struct range {
 	uint64_t start, end;
@@ -89,7 +92,7 @@ struct range {
 
 struct page_callers {
 	const struct kernel *kernel;
-	struct range wrappers[NR_WRAPPERS]; /* sorted */
+	struct range wrappers[MAX_RANGES]; /* sorted */
 	size_t n;
 };
 
@@ -100,6 +103,38 @@ static int by_start(const void *a, const void *b)
 	return x->start < y->start ? -1 : x->start > y->start;
 }
 
+static void add_wrapper(struct page_callers *c, const struct symbol *s)
+{
+	if (c->n == MAX_RANGES)
+		return;
+	c->wrappers[c->n].start = kernel_gva(c->kernel, s->address);
+	c->wrappers[c->n++].end = kernel_gva(c->kernel, s->address + s->size);
+}
+
+/* Whether it is a part of a wrapper, as compilers name them: "__page_cache_alloc.part.0". */
+static bool is_part(const char *name)
+{
+	const size_t length = strcspn(name, ".");
+
+	for (size_t i = 0; name[length] && i < NR_WRAPPERS; i++)
+		if (!strncmp(name, wrapper_names[i], length) && !wrapper_names[i][length])
+			return true;
+	return false;
+}
+
+static void add_wrappers(struct page_callers *c, const struct symbol_table *symbols)
+{
+	for (size_t i = 0; i < NR_WRAPPERS; i++) {
+		const struct symbol *s = symbols_find(symbols, wrapper_names[i]);
+
+		if (s)
+			add_wrapper(c, s);
+	}
+	for (size_t i = 0; i < symbols_count(symbols); i++)
+		if (is_part(symbols_at(symbols, i)->name))
+			add_wrapper(c, symbols_at(symbols, i));
+}
+
 int page_callers_create(const struct kernel *kernel, struct page_callers **out, struct error *err)
 {
 	struct page_callers *c = calloc(1, sizeof(*c));
@@ -107,14 +142,7 @@ int page_callers_create(const struct kernel *kernel, struct page_callers **out, 
 	if (!c)
 		return error_set(err, ENOMEM, "out of memory");
 	c->kernel = kernel;
-	for (size_t i = 0; i < NR_WRAPPERS; i++) {
-		const struct symbol *s = symbols_find(kernel->image->symbols, wrapper_names[i]);
-
-		if (!s)
-			continue;
-		c->wrappers[c->n].start = kernel_gva(kernel, s->address);
-		c->wrappers[c->n++].end = kernel_gva(kernel, s->address + s->size);
-	}
+	add_wrappers(c, kernel->image->symbols);
 	qsort(c->wrappers, c->n, sizeof(c->wrappers[0]), by_start);
 	*out = c;
 	return 0;

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Who allocates pages in real Debian kernels: what calls a wrapper, also where the compiler has split that.
+ * Needs tests/testbed/fetch-kernel to have run.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include "introspect/guest/dump.h"
+#include "patcher/tracers/kmem/kmem.h"
+#include "tests/lib/fetched-kernel.h"
+#include "tests/lib/tap.h"
+
+enum { PHYS_TEXT = 16 << 20, WORDS = 64, CALL_SIZE = 5 };
+
+/* Behind the first CALL of a function; 0: it has none. */
+static uint64_t behind_call(const struct kernel_image *image, const struct symbol *s)
+{
+	const uint8_t *bytes = kernel_image_bytes(image, s->address, s->size);
+
+	for (size_t i = 0; bytes && i + CALL_SIZE < s->size; i++) {
+		const uint64_t behind = s->address + i + CALL_SIZE;
+		const struct symbol *callee;
+		int32_t distance;
+		uint64_t target;
+
+		memcpy(&distance, bytes + i + 1, sizeof(distance));
+		target = behind + (uint64_t)(int64_t)distance;
+		callee = bytes[i] == 0xe8 ? symbols_covering(image->symbols, target) : NULL;
+		/* not its own mcount site's */
+		if (callee && callee->address == target && strcmp(callee->name, "__fentry__"))
+			return behind;
+	}
+	return 0;
+}
+
+/* All words of the stack are the caller's address, so that it is found wherever the frame ends. */
+static void test_wrapper(const struct kernel *kernel, const struct page_callers *callers,
+			 const char *version, const char *name)
+{
+	const struct symbol *s = symbols_find(kernel->image->symbols, name);
+	const uint64_t caller = kernel_gva(kernel, symbols_address(kernel->image->symbols, "vfs_read"));
+	uint64_t stack[WORDS];
+
+	if (!s)
+		return;
+	for (size_t i = 0; i < WORDS; i++)
+		stack[i] = caller;
+	ok(page_callers_resolve(callers, kernel_gva(kernel, behind_call(kernel->image, s)), stack,
+				WORDS) == caller,
+	   "%s: pages that %s() allocates are its caller's", version, name);
+}
+
+static void test_kernel(const char *version)
+{
+	static const char *const wrappers[] = {"__get_free_pages", "get_free_pages_noprof",
+					       "__page_cache_alloc.part.0",
+					       "filemap_alloc_folio_noprof.part.0"};
+	struct kernel_image *image = fetched_kernel_image(version);
+	struct page_callers *callers = NULL;
+	struct dump_guest *dump = NULL;
+	struct kernel kernel;
+
+	if (!image) {
+		tap_skip(version, "not fetched");
+		return;
+	}
+	if (dump_guest_create(1, &dump, NULL) ||
+	    dump_guest_add_buffer(dump, PHYS_TEXT, image->init_bytes, image->init_size, DUMP_MAPPED,
+				  NULL))
+		abort();
+	kernel_at(&kernel, dump_guest(dump), image, 0, PHYS_TEXT);
+	if (page_callers_create(&kernel, &callers, NULL))
+		abort();
+	for (size_t i = 0; i < sizeof(wrappers) / sizeof(wrappers[0]); i++)
+		test_wrapper(&kernel, callers, version, wrappers[i]);
+	page_callers_destroy(callers);
+	dump_guest_destroy(dump);
+	kernel_image_destroy(image);
+}
+
+int main(void)
+{
+	static const char *const versions[] = {"5.10", "6.1", "6.12", "7.2"};
+
+	for (size_t i = 0; i < sizeof(versions) / sizeof(versions[0]); i++)
+		test_kernel(versions[i]);
+	return tap_done();
+}
