@@ -4,28 +4,33 @@
 #include <errno.h>
 #include <ncurses.h>
 #include <signal.h>
+#include <termios.h>
 #include <unistd.h>
 
 static SCREEN *terminal;
+static struct termios shell_modes;
 
 static void restore_and_die(int number)
 {
-	endwin();
+	if (terminal)
+		endwin();
+	/* newterm() may be at work */
+	tcsetattr(STDIN_FILENO, TCSANOW, &shell_modes);
 	/* SA_RESETHAND has restored the default action */
 	raise(number);
 }
 
-/* ncurses gives the terminal its modes back when SIGINT or SIGTERM ends the program; this does when
- * these do, unless they are ignored, as SIGHUP is under nohup. */
-static void restore_at_other_signals(void)
+/* Unless they are ignored, as SIGHUP is under nohup. ncurses handles two of them only where nobody does, and
+ * not before it has set the terminal up. */
+static void restore_at_ends(void)
 {
-	static const int others[] = {SIGQUIT, SIGHUP};
+	static const int ends[] = {SIGINT, SIGTERM, SIGQUIT, SIGHUP};
 	const struct sigaction action = {.sa_handler = restore_and_die, .sa_flags = SA_RESETHAND};
 	struct sigaction now;
 
-	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
-		if (!sigaction(others[i], NULL, &now) && now.sa_handler == SIG_DFL)
-			sigaction(others[i], &action, NULL);
+	for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++)
+		if (!sigaction(ends[i], NULL, &now) && now.sa_handler == SIG_DFL)
+			sigaction(ends[i], &action, NULL);
 }
 
 int top_terminal_open(struct error *err)
@@ -33,12 +38,13 @@ int top_terminal_open(struct error *err)
 	/* At the end of its input it would draw all the time. */
 	if (!isatty(STDIN_FILENO))
 		return error_set(err, ENOTSUP, "standard input is no terminal: use --once");
+	tcgetattr(STDIN_FILENO, &shell_modes);
+	restore_at_ends();
 	terminal = isatty(STDOUT_FILENO) ? newterm(NULL, stdout, stdin) : NULL;
 	if (!terminal)
 		return error_set(err, ENOTSUP,
 				 "standard output is no terminal that can be drawn "
 				 "on: use --once");
-	restore_at_other_signals();
 	set_escdelay(25);
 	cbreak();
 	noecho();
