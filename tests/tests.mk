@@ -87,7 +87,7 @@ unit-tests: $(UNIT_TESTS)
 
 .PHONY: check-unit
 check-unit: all kernels $(TESTS:%.c=$(O)/%)
-	$(Q)SONDE=$(abspath $(O))/sonde KERNELS_DIR=$(abspath $(O))/kernels prove -j4 -e '' $(TESTS:%.c=$(O)/%)
+	$(Q)SONDE=$(abspath $(O))/sonde KERNELS_DIR=$(abspath $(O))/kernels prove -j8 -e '' $(TESTS:%.c=$(O)/%)
 
 # The same with sanitizers, in build folders of their own. Without those that do the same with whole kernels or
 # millions of instructions, and for ThreadSanitizer only the rooms with threads; SANITIZED=all for all.
@@ -108,7 +108,7 @@ check-tsan: kernels
 	$(Q)$(MAKE) --no-print-directory -j2 O=$(O)/tsan TSAN=1 CFLAGS='-O1 -g1' KERNELS_DIR=$(abspath $(O))/kernels TESTS='$(TSAN_TESTS)' check-sanitized
 check-sanitized: all $(TESTS:%.c=$(O)/%)
 	$(Q)SONDE=$(abspath $(O))/sonde KERNELS_DIR=$(KERNELS_DIR) TSAN_OPTIONS='exitcode=66 handle_segv=0' \
-		$(if $(filter all,$(SANITIZED)),,MUTATIONS=500) prove -j3 -e '' $(TESTS:%.c=$(O)/%)
+		$(if $(filter all,$(SANITIZED)),,MUTATIONS=500) prove -j6 -e '' $(TESTS:%.c=$(O)/%)
 
 # What is put back, and when a guest is let go on: which of these decisions can be inverted, and no test fails?
 DECIDING := $(addprefix vmm/libvirt/,attach/owner.c backend/beat.c backend/stop.c backend/breaks.c backend/traps.c backend/serve.c \
