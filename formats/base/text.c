@@ -106,6 +106,14 @@ uint64_t whole_number(double value)
 	return value < 0x1p64 ? (uint64_t)value : UINT64_MAX;
 }
 
+bool text_begins_as(const char *text, size_t length, const char *const *names)
+{
+	for (; *names; names++)
+		if (!strncmp(text, *names, length) && !(*names)[length])
+			return true;
+	return false;
+}
+
 int text_parse_u64(const char *text, uint64_t max, uint64_t *out)
 {
 	unsigned long long value;

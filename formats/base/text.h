@@ -39,6 +39,9 @@ uint64_t whole_number(double value);
 /* A decimal number, digits only. Returns 0, or -EINVAL, or -ERANGE if it is above max. */
 int text_parse_u64(const char *text, uint64_t max, uint64_t *out);
 
+/* Whether the first `length` characters of a text are one of these names, which end with NULL. */
+bool text_begins_as(const char *text, size_t length, const char *const *names);
+
 /* Of `names` (NULL-terminated), the one nearest to `word` by edit distance, or NULL if none is
  * near. */
 const char *text_nearest(const char *word, const char *const *names);

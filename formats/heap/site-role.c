@@ -2,6 +2,7 @@
 #include "formats/heap/site-role.h"
 
 #include <string.h>
+#include "formats/base/text.h"
 
 /* Of Linux 4.19 to 7.x: mm/slub.c, slab.c, slob.c, slab_common.c, util.c, vmalloc.c, mempool.c. */
 static const char *const slab_names[] = {
@@ -67,11 +68,7 @@ static bool is_one_of(const char *name, const char *const *names)
 
 	if (length > 7 && !strncmp(name + length - 7, "_noprof", 7))
 		length -= 7;
-	for (; *names; names++) {
-		if (!strncmp(name, *names, length) && !(*names)[length])
-			return true;
-	}
-	return false;
+	return text_begins_as(name, length, names);
 }
 
 enum site_role site_role(const struct sidecar *sidecar, uint64_t call_site)

@@ -36,8 +36,8 @@ static size_t find_address(const uint64_t *v, size_t n, uint64_t address)
 	return search_from(n, address, address_at, v);
 }
 
-/* The bodies of system calls are inline functions, so that they have no mcount site where the compiler
- * puts them elsewhere (include/linux/syscalls.h, include/linux/compat.h). */
+/* The bodies of system calls are inline functions, so that they have no mcount site where the
+ * compiler puts them elsewhere (include/linux/syscalls.h, include/linux/compat.h). */
 static bool is_syscall_body(const char *name)
 {
 	static const char *const prefixes[] = {"__do_sys_", "__se_sys_", "__do_compat_sys_",

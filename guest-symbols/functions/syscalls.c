@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "formats/base/text.h"
 
 enum {
 	MAX_ARGS = 6,
@@ -72,8 +73,8 @@ static int add_functions(struct image_syscalls *calls, const struct symbol_table
  * arch/x86/entry/{common,syscall_64,syscall_32,entry_fred}.c and arch/x86/entry/vsyscall/ of Linux,
  * of all versions. Calls without arguments have one function for both kinds.
  */
-enum { MAX_CALLERS = 9 };
-static const char *const callers[][MAX_CALLERS] = {
+enum { MAX_CALLERS = 8 };
+static const char *const callers[][MAX_CALLERS + 1] = {
 	[SYSCALL_64] = {"do_syscall_64", "x64_sys_call", "do_syscall_x64", "x32_sys_call",
 			"do_syscall_x32", "emulate_vsyscall", "__emulate_vsyscall"},
 	[SYSCALL_IA32] = {"ia32_sys_call", "__do_fast_syscall_32", "do_fast_syscall_32",
@@ -84,12 +85,7 @@ static const char *const callers[][MAX_CALLERS] = {
 /* A part of one, too, as compilers name them: "__emulate_vsyscall.part.0". */
 static bool is_caller(const char *name, enum syscall_abi abi)
 {
-	const size_t length = strcspn(name, ".");
-
-	for (size_t i = 0; i < MAX_CALLERS && callers[abi][i]; i++)
-		if (!strncmp(name, callers[abi][i], length) && !callers[abi][i][length])
-			return true;
-	return false;
+	return text_begins_as(name, strcspn(name, "."), callers[abi]);
 }
 
 static void add_callers(struct image_syscalls *calls, const struct kernel_image *image,

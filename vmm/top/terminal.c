@@ -20,8 +20,8 @@ static void restore_and_die(int number)
 	raise(number);
 }
 
-/* Unless they are ignored, as SIGHUP is under nohup. ncurses handles two of them only where nobody does, and
- * not before it has set the terminal up. */
+/* Unless they are ignored, as SIGHUP is under nohup. ncurses handles two of them only where nobody
+ * does, and not before it has set the terminal up. */
 static void restore_at_ends(void)
 {
 	static const int ends[] = {SIGINT, SIGTERM, SIGQUIT, SIGHUP};

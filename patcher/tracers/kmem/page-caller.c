@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include "formats/base/text.h"
 #include "introspect/kernel/kernel.h"
 
 /* The deepest chain is get_zeroed_page -> __get_free_pages -> alloc_pages -> ..._mpol -> __alloc.
@@ -80,9 +81,10 @@ static const char *const wrapper_names[] = {
 	"folios_put_refs",
 	"__pagevec_release",
 	"__folio_batch_release",
+	NULL,
 };
 enum {
-	NR_WRAPPERS = sizeof(wrapper_names) / sizeof(wrapper_names[0]),
+	NR_WRAPPERS = sizeof(wrapper_names) / sizeof(wrapper_names[0]) - 1,
 	MAX_RANGES = 4 * NR_WRAPPERS, /* with parts of them */
 };
 
@@ -116,10 +118,7 @@ static bool is_part(const char *name)
 {
 	const size_t length = strcspn(name, ".");
 
-	for (size_t i = 0; name[length] && i < NR_WRAPPERS; i++)
-		if (!strncmp(name, wrapper_names[i], length) && !wrapper_names[i][length])
-			return true;
-	return false;
+	return name[length] && text_begins_as(name, length, wrapper_names);
 }
 
 static void add_wrappers(struct page_callers *c, const struct symbol_table *symbols)

@@ -35,9 +35,9 @@ void libvirt_traps_fail(struct libvirt_traps *t, const struct error *why)
 }
 
 /*
- * The handler gets the time in which hits were missed. While no vCPU's page tables map the kernel, as
- * in the first instructions of an interrupt in user mode, they stay parked, and the thread tries again.
- * Another error is libvirt_traps_fail()'s.
+ * The handler gets the time in which hits were missed. While no vCPU's page tables map the kernel,
+ * as in the first instructions of an interrupt in user mode, they stay parked, and the thread tries
+ * again. Another error is libvirt_traps_fail()'s.
  */
 static void unpark(struct libvirt_guest *g)
 {

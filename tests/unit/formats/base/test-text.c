@@ -132,11 +132,21 @@ static void test_shell_words(void)
 	}
 }
 
+static void test_beginning(void)
+{
+	static const char *const names[] = {"one", "three", NULL};
+
+	ok(text_begins_as("three.part.0", 5, names), "the beginning of a text is one of the names");
+	ok(!text_begins_as("three.part.0", 4, names), "but not a part of one");
+	ok(!text_begins_as("threes", 6, names), "nor more than one");
+}
+
 int main(void)
 {
 	test_numbers();
 	test_words();
 	test_nearest();
+	test_beginning();
 	test_whole();
 	test_parse();
 	test_clean();

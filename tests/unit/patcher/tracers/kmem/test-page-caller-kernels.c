@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Who allocates pages in real Debian kernels: what calls a wrapper, also where the compiler has split that.
- * Needs tests/testbed/fetch-kernel to have run.
+ * Who allocates pages in real Debian kernels: what calls a wrapper, also where the compiler has
+ * split that. Needs tests/testbed/fetch-kernel to have run.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -38,7 +38,8 @@ static void test_wrapper(const struct kernel *kernel, const struct page_callers 
 			 const char *version, const char *name)
 {
 	const struct symbol *s = symbols_find(kernel->image->symbols, name);
-	const uint64_t caller = kernel_gva(kernel, symbols_address(kernel->image->symbols, "vfs_read"));
+	const uint64_t caller =
+		kernel_gva(kernel, symbols_address(kernel->image->symbols, "vfs_read"));
 	uint64_t stack[WORDS];
 
 	if (!s)

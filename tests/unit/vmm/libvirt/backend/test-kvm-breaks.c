@@ -507,6 +507,15 @@ static bool is_parked(struct fixture *f)
 	       !libvirt_guest_check_breaks(f->g, NULL);
 }
 
+/* All are set, and the administrator has suspended the domain. */
+static void park_all(struct fixture *f)
+{
+	if (set_all(f, true))
+		abort();
+	fake_qemu_suspend(f->qemu);
+	await(f, is_parked);
+}
+
 static bool is_back(struct fixture *f)
 {
 	return are_in(f) && f->gaps == 1 && libvirt_guest_holds_breaks(f->g) &&
@@ -544,10 +553,7 @@ static void test_put_back_later(void)
 	struct fixture f;
 
 	set_up(&f, KERNEL_CR3, KERNEL_CS);
-	if (set_all(&f, true))
-		abort();
-	fake_qemu_suspend(f.qemu);
-	await(&f, is_parked);
+	park_all(&f);
 	fake_qemu_be_kvm(f.qemu, USER_CR3, KERNEL_CS);
 	fake_qemu_resume(f.qemu);
 	clock_wait_ms(300);
@@ -573,10 +579,7 @@ static void test_refused_loan(unsigned int times)
 
 	set_up(&f, USER_CR3, USER_CS);
 	guest = libvirt_guest(f.g);
-	if (set_all(&f, true))
-		abort();
-	fake_qemu_suspend(f.qemu);
-	await(&f, is_parked);
+	park_all(&f);
 	f.fault = FAKE_REFUSE;
 	f.spare = 1;
 	f.times = times;
@@ -686,10 +689,7 @@ static void test_changed(void)
 	struct fixture f;
 
 	set_up(&f, KERNEL_CR3, KERNEL_CS);
-	if (set_all(&f, true))
-		abort();
-	fake_qemu_suspend(f.qemu);
-	await(&f, is_parked);
+	park_all(&f);
 	set_byte(&f, 1, 0x90);
 	fake_qemu_resume(f.qemu);
 	ok(await(&f, has_failed), "a guest that has changed its code ends the trace");
@@ -747,10 +747,7 @@ static void test_half_back(void)
 	struct fixture f;
 
 	set_up(&f, KERNEL_CR3, KERNEL_CS);
-	if (set_all(&f, true))
-		abort();
-	fake_qemu_suspend(f.qemu);
-	await(&f, is_parked);
+	park_all(&f);
 	f.spare = 1;
 	f.refuse = "Z0";
 	fake_qemu_resume(f.qemu);
