@@ -218,6 +218,17 @@ static int set_in_qemu(struct libvirt_guest *g, const struct libvirt_break *b, b
 	return rsp_breakpoint(&g->stub.rsp, b->gva, on, err);
 }
 
+bool libvirt_breaks_in_reach(struct libvirt_guest *g)
+{
+	const struct libvirt_traps *t = &g->traps;
+	struct journal_loan loan;
+
+	if (!t->in_memory || !t->nr_breaks || libvirt_guest_open_stub(g, NULL) ||
+	    choose_vcpu(g, &t->breaks[0], NULL))
+		return true;
+	return t->sees_kernel || find_loan(g, &t->breaks[0], &loan);
+}
+
 static int set_armed(struct libvirt_guest *g, struct libvirt_break *b, bool on, struct error *err)
 {
 	int ret = g->traps.parked ? 0 : set_in_qemu(g, b, on, err);

@@ -165,6 +165,8 @@ int libvirt_guest_set_break(struct guest *guest, uint64_t gva, uint64_t gpa, boo
 			    struct error *err);
 /* NULL: no breakpoint was ever set at gva. */
 struct libvirt_break *libvirt_find_break(struct libvirt_traps *traps, uint64_t gva);
+/* With the guest stopped. False: as its vCPUs stand, no breakpoint can be set or removed. */
+bool libvirt_breaks_in_reach(struct libvirt_guest *g);
 /* A vCPU gets its own page tables back, if it has borrowed others. Before the guest is let go on.
  */
 int libvirt_breaks_end_loan(struct libvirt_guest *g, struct error *err);

@@ -5,6 +5,9 @@
 #include "formats/base/clock.h"
 #include "vmm/libvirt/backend/internal.h"
 
+/* How long to look for a moment at which breakpoints can be set. */
+static const uint64_t reach_ns = 300000000;
+
 /* Commands reach whichever QEMU the domain has now, also that of its next start. */
 static int check_same(struct libvirt_guest *g, struct error *err)
 {
@@ -247,12 +250,31 @@ static int stop_locked(struct libvirt_guest *g, struct error *err)
 	return ret;
 }
 
+/* With the guest stopped. Whether a stop at a later moment may do what this one cannot: no vCPU's
+ * page tables map the kernel in the first instructions of an interrupt in user mode. */
+static bool is_out_of_reach(struct libvirt_guest *g)
+{
+	return atomic_load(&g->stops) == 1 && atomic_load(&g->will_run) &&
+	       !libvirt_breaks_in_reach(g);
+}
+
 int libvirt_guest_stop(struct guest *guest, struct error *err)
 {
 	struct libvirt_guest *g = libvirt_from_guest(guest);
+	const uint64_t end = clock_monotonic_ns() + reach_ns;
+	int ret;
 
 	pthread_mutex_lock(&g->stopper);
-	return stop_locked(g, err);
+	ret = stop_locked(g, err);
+	while (!ret && is_out_of_reach(g) && clock_monotonic_ns() < end) {
+		ret = libvirt_guest_resume(guest, err);
+		if (ret)
+			break;
+		clock_wait_ms(1);
+		pthread_mutex_lock(&g->stopper);
+		ret = stop_locked(g, err);
+	}
+	return ret;
 }
 
 int libvirt_guest_try_stop(struct guest *guest, struct error *err)

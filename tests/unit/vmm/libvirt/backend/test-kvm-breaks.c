@@ -565,6 +565,34 @@ static void test_put_back_later(void)
 	end_trace(&f);
 }
 
+static void *leave_entry_code(void *arg)
+{
+	clock_wait_ms(50);
+	fake_qemu_be_kvm(arg, USER_CR3, USER_CS);
+	return NULL;
+}
+
+/* A stop finds the vCPUs in the kernel's first instructions, with the page tables of user mode. */
+static void test_stopped_out_of_reach(bool on)
+{
+	struct fixture f;
+	pthread_t thread;
+
+	set_up(&f, KERNEL_CR3, KERNEL_CS);
+	if (set_all(&f, true) || (on && set_all(&f, false)))
+		abort();
+	fake_qemu_be_kvm(f.qemu, USER_CR3, KERNEL_CS);
+	if (pthread_create(&thread, NULL, leave_entry_code, f.qemu))
+		abort();
+	is_u64((uint64_t)-set_all(&f, on), 0,
+	       on ? "the stop waits for a moment at which breakpoints can be set"
+		  : "and for one at which they can be removed");
+	pthread_join(thread, NULL);
+	ok((on ? are_in : are_out)(&f) && fake_qemu_runs(f.qemu), "the guest runs with %s",
+	   on ? "them" : "its own bytes");
+	end_trace(&f);
+}
+
 static bool runs_with_own_tables(struct fixture *f)
 {
 	return fake_qemu_runs(f->qemu) && own_tables(f);
@@ -781,6 +809,8 @@ int main(int argc, char **argv)
 	test_parked(KERNEL_CR3, KERNEL_CS);
 	test_parked(USER_CR3, USER_CS);
 	test_put_back_later();
+	test_stopped_out_of_reach(true);
+	test_stopped_out_of_reach(false);
 	test_refused_loan(1);
 	test_refused_loan(1000);
 	test_counted();
