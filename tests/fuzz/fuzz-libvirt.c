@@ -109,7 +109,7 @@ static void talk(const char *stream, size_t size)
 	get_in_step(&rsp);
 	rsp_breakpoint(&rsp, 0, true, NULL);
 	get_in_step(&rsp);
-	rsp_set_registers(&rsp, 1, &registers.regs, NULL);
+	rsp_set_registers(&rsp, 1, &registers.regs, &registers, NULL);
 	get_in_step(&rsp);
 	rsp_set_cr3(&rsp, 1, registers.sregs.cr3, NULL);
 	get_in_step(&rsp);

@@ -62,8 +62,9 @@ struct fake_qemu {
 	unsigned int chosen;                    /* by Hc and Hg */
 	bool kvm;                               /* breakpoints are bytes in the RAM: */
 	struct fake_int3s int3s;
-	uint64_t cr3[MAX_VCPUS];
+	uint64_t cr3[MAX_VCPUS]; /* 0: real mode */
 	uint32_t cs[MAX_VCPUS];
+	unsigned int resets;
 	uint8_t *ram;
 	pid_t pid;
 	struct libvirt_process process;
@@ -212,7 +213,7 @@ static void get_registers(struct fake_qemu *q, char *reply)
 
 	memcpy(bytes, q->registers[q->chosen], sizeof(q->registers[0]));
 	bytes[CR0_AT] = 0x11;
-	if (q->kvm) {
+	if (q->kvm && q->cr3[q->chosen]) {
 		bytes[CS_AT] = (uint8_t)q->cs[q->chosen];
 		bytes[CR0_AT + 3] = 0x80; /* PG */
 		memcpy(bytes + CR3_AT, &q->cr3[q->chosen], sizeof(q->cr3[0]));
@@ -220,6 +221,15 @@ static void get_registers(struct fake_qemu *q, char *reply)
 		bytes[EFER_AT + 1] = 0x5; /* LME, LMA */
 	}
 	hex_encode(reply, bytes, sizeof(bytes));
+}
+
+static void reset(struct fake_qemu *q)
+{
+	q->resets++;
+	memset(q->registers, 0, sizeof(q->registers));
+	memset(q->cr3, 0, sizeof(q->cr3));
+	for (unsigned int i = 0; i < q->nr_vcpus; i++)
+		q->registers[i][RIP] = FAKE_RESET_RIP;
 }
 
 /* The device's memory lies behind the RAM in this process. */
@@ -296,6 +306,8 @@ static void handle(struct fake_qemu *q)
 		clock_wait_ms(FAKE_STALL_MS);
 	if (fault == FAKE_INTERLEAVE)
 		notify(q, "02", 0);
+	if (fault == FAKE_RESET)
+		reset(q);
 	send(q->fd, "+", 1, MSG_NOSIGNAL);
 	if (fault == FAKE_REFUSE)
 		return put_packet(q, "E22");
@@ -480,6 +492,8 @@ static json_t *command(struct fake_qemu *q, const char *name)
 		stop(q, PAUSED, BY_UNKNOWN, 0);
 	else if (!strcmp(name, "cont"))
 		run(q);
+	else if (!strcmp(name, "system_reset"))
+		reset(q);
 	return json_object();
 }
 
@@ -902,6 +916,16 @@ void fake_qemu_be_kvm(struct fake_qemu *q, uint64_t cr3, uint32_t cs)
 		q->cs[i] = cs;
 	}
 	pthread_mutex_unlock(&q->lock);
+}
+
+unsigned int fake_qemu_resets(struct fake_qemu *q)
+{
+	unsigned int resets;
+
+	pthread_mutex_lock(&q->lock);
+	resets = q->resets;
+	pthread_mutex_unlock(&q->lock);
+	return resets;
 }
 
 uint64_t fake_qemu_cr3(struct fake_qemu *q, unsigned int vcpu)

@@ -29,6 +29,7 @@ enum fake_fault {
 	FAKE_GARBAGE,    /* answer something else */
 	FAKE_DEAF,       /* acknowledge, and do not answer */
 	FAKE_REFUSE,     /* answer with an error, and do not obey */
+	FAKE_RESET,      /* an administrator resets the machine; then obey */
 };
 enum { FAKE_STALL_MS = 300 };
 /* Called on the gdbstub's thread. */
@@ -77,6 +78,10 @@ void fake_qemu_hide(struct fake_qemu *qemu, bool hidden);
  */
 void fake_qemu_be_kvm(struct fake_qemu *qemu, uint64_t cr3, uint32_t cs);
 uint64_t fake_qemu_cr3(struct fake_qemu *qemu, unsigned int vcpu);
+
+/* How often it was reset. A vCPU is then in real mode, at FAKE_RESET_RIP. */
+unsigned int fake_qemu_resets(struct fake_qemu *qemu);
+enum { FAKE_RESET_RIP = 0xfff0 };
 
 /* Let a vCPU reach `rip`. A domain that runs stops if there is a breakpoint. */
 void fake_qemu_reach(struct fake_qemu *qemu, unsigned int vcpu, uint64_t rip);

@@ -34,6 +34,32 @@ static int stands_at_break(struct libvirt_guest *g, unsigned int vcpu, bool *out
 	return 0;
 }
 
+/*
+ * A reset of the domain may come between the hit and its answer, which then has replaced registers
+ * of the next guest: it could not boot. That guest has not run yet, so another reset undoes it. The
+ * breakpoints go, and libvirt's event of the reset ends the trace.
+ */
+static int undo_reset(struct libvirt_guest *g, struct error *err)
+{
+	int ret = libvirt_qmp(g->domain, "system_reset", NULL, -1, NULL, err);
+
+	libvirt_guest_begin_stop(g);
+	return ret ? ret : libvirt_breaks_park(g, err);
+}
+
+static int go_on_at(struct libvirt_guest *g, unsigned int vcpu, const struct guest_regs *regs,
+		    struct error *err)
+{
+	const bool long_mode = vcpu_in_long_mode(&g->registers[vcpu].sregs);
+	struct rsp_registers after;
+	int ret = rsp_set_registers(&g->stub.rsp, vcpu, regs, &after, err);
+
+	g->registers[vcpu].regs = *regs;
+	if (!ret && long_mode && !vcpu_in_long_mode(&after.sregs))
+		ret = undo_reset(g, err);
+	return ret;
+}
+
 static int handle_vcpu(struct libvirt_guest *g, unsigned int vcpu, struct error *err)
 {
 	struct libvirt_traps *t = &g->traps;
@@ -46,8 +72,7 @@ static int handle_vcpu(struct libvirt_guest *g, unsigned int vcpu, struct error 
 		return error_set_at(err, EPROTO, before.rip, "no tracer handles this breakpoint");
 	if (!memcmp(&before, &trap.regs, sizeof(before)))
 		return 0;
-	g->registers[vcpu].regs = trap.regs;
-	return rsp_set_registers(&g->stub.rsp, vcpu, &trap.regs, err);
+	return go_on_at(g, vcpu, &trap.regs, err);
 }
 
 static int handle_if_hit(struct libvirt_guest *g, unsigned int vcpu, bool *hit, struct error *err)

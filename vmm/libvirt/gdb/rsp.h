@@ -65,9 +65,9 @@ struct rsp_registers {
 };
 int rsp_registers(struct rsp *rsp, unsigned int vcpu, struct rsp_registers *out, struct error *err);
 
-/* Sets the general registers and RIP. */
+/* Sets the general registers and RIP, and reads all: somebody may have reset the machine before. */
 int rsp_set_registers(struct rsp *rsp, unsigned int vcpu, const struct guest_regs *regs,
-		      struct error *err);
+		      struct rsp_registers *after, struct error *err);
 
 /* Sets CR3 only. QEMU sets just its lower half while the vCPU is in 32-bit code. */
 int rsp_set_cr3(struct rsp *rsp, unsigned int vcpu, uint64_t cr3, struct error *err);

@@ -8,19 +8,31 @@
 #include "formats/base/text.h"
 #include "vmm/libvirt/gdb/internal.h"
 
-int rsp_registers(struct rsp *rsp, unsigned int vcpu, struct rsp_registers *out, struct error *err)
+/* For registers. QEMU maps clusters to processes; an x86 machine has one. */
+static int choose_for_registers(struct rsp *rsp, unsigned int vcpu, struct error *err)
 {
-	char packet[32], reply[RSP_MAX_PACKET + 1];
-	int ret;
+	char packet[16];
 
-	/* QEMU maps clusters to processes; an x86 machine has one */
 	snprintf(packet, sizeof(packet), "Hg%x", vcpu + 1);
-	ret = rsp_expect_ok(rsp, packet, err);
-	if (!ret)
-		ret = rsp_request(rsp, "g", reply, err);
+	return rsp_expect_ok(rsp, packet, err);
+}
+
+/* Of the chosen vCPU. */
+static int get_registers(struct rsp *rsp, struct rsp_registers *out, struct error *err)
+{
+	char reply[RSP_MAX_PACKET + 1];
+	int ret = rsp_request(rsp, "g", reply, err);
+
 	if (ret || !rsp_parse_registers(reply, out, NULL))
 		return ret;
 	return rsp_lose(rsp, err, EBADMSG, "malformed x86-64 registers", reply);
+}
+
+int rsp_registers(struct rsp *rsp, unsigned int vcpu, struct rsp_registers *out, struct error *err)
+{
+	int ret = choose_for_registers(rsp, vcpu, err);
+
+	return ret ? ret : get_registers(rsp, out, err);
 }
 
 /* --- registers ------------------------------------------------------------------------------- */
@@ -79,21 +91,18 @@ int rsp_parse_registers(const char *hex, struct rsp_registers *out, struct error
  * control registers then keep their values.
  */
 int rsp_set_registers(struct rsp *rsp, unsigned int vcpu, const struct guest_regs *regs,
-		      struct error *err)
+		      struct rsp_registers *after, struct error *err)
 {
 	const uint64_t values[] = {regs->rax, regs->rbx, regs->rcx, regs->rdx, regs->rsi, regs->rdi,
 				   regs->rbp, regs->rsp, regs->r8,  regs->r9,  regs->r10, regs->r11,
 				   regs->r12, regs->r13, regs->r14, regs->r15, regs->rip};
-	char packet[2 * sizeof(values) + 2];
-	int ret;
+	char packet[2 * sizeof(values) + 2] = "G";
+	int ret = choose_for_registers(rsp, vcpu, err);
 
-	snprintf(packet, sizeof(packet), "Hg%x", vcpu + 1);
-	ret = rsp_expect_ok(rsp, packet, err);
-	if (ret)
-		return ret;
-	packet[0] = 'G';
 	hex_encode(packet + 1, values, sizeof(values));
-	return rsp_expect_ok(rsp, packet, err);
+	if (!ret)
+		ret = rsp_expect_ok(rsp, packet, err);
+	return ret ? ret : get_registers(rsp, after, err);
 }
 
 /*
@@ -106,9 +115,8 @@ int rsp_set_cr3(struct rsp *rsp, unsigned int vcpu, uint64_t cr3, struct error *
 	char packet[48], reply[RSP_MAX_PACKET + 1];
 	int ret = rsp_request(rsp, "qXfer:features:read:target.xml:0,1", reply, err), n;
 
-	snprintf(packet, sizeof(packet), "Hg%x", vcpu + 1);
 	if (!ret)
-		ret = rsp_expect_ok(rsp, packet, err);
+		ret = choose_for_registers(rsp, vcpu, err);
 	n = snprintf(packet, sizeof(packet), "P%x=", CR3);
 	hex_encode(packet + n, &cr3, sizeof(cr3));
 	return ret ? ret : rsp_expect_ok(rsp, packet, err);

