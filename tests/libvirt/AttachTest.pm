@@ -134,11 +134,14 @@ sub log_of { return slurp("$work/$_[0].txt") }
 # QEMU shows the first, libvirt's reason the second.
 sub suspend {
 	my ($name) = @_;
-	for (1 .. 20) {
+	my ($libvirts, $qemus);
+	return 1 if wait_until(60, sub {
 		$libvirt->virsh('suspend', $name);
-		return 1 if $libvirt->virsh('domstate', '--reason', $name) =~ /^paused \(user\)/ &&
-			$libvirt->virsh('qemu-monitor-command', $name, '--hmp', 'info status') =~ /paused\s*$/;
-	}
+		$libvirts = $libvirt->virsh('domstate', '--reason', $name);
+		$qemus = $libvirt->virsh('qemu-monitor-command', $name, '--hmp', 'info status');
+		return $libvirts =~ /^paused \(user\)/ && $qemus =~ /paused\s*$/;
+	});
+	diag("libvirt: $libvirts", "QEMU: $qemus");
 	return 0;
 }
 
