@@ -194,7 +194,7 @@ static uint64_t step(struct drain_mix *m, unsigned int vcpu)
 	}
 	if (m->has_slab && !mix_draw_below(m, 40)) {
 		/* kfree(NULL) is recorded, and no event */
-		release(m, vcpu, &(struct mix_object){0, 0});
+		release(m, vcpu, &(struct mix_object){0, m->slab_lots[0]});
 		return 0;
 	}
 	if (grow) {

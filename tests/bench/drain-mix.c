@@ -142,6 +142,26 @@ static uint32_t find_place(const struct ring_engine *x, const struct patch_set *
 	return UINT32_MAX;
 }
 
+static bool is_traced(const struct drain_mix *m, const struct mix_site *site)
+{
+	return m->entry[site->function] != UINT32_MAX;
+}
+
+/* Of these `n` sites, those that are not traced give their lots to the next one that is. Returns
+ * false if none is. */
+static bool choose_traced(const struct drain_mix *m, uint16_t *lots, unsigned int first,
+			  unsigned int n)
+{
+	unsigned int traced = 0;
+
+	for (unsigned int i = first; i < first + n; i++)
+		traced += is_traced(m, &m->sites[i]);
+	for (unsigned int i = 0; traced && i < LOTS; i++)
+		while (!is_traced(m, &m->sites[lots[i]]))
+			lots[i] = (uint16_t)(first + (lots[i] + 1 - first) % n);
+	return traced;
+}
+
 bool drain_mix_begin(struct drain_mix *m, unsigned int vcpus)
 {
 	const struct patch_plan *plan = &m->fs->session->plan;
@@ -155,8 +175,8 @@ bool drain_mix_begin(struct drain_mix *m, unsigned int vcpus)
 		m->ret[i] =
 			find_place(m->x, &plan->returns, (uint32_t)plan->entries.n, functions[i]);
 	}
-	m->has_slab = m->entry[MIX_ALLOC] != UINT32_MAX;
-	m->has_pages = m->entry[MIX_PAGES] != UINT32_MAX;
+	m->has_slab = choose_traced(m, m->slab_lots, 0, SLAB_SITES);
+	m->has_pages = choose_traced(m, m->page_lots, SLAB_SITES, PAGE_SITES);
 	m->next_page = FAKE_HEAP_GPA >> 12;
 	return true;
 }
