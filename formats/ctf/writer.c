@@ -52,7 +52,7 @@ static bool is_empty(const struct ctf_writer *w)
 static int need_buffer(struct ctf_writer *w)
 {
 	if (!w->bytes)
-		w->bytes = malloc(CTF_PACKET_MAX + sizeof(uint64_t));
+		w->bytes = output_packet_new(CTF_PACKET_MAX + sizeof(uint64_t));
 	return w->bytes ? 0 : -ENOMEM;
 }
 
@@ -85,6 +85,7 @@ static int put_packet(struct ctf_writer *w)
 		w->used = used;
 		return ret;
 	}
+	w->bytes = NULL;
 	w->sequence++;
 	w->noted = header.lost;
 	begin_packet(w);
@@ -101,10 +102,10 @@ static int flush(struct stream_writer *base)
 static int prepare(struct stream_writer *base, int64_t ns)
 {
 	struct ctf_writer *w = (struct ctf_writer *)base;
-	int ret = need_buffer(w);
+	int ret = is_empty(w) ? 0 : put_packet(w);
 
-	if (!ret && !is_empty(w))
-		ret = put_packet(w);
+	if (!ret)
+		ret = need_buffer(w);
 	if (ret)
 		return ret;
 	if (ctf_clock_holds(ns) && (uint64_t)ns > w->clock)
@@ -136,7 +137,7 @@ static void rest(struct stream_writer *base)
 
 	if (!is_empty(w))
 		return;
-	free(w->bytes);
+	output_packet_free(w->bytes);
 	w->bytes = NULL;
 }
 
@@ -151,7 +152,7 @@ static void destroy_stream(struct stream_writer *base)
 	ctf_values_deinit(&w->strings);
 	ctf_values_deinit(&w->stacks);
 	free(w->used_caches);
-	free(w->bytes);
+	output_packet_free(w->bytes);
 	free(w);
 }
 

@@ -31,7 +31,7 @@ struct kmemtrace_writer {
 	struct call_sites *sites;
 	uint64_t recent[RECENT_SITES]; /* some that `sites` was told of, by hash; 0: none */
 	size_t nr_records;             /* gathered */
-	uint8_t records[RECORDS_MAX * (KMEMTRACE_RECORD_SIZE + CACHE_SIZE)];
+	uint8_t records[RECORDS_MAX * KMEMTRACE_RECORD_SIZE];
 	uint16_t caches[RECORDS_MAX];
 };
 
@@ -68,16 +68,24 @@ static int flush(struct stream_writer *base)
 {
 	struct kmemtrace_writer *stream = (struct kmemtrace_writer *)base;
 	const size_t n = stream->nr_records, records = n * KMEMTRACE_RECORD_SIZE;
+	const size_t caches = n * CACHE_SIZE;
+	uint8_t *packet;
 	int ret;
 
 	if (!n)
 		return 0;
-	ret = output_room(base->output, records + n * CACHE_SIZE);
+	ret = output_room(base->output, records + caches);
 	if (ret)
 		return ret;
-	memcpy(stream->records + records, stream->caches, n * CACHE_SIZE);
-	ret = stream_writer_put(base, stream->records, records + n * CACHE_SIZE);
-	if (!ret)
+	packet = output_packet_new(records + caches);
+	if (!packet)
+		return -ENOMEM;
+	memcpy(packet, stream->records, records);
+	memcpy(packet + records, stream->caches, caches);
+	ret = stream_writer_put(base, packet, records + caches);
+	if (ret)
+		output_packet_free(packet);
+	else
 		stream->nr_records = 0;
 	return ret;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "formats/trace/encoder.h"
 
-int stream_writer_put(struct stream_writer *stream, const void *packet, size_t size)
+int stream_writer_put(struct stream_writer *stream, void *packet, size_t size)
 {
 	int ret = output_put(stream->output, packet, size, &stream->gathered);
 

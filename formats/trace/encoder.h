@@ -56,8 +56,9 @@ struct stream_writer_ops {
 	void (*destroy)(struct stream_writer *stream);
 };
 
-/* For encoders: put a packet, with the events that were gathered for it. As output_put(). */
-int stream_writer_put(struct stream_writer *stream, const void *packet, size_t size);
+/* For encoders: put a packet, with the events that were gathered for it. As output_put(), which
+ * takes over the packet. */
+int stream_writer_put(struct stream_writer *stream, void *packet, size_t size);
 
 /* For encoders: forget as discard() says; *nr_packets of them were put. Returns the number of
  * events. */

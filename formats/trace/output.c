@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -23,7 +24,7 @@ struct packet {
 	uint64_t number; /* of the order in which packets were put, over all streams */
 	size_t size;
 	struct output_events events;
-	uint8_t bytes[];
+	_Alignas(max_align_t) uint8_t bytes[];
 };
 
 struct output_stream {
@@ -374,16 +375,30 @@ int output_add(struct output *output, struct output_file *file, struct output_st
 
 /* --- for encoders ---------------------------------------------------------------------------- */
 
-static struct packet *copy_packet(const void *bytes, size_t size,
-				  const struct output_events *events)
+static struct packet *packet_of(void *bytes)
 {
-	struct packet *packet = malloc(sizeof(*packet) + size);
+	return (struct packet *)(void *)((uint8_t *)bytes - offsetof(struct packet, bytes));
+}
 
-	if (!packet)
-		return NULL;
-	*packet = (struct packet){.size = size, .events = *events};
-	memcpy(packet->bytes, bytes, size);
-	return packet;
+void *output_packet_new(size_t capacity)
+{
+	struct packet *packet = malloc(sizeof(*packet) + capacity);
+
+	return packet ? packet->bytes : NULL;
+}
+
+void output_packet_free(void *packet)
+{
+	if (packet)
+		free(packet_of(packet));
+}
+
+/* Of its memory, give back what it does not need. */
+static struct packet *shrink(struct packet *packet)
+{
+	struct packet *smaller = realloc(packet, sizeof(*packet) + packet->size);
+
+	return smaller ? smaller : packet;
 }
 
 static int check_room(struct output_stream *stream, size_t size)
@@ -421,24 +436,23 @@ static int put_locked(struct output_stream *stream, struct packet *packet)
 	note_room(output);
 	if (!output->queued)
 		note_alive(output);
-	append(stream, packet);
+	append(stream, shrink(packet));
 	pthread_cond_signal(&output->work);
 	return 0;
 }
 
-int output_put(struct output_stream *stream, const void *bytes, size_t size,
+int output_put(struct output_stream *stream, void *bytes, size_t size,
 	       const struct output_events *events)
 {
-	struct packet *packet = copy_packet(bytes, size, events);
+	struct packet *packet = packet_of(bytes);
 	int ret;
 
-	if (!packet)
-		return -ENOMEM;
+	packet->next = NULL;
+	packet->size = size;
+	packet->events = *events;
 	pthread_mutex_lock(&stream->output->lock);
 	ret = put_locked(stream, packet);
 	pthread_mutex_unlock(&stream->output->lock);
-	if (ret)
-		free(packet);
 	return ret;
 }
 

@@ -86,17 +86,22 @@ void output_destroy(struct output *output);
 /* Add a stream; `file` must outlive the output. Thread-safe. Returns 0 or -ENOMEM. */
 int output_add(struct output *output, struct output_file *file, struct output_stream **out);
 
+/* Memory for a packet of up to `capacity` bytes, 16-byte aligned; NULL without memory. */
+void *output_packet_new(size_t capacity);
+/* NULL-safe. */
+void output_packet_free(void *packet);
+
 /*
- * Queue a copy of a packet. Calls on one stream do not overlap. Waits for nothing. Returns 0, or
+ * Queue a packet, made in memory of output_packet_new(), which is the output's if this returns 0.
+ * Calls on one stream do not overlap. Waits for nothing. Returns 0, or
  *  -EAGAIN  the queue is full, as the disk is too slow
- *  -ENOMEM
  *  -errno   the queue is full, as the disk refuses this stream's packets with that error
  */
-int output_put(struct output_stream *stream, const void *packet, size_t size,
+int output_put(struct output_stream *stream, void *packet, size_t size,
 	       const struct output_events *events);
 
-/* What output_put() would return for a packet of this size now, but for -ENOMEM: before the packet
- * is made. A flight recorder makes room for it. */
+/* What output_put() would return for a packet of this size now: before the packet is made. A flight
+ * recorder makes room for it. */
 int output_room(struct output_stream *stream, size_t size);
 
 /*

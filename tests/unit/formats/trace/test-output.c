@@ -71,6 +71,22 @@ static void end(struct fixture *f)
 	free(f);
 }
 
+/* In memory for a larger one. */
+static int put_copy(struct output_stream *stream, const void *bytes, size_t size,
+		    const struct output_events *events)
+{
+	void *packet = output_packet_new(2 * size);
+	int ret;
+
+	if (!packet)
+		abort();
+	memcpy(packet, bytes, size);
+	ret = output_put(stream, packet, size, events);
+	if (ret)
+		output_packet_free(packet);
+	return ret;
+}
+
 /* A packet of 3 allocations and 1 free. */
 static int put(struct fixture *f, int stream, uint32_t number)
 {
@@ -78,7 +94,7 @@ static int put(struct fixture *f, int stream, uint32_t number)
 	uint8_t packet[PACKET] = {0};
 
 	memcpy(packet, &number, sizeof(number));
-	return output_put(f->streams[stream], packet, sizeof(packet), &events);
+	return put_copy(f->streams[stream], packet, sizeof(packet), &events);
 }
 
 static bool await(const atomic_uint *count, unsigned int n)
@@ -387,8 +403,8 @@ static void test_file(void)
 	limit = old;
 	limit.rlim_cur = 7;
 	setrlimit(RLIMIT_FSIZE, &limit);
-	output_put(stream, "first", 5, &none);
-	output_put(stream, "second", 6, &none);
+	put_copy(stream, "first", 5, &none);
+	put_copy(stream, "second", 6, &none);
 	ret = output_sync(output);
 	text = file_get(dir.path, "packets", &size);
 	setrlimit(RLIMIT_FSIZE, &old);
