@@ -33,25 +33,32 @@ uint64_t tsc_clock_ns(const struct tsc_clock *clock, uint64_t tsc)
 	return ns > UINT64_MAX ? UINT64_MAX : (uint64_t)ns;
 }
 
-/* If the first and the last one can be tried, so can those between. */
+/* Whether the times of all between can be reckoned from that of the first one, in 64 bits. */
+static bool are_near(const struct tsc_quick_clock *quick, uint64_t first, uint64_t last)
+{
+	const uint64_t tsc0 = quick->clock.tsc0;
+
+	return first - tsc0 <= quick->most && last - tsc0 <= quick->most &&
+	       last - first <= INT32_MAX;
+}
+
+/* The first time exactly: in ns, and behind the point. To the latter is added what has passed since. */
 void tsc_quick_ns_each(const struct tsc_quick_clock *quick, const uint64_t *tsc, size_t n,
 		       int64_t *ns)
 {
-	const uint64_t tsc0 = quick->clock.tsc0, ns0 = quick->clock.ns0;
-	const uint64_t whole = quick->whole, part = quick->part;
-	uint64_t ignored;
+	const uint64_t mult = quick->clock.mult;
+	const unsigned int bits = (unsigned int)(FRACTION_BITS - quick->clock.shift);
+	uint64_t first, fraction;
 
-	if (!n || !tsc_quick_try(quick, tsc[0], &ignored) ||
-	    !tsc_quick_try(quick, tsc[n - 1], &ignored)) {
+	if (!n || !are_near(quick, tsc[0], tsc[n - 1])) {
 		for (size_t i = 0; i < n; i++)
 			ns[i] = (int64_t)tsc_quick_ns(quick, tsc[i]);
 		return;
 	}
+	first = tsc_quick_ns(quick, tsc[0]);
+	fraction = (tsc[0] - quick->clock.tsc0) * mult & ((UINT64_C(1) << bits) - 1);
+	fraction -= tsc[0] * mult;
 #pragma GCC unroll 4
-	for (size_t i = 0; i < n; i++) {
-		const uint64_t ticks = tsc[i] - tsc0;
-		const uint64_t below = (uint64_t)((unsigned __int128)ticks * part >> 64);
-
-		ns[i] = (int64_t)(ticks * whole + below + ns0);
-	}
+	for (size_t i = 0; i < n; i++)
+		ns[i] = (int64_t)(first + ((tsc[i] * mult + fraction) >> bits));
 }

@@ -102,8 +102,10 @@ static void test_each(void)
 {
 	enum { STAMPS = 64 };
 	/* all before the clock's own, across it, behind it, up to what is too large */
-	static const uint64_t begin[] = {0, 1ull << 40, (1ull << 40) - 7000, 1ull << 63, 5};
-	static const uint64_t step[] = {1000, 200, 200, 1ull << 56, 1ull << 57};
+	static const uint64_t begin[] = {0, 1ull << 40, (1ull << 40) - 7000, 1ull << 63, 5,
+					 1ull << 41, 1ull << 42, 1ull << 43};
+	static const uint64_t step[] = {1000, 200, 200, 1ull << 56, 1ull << 57,
+					(1ull << 25) + 1, INT32_MAX / 63, INT32_MAX / 63 + 1};
 	unsigned int differ = 0;
 
 	for (int i = 0; i < 4 * NR_RATES; i++) {
