@@ -41,12 +41,6 @@ static INLINE bool fits(uint64_t value, unsigned int bits)
 	return value >> bits == 0;
 }
 
-/* Not 0, which stands for no id. */
-static INLINE bool fits_id(uint64_t id, unsigned int bits)
-{
-	return id - 1 < (UINT64_C(1) << bits) - 1;
-}
-
 static INLINE bool fits_signed(uint64_t value, unsigned int bits)
 {
 	return (value + (UINT64_C(1) << (bits - 1))) >> bits == 0;
@@ -68,8 +62,7 @@ static INLINE bool get_bits(struct ctf_writer *w, struct ctf_values_search *code
 	switch (field->type) {
 	case EVENT_CODE:
 	case EVENT_FUNCTION:
-		*out = ctf_values_next_id(&w->code, code, value);
-		return fits_id(*out, bits);
+		return ctf_values_next_id(&w->code, code, value, out) && fits(*out, bits);
 	case EVENT_FLAGS:
 		*out = ctf_flags_id(w, value);
 		return (*out || !value) && fits(*out, bits);

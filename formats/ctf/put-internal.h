@@ -82,13 +82,6 @@ static inline size_t ctf_room_for(const struct ctf_writer *w, size_t most, const
 	return n;
 }
 
-static inline void ctf_store_header(uint8_t *bytes, uint64_t header)
-{
-	const uint32_t half = htole32((uint32_t)header);
-
-	memcpy(bytes, &half, sizeof(half));
-}
-
 static inline void ctf_store_word(uint8_t *bytes, uint64_t word)
 {
 	word = htole64(word);

@@ -5,27 +5,24 @@
 #include "formats/event/graph-fields.h"
 #include "formats/event/kmem.h"
 
-/* What is behind the headers, which are 0. Returns how many events the form can express. */
-static INLINE size_t put_fields(struct ctf_writer *w, const struct event_field *fields,
+/* Returns how many events the form can express. */
+static INLINE size_t put_events(struct ctf_writer *w, uint64_t id, const struct event_field *fields,
 				size_t nr_fields, const struct event_run *run, size_t n,
 				uint8_t *at)
 {
 	const size_t stride = run->stride;
+	const int64_t *const ns = run->ns;
 	const uint8_t *bytes = run->bytes;
 	struct ctf_values_search code = ctf_values_search(&w->code);
 
 	for (size_t i = 0; i < n; i++, bytes += stride) {
-		if (!put_at(w, &code, fields, nr_fields, 0, 0, bytes, at))
+		const uint64_t header = ctf_compact_header(id, (uint64_t)ns[i]);
+
+		if (!put_at(w, &code, fields, nr_fields, 0, header, bytes, at))
 			return i;
 		at += size_of(fields, nr_fields, 0);
 	}
 	return n;
-}
-
-static INLINE void put_headers(uint64_t id, const int64_t *ns, size_t n, uint8_t *at, size_t size)
-{
-	for (size_t i = 0; i < n; i++, at += size)
-		ctf_store_header(at, ctf_compact_header(id, (uint64_t)ns[i]));
 }
 
 /* `fields` are constants. */
@@ -34,11 +31,9 @@ static INLINE size_t put_run(struct ctf_writer *w, const struct ctf_form *f,
 			     const struct event_run *run)
 {
 	const size_t size = size_of(fields, nr_fields, 0);
-	uint8_t *const at = w->bytes + w->used;
 	size_t n = ctf_room_for(w, f->size + f->table_bytes, run->ns, run->n);
 
-	n = put_fields(w, fields, nr_fields, run, n, at);
-	put_headers(f->id, run->ns, n, at, size);
+	n = put_events(w, f->id, fields, nr_fields, run, n, w->bytes + w->used);
 	w->used += n * size;
 	if (n)
 		w->clock = (uint64_t)run->ns[n - 1];

@@ -24,7 +24,7 @@ void ctf_dictionary_init(struct ctf_dictionary *dictionary, size_t max, struct b
 {
 	*dictionary = (struct ctf_dictionary){.max = max, .budget = budget};
 	pthread_mutex_init(&dictionary->lock, NULL);
-	u64_map_init(&dictionary->ids, sizeof(unsigned int));
+	u64_map_init(&dictionary->ids, sizeof(uint16_t));
 	u64_map_set_budget(&dictionary->ids, budget);
 }
 
@@ -36,9 +36,9 @@ void ctf_dictionary_deinit(struct ctf_dictionary *dictionary)
 	pthread_mutex_destroy(&dictionary->lock);
 }
 
-static unsigned int add_value(struct ctf_dictionary *d, const struct ctf_value *value)
+static uint16_t add_value(struct ctf_dictionary *d, const struct ctf_value *value)
 {
-	unsigned int *id;
+	uint16_t *id;
 
 	if (d->count >= d->max ||
 	    !budget_grow(d->budget, &d->values, sizeof(*d->values), d->count, &d->capacity))
@@ -47,16 +47,16 @@ static unsigned int add_value(struct ctf_dictionary *d, const struct ctf_value *
 	if (!id)
 		return 0;
 	d->values[d->count++] = *value;
-	return *id = (unsigned int)d->count;
+	return *id = (uint16_t)d->count;
 }
 
 /* The id of the value; 0 if there are no more ids, or there is no memory. *is_new: no stream has had
  * it before. */
-static unsigned int dictionary_id(struct ctf_dictionary *d, const struct ctf_value *value,
+static uint16_t dictionary_id(struct ctf_dictionary *d, const struct ctf_value *value,
 				  bool *is_new)
 {
-	const unsigned int *known;
-	unsigned int id;
+	const uint16_t *known;
+	uint16_t id;
 
 	pthread_mutex_lock(&d->lock);
 	known = u64_map_find(&d->ids, hash_of(value));
@@ -166,7 +166,7 @@ static bool grow_known(struct ctf_values *values)
 static struct ctf_known_value *know(struct ctf_values *values, const struct ctf_value value)
 {
 	bool is_new;
-	unsigned int id = dictionary_id(values->all, &value, &is_new);
+	uint16_t id = dictionary_id(values->all, &value, &is_new);
 	struct ctf_known_value *slot;
 
 	if (id && is_new && values->sites)
@@ -174,13 +174,13 @@ static struct ctf_known_value *know(struct ctf_values *values, const struct ctf_
 	if (!id || (values->nr_known >= nr_slots(values->known_shift) / 4 && !grow_known(values)))
 		return NULL;
 	slot = slot_of(values, value);
-	*slot = (struct ctf_known_value){value, id, 0};
+	*slot = (struct ctf_known_value){value, 0, id};
 	values->nr_known++;
 	return slot;
 }
 
 /* The packet uses a value that it did not use before. Returns its id; 0 without memory. */
-static unsigned int use(struct ctf_values *values, struct ctf_known_value *known)
+static uint16_t use(struct ctf_values *values, struct ctf_known_value *known)
 {
 	if (!budget_grow(values->all->budget, &values->used, sizeof(*values->used), values->nr_used,
 			 &values->capacity))
@@ -191,7 +191,7 @@ static unsigned int use(struct ctf_values *values, struct ctf_known_value *known
 	return known->id;
 }
 
-static inline unsigned int find(struct ctf_values *values, const struct ctf_value value)
+static inline uint16_t find(struct ctf_values *values, const struct ctf_value value)
 {
 	struct ctf_known_value *known = slot_of(values, value);
 
@@ -202,12 +202,12 @@ static inline unsigned int find(struct ctf_values *values, const struct ctf_valu
 	return use(values, known);
 }
 
-unsigned int ctf_values_find(struct ctf_values *values, const struct ctf_value *value)
+uint16_t ctf_values_find(struct ctf_values *values, const struct ctf_value *value)
 {
 	return find(values, *value);
 }
 
-unsigned int ctf_values_find_word(struct ctf_values *values, uint64_t word)
+uint16_t ctf_values_find_word(struct ctf_values *values, uint64_t word)
 {
 	return find(values, (struct ctf_value){{word, 0}});
 }

@@ -37,13 +37,13 @@ struct ctf_value *ctf_dictionary_copy(struct ctf_dictionary *dictionary, size_t 
 
 struct ctf_known_value {
 	struct ctf_value value;
-	uint32_t id;     /* 0: the slot is empty */
 	uint32_t packet; /* the last one that uses it; 0: none */
+	uint16_t id;     /* 0: the slot is empty */
 };
 
 struct ctf_used_value {
 	struct ctf_value value;
-	unsigned int id;
+	uint16_t id;
 };
 
 /* The values of one kind in one stream, and those that the packet at hand uses. */
@@ -69,10 +69,10 @@ void ctf_values_deinit(struct ctf_values *values);
 void ctf_values_begin(struct ctf_values *values);
 
 /* The id of a value, which the packet uses from now on; 0: it gets none. */
-unsigned int ctf_values_find(struct ctf_values *values, const struct ctf_value *value);
+uint16_t ctf_values_find(struct ctf_values *values, const struct ctf_value *value);
 
 /* The same of a single word. */
-unsigned int ctf_values_find_word(struct ctf_values *values, uint64_t word);
+uint16_t ctf_values_find_word(struct ctf_values *values, uint64_t word);
 
 /* The upper bits are where the search begins. */
 static inline uint64_t ctf_values_hash(uint64_t word)
@@ -92,26 +92,30 @@ static inline struct ctf_values_search ctf_values_search(const struct ctf_values
 	return (struct ctf_values_search){values->known, values->known_shift, values->packet};
 }
 
-/* Likewise, and mostly without a call. The values are all single words, or all strings. */
-static inline unsigned int ctf_values_next_id(struct ctf_values *values,
-					      struct ctf_values_search *search, uint64_t word)
+/* Likewise, and mostly without a call. The values are all single words, or all strings. False: it
+ * gets none. */
+static inline bool ctf_values_next_id(struct ctf_values *values, struct ctf_values_search *search,
+				      uint64_t word, uint64_t *id)
 {
 	const struct ctf_known_value *known =
 		&search->known[ctf_values_hash(word) >> search->known_shift];
-	unsigned int id;
 
-	if (__builtin_expect(known->value.word[0] == word && known->packet == search->packet, 1))
-		return known->id;
-	id = ctf_values_find_word(values, word);
+	if (__builtin_expect(known->value.word[0] == word && known->packet == search->packet, 1)) {
+		*id = known->id;
+		return true;
+	}
+	*id = ctf_values_find_word(values, word);
 	*search = ctf_values_search(values);
-	return id;
+	return *id;
 }
 
-static inline unsigned int ctf_values_id(struct ctf_values *values, uint64_t word)
+/* 0: it gets none. */
+static inline uint16_t ctf_values_id(struct ctf_values *values, uint64_t word)
 {
 	struct ctf_values_search search = ctf_values_search(values);
+	uint64_t id;
 
-	return ctf_values_next_id(values, &search, word);
+	return ctf_values_next_id(values, &search, word, &id) ? (uint16_t)id : 0;
 }
 
 #endif
