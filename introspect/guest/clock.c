@@ -33,32 +33,18 @@ uint64_t tsc_clock_ns(const struct tsc_clock *clock, uint64_t tsc)
 	return ns > UINT64_MAX ? UINT64_MAX : (uint64_t)ns;
 }
 
-/* Whether the times of all between can be reckoned from that of the first one, in 64 bits. */
-static bool are_near(const struct tsc_quick_clock *quick, uint64_t first, uint64_t last)
+/* The first time exactly: in ns, and behind the point. What passes later is added to the latter. */
+struct tsc_near_clock tsc_clock_near(const struct tsc_quick_clock *quick, uint64_t first)
 {
-	const uint64_t tsc0 = quick->clock.tsc0;
+	const struct tsc_clock *clock = &quick->clock;
+	const uint64_t ticks = first - clock->tsc0, left = quick->most - ticks;
+	struct tsc_near_clock near = {first, first, tsc_quick_ns(quick, first), 0, 0, 0};
 
-	return first - tsc0 <= quick->most && last - tsc0 <= quick->most &&
-	       last - first <= INT32_MAX;
-}
-
-/* The first time exactly: in ns, and behind the point. To the latter is added what has passed since. */
-void tsc_quick_ns_each(const struct tsc_quick_clock *quick, const uint64_t *tsc, size_t n,
-		       int64_t *ns)
-{
-	const uint64_t mult = quick->clock.mult;
-	const unsigned int bits = (unsigned int)(FRACTION_BITS - quick->clock.shift);
-	uint64_t first, fraction;
-
-	if (!n || !are_near(quick, tsc[0], tsc[n - 1])) {
-		for (size_t i = 0; i < n; i++)
-			ns[i] = (int64_t)tsc_quick_ns(quick, tsc[i]);
-		return;
-	}
-	first = tsc_quick_ns(quick, tsc[0]);
-	fraction = (tsc[0] - quick->clock.tsc0) * mult & ((UINT64_C(1) << bits) - 1);
-	fraction -= tsc[0] * mult;
-#pragma GCC unroll 4
-	for (size_t i = 0; i < n; i++)
-		ns[i] = (int64_t)(first + ((tsc[i] * mult + fraction) >> bits));
+	if (ticks > quick->most)
+		return near;
+	near.last = first + (left < INT32_MAX ? left : INT32_MAX);
+	near.mult = clock->mult;
+	near.bits = (unsigned int)(FRACTION_BITS - clock->shift);
+	near.fraction = (ticks * near.mult & ((UINT64_C(1) << near.bits) - 1)) - first * near.mult;
+	return near;
 }

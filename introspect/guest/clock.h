@@ -64,9 +64,27 @@ static inline uint64_t tsc_quick_ns(const struct tsc_quick_clock *quick, uint64_
 	return tsc_quick_try(quick, tsc, &ns) ? ns : tsc_clock_ns(&quick->clock, tsc);
 }
 
-/* The same for each of `n` stamps, which never go back. */
-void tsc_quick_ns_each(const struct tsc_quick_clock *quick, const uint64_t *tsc, size_t n,
-		       int64_t *ns);
+/* The clock, prepared for stamps from `first` to `last`, of which the times differ from the first
+ * one's by what 64 bits can hold, with its fraction. */
+struct tsc_near_clock {
+	uint64_t first, last;
+	uint64_t ns, mult, fraction;
+	unsigned int bits; /* of the fraction */
+};
+
+/* From this stamp on. */
+struct tsc_near_clock tsc_clock_near(const struct tsc_quick_clock *quick, uint64_t first);
+
+static inline bool tsc_is_near(const struct tsc_near_clock *near, uint64_t tsc)
+{
+	return tsc - near->first <= near->last - near->first;
+}
+
+/* The same as tsc_clock_ns(), of such a stamp. */
+static inline uint64_t tsc_near_ns(const struct tsc_near_clock *near, uint64_t tsc)
+{
+	return near->ns + ((tsc * near->mult + near->fraction) >> near->bits);
+}
 
 /*
  * A backend's trace clock, and the same clock for time stamps that vCPUs take themselves with RDTSC

@@ -7,7 +7,6 @@
 struct drained {
 	struct ring_engine *x;
 	unsigned int vcpu;
-	struct tsc_quick_clock clock;
 	uint32_t begun; /* slots that have some */
 	uint64_t records[DIRECT_MAX];
 	struct event_batch events;
@@ -78,14 +77,12 @@ static void put_run(struct drained *d, const struct direct_run *records, int64_t
 	put_events(d, &part, ns);
 }
 
-static void put_batch(void *arg, const struct direct_batch *batch)
+static void put_batch(void *arg, struct direct_batch *batch)
 {
-	struct drained *d = arg;
-	int64_t ns[DIRECT_BATCH], *next = ns;
+	int64_t *next = batch->ns;
 
-	tsc_quick_ns_each(&d->clock, batch->tsc, batch->n, ns);
 	for (size_t i = 0; i < batch->nr_runs; i++) {
-		put_run(d, &batch->runs[i], next);
+		put_run(arg, &batch->runs[i], next);
 		next += batch->runs[i].n;
 	}
 }
@@ -115,8 +112,7 @@ static uint64_t drain_ring(struct ring_engine *x, unsigned int i, const struct r
 	d.vcpu = i % x->nr_vcpus;
 	d.begun = 0;
 	d.events = (struct event_batch){0};
-	d.clock = x->cpus[d.vcpu].clock;
-	ring_consume_direct(&x->direct.rings[i], clock, put_batch, &d);
+	ring_consume_direct(&x->direct.rings[i], clock, &x->cpus[d.vcpu].clock, put_batch, &d);
 	return end(&d);
 }
 

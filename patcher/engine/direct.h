@@ -258,8 +258,8 @@ void direct_retire(struct ring_engine *x);
 void direct_plan_make(struct direct_plan *plan, const struct direct_want *want,
 		      const struct direct_layout *layout);
 enum {
-	/* Of events without long strings those of a batch. */
-	DIRECT_EVENTS_BYTES = DIRECT_BATCH * EVENT_MAX_SHORT_SIZE,
+	/* Of most classes those of a batch. */
+	DIRECT_EVENTS_BYTES = 64 * EVENT_MAX_SHORT_SIZE,
 };
 _Static_assert((int)DIRECT_EVENTS_BYTES >= (int)EVENT_MAX_SIZE, "one that has");
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "patcher/ring/direct.h"
 
-#include <string.h>
 #include "patcher/ring/internal.h"
 
 enum step {
@@ -15,6 +14,8 @@ enum step {
 struct gathering {
 	struct ring *ring;
 	const struct ring_clock *clock;
+	const struct tsc_quick_clock *quick;
+	struct tsc_near_clock *near;
 	uint64_t horizon;
 	const uint8_t *begin, *at; /* its first record, and the next one */
 	const uint8_t *stop;       /* the end of the data, or of what is reserved */
@@ -43,14 +44,15 @@ static const uint8_t *end_of_run(const struct gathering *g, size_t size)
 	return g->at + (bytes < room ? bytes : room);
 }
 
-/* The stamps of records that have this commit word, up to one that is before `floor` or before the
- * record in front of it. Returns how many. */
-static inline size_t read_stamps(const uint8_t *at, const uint8_t *stop, size_t size,
-				 uint32_t commit, uint64_t floor, uint64_t *to)
+/* The stamps of the records from `at` on that have this commit word, and their times: into the batch,
+ * from its element `i` on, up to one that is before the one in front of it. Returns the element
+ * behind the last. */
+static inline size_t read_stamps(struct direct_batch *batch, size_t i, const uint8_t *at,
+				 const uint8_t *stop, size_t size, uint32_t commit,
+				 const struct tsc_near_clock near)
 {
-	uint64_t *next = to;
+	uint64_t floor = batch->tsc[i - 1];
 
-#pragma GCC unroll 4
 	for (; at < stop; at += size) {
 		const struct direct_record *record = (const void *)at;
 		uint64_t tsc;
@@ -60,9 +62,10 @@ static inline size_t read_stamps(const uint8_t *at, const uint8_t *stop, size_t 
 		tsc = __atomic_load_n(&record->tsc, __ATOMIC_RELAXED);
 		if (tsc < floor)
 			break;
-		*next++ = floor = tsc;
+		batch->tsc[i] = floor = tsc;
+		batch->ns[i++] = (int64_t)tsc_near_ns(&near, tsc);
 	}
-	return (size_t)(next - to);
+	return i;
 }
 
 /* Bytes of the next record, which has this id; 0: there can be no such record. */
@@ -82,8 +85,8 @@ static inline uint32_t size_of(const struct gathering *g, uint32_t id)
 }
 
 /* The next record, and those behind it that have the same commit word, up to one whose stamp has to
- * be mended. The guest may change a record at any time: its header is read once, and then believed.
- */
+ * be mended, or is far from the first. The guest may change a record at any time: its header is
+ * read once, and then believed. */
 static enum step gather_run(struct gathering *g)
 {
 	const struct direct_record *record = (const void *)g->at;
@@ -91,27 +94,37 @@ static enum step gather_run(struct gathering *g)
 	/* beyond all ids if it is not committed */
 	const uint32_t id = commit ^ RING_COMMITTED;
 	const uint32_t size = size_of(g, id);
-	uint64_t *const to = &g->batch.tsc[g->batch.n];
-	size_t n = 1;
+	struct direct_batch *const batch = &g->batch;
+	const size_t first = batch->n;
+	uint64_t tsc, latest;
+	size_t n = first + 1;
 
 	if (!size || size > (size_t)(g->end - g->at))
 		return commit ? STEP_MALFORMED : STEP_UNCOMMITTED;
-	*to = __atomic_load_n(&record->tsc, __ATOMIC_RELAXED);
-	if ((*to > g->horizon || *to < g->ring->floor) && !mend_stamp(g, to))
+	tsc = __atomic_load_n(&record->tsc, __ATOMIC_RELAXED);
+	if ((tsc > g->horizon || tsc < g->ring->floor) && !mend_stamp(g, &tsc))
 		return STEP_END;
+	if (!tsc_is_near(g->near, tsc))
+		*g->near = tsc_clock_near(g->quick, tsc);
+	batch->tsc[first] = tsc;
+	batch->ns[first] = (int64_t)tsc_near_ns(g->near, tsc);
 	if (!g->ring->config.shapes[id].items)
-		n += read_stamps(g->at + size, end_of_run(g, size), size, commit, *to, to + 1);
-	while (n > 1 && to[n - 1] > g->horizon)
+		n = read_stamps(batch, n, g->at + size, end_of_run(g, size), size, commit,
+				*g->near);
+	latest = g->horizon < g->near->last ? g->horizon : g->near->last;
+	while (n > first + 1 && batch->tsc[n - 1] > latest)
 		n--;
-	g->batch.runs[g->batch.nr_runs++] = (struct direct_run){id, size, n, g->at};
-	g->batch.n += n;
-	g->ring->floor = to[n - 1];
+	batch->n = n;
+	n -= first;
+	batch->runs[batch->nr_runs++] = (struct direct_run){id, size, n, g->at};
+	g->ring->floor = batch->tsc[batch->n - 1];
 	g->at += n * size;
 	return STEP_GATHERED;
 }
 
 /* Emit a batch. What the emitter has seen is zeroed before the guest gets the room back. */
 static enum step emit_batch(struct ring *ring, uint64_t end, const struct ring_clock *clock,
+			    const struct tsc_quick_clock *quick, struct tsc_near_clock *near,
 			    direct_emit_fn *emit, void *arg)
 {
 	const uint32_t offset = ring_offset_of(ring, ring->consumed);
@@ -122,6 +135,8 @@ static enum step emit_batch(struct ring *ring, uint64_t end, const struct ring_c
 	/* the batch is written before it is read */
 	g.ring = ring;
 	g.clock = clock;
+	g.quick = quick;
+	g.near = near;
 	g.horizon = ring_horizon(clock);
 	g.begin = g.at = ring->data + offset;
 	g.stop = g.begin + (reserved < left ? reserved : left);
@@ -132,20 +147,21 @@ static enum step emit_batch(struct ring *ring, uint64_t end, const struct ring_c
 	if (!g.batch.n)
 		return step;
 	emit(arg, &g.batch);
-	memset(ring->data + offset, 0, (size_t)(g.at - g.begin));
+	ring_zero(ring->data + offset, (size_t)(g.at - g.begin));
 	ring->counts.records += g.batch.n;
 	ring->consumed += (uint64_t)(g.at - g.begin);
 	return step;
 }
 
-void ring_consume_direct(struct ring *ring, const struct ring_clock *clock, direct_emit_fn *emit,
-			 void *arg)
+void ring_consume_direct(struct ring *ring, const struct ring_clock *clock,
+			 const struct tsc_quick_clock *quick, direct_emit_fn *emit, void *arg)
 {
 	const uint64_t before = ring->consumed, end = ring_snapshot(ring);
+	struct tsc_near_clock near = tsc_clock_near(quick, ring->floor);
 	enum step step = STEP_GATHERED;
 
 	while (step != STEP_END && ring->consumed != end) {
-		step = emit_batch(ring, end, clock, emit, arg);
+		step = emit_batch(ring, end, clock, quick, &near, emit, arg);
 		if (step == STEP_UNCOMMITTED) {
 			if (!ring_is_stalled(ring, clock))
 				break;

@@ -2,9 +2,10 @@
 #ifndef SONDE_PATCHER_RING_DIRECT_H
 #define SONDE_PATCHER_RING_DIRECT_H
 
+#include "introspect/guest/clock.h"
 #include "patcher/ring/ring.h"
 
-enum { DIRECT_BATCH = 64 };
+enum { DIRECT_BATCH = 128 };
 
 /* Records of one id, behind each other in the guest's memory. That may change meanwhile: only the
  * fields behind the commit word and the stamp are to be read, each once. */
@@ -19,15 +20,16 @@ struct direct_run {
 struct direct_batch {
 	size_t n, nr_runs;
 	uint64_t tsc[DIRECT_BATCH]; /* never go back, from one batch to the next neither */
+	int64_t ns[DIRECT_BATCH];   /* likewise: their times */
 	struct direct_run runs[DIRECT_BATCH];
 };
 
-/* Takes a batch of at least one record, valid during the call. */
-typedef void direct_emit_fn(void *arg, const struct direct_batch *batch);
+/* Takes a batch of at least one record, which is its own during the call. */
+typedef void direct_emit_fn(void *arg, struct direct_batch *batch);
 
 /* A pass over a ring of direct records (layout.h): those that ring_consume() would take are emitted
- * at once, without a queue. */
-void ring_consume_direct(struct ring *ring, const struct ring_clock *clock, direct_emit_fn *emit,
-			 void *arg);
+ * at once, without a queue. `quick` is the clock of their stamps. */
+void ring_consume_direct(struct ring *ring, const struct ring_clock *clock,
+			 const struct tsc_quick_clock *quick, direct_emit_fn *emit, void *arg);
 
 #endif

@@ -37,6 +37,8 @@ bool ring_is_later(struct ring *ring, uint64_t position, uint64_t tsc,
 uint64_t ring_clamp(struct ring *ring, uint64_t tsc, uint64_t horizon);
 /* Whether the next record, which is not committed, is given up. */
 bool ring_is_stalled(struct ring *ring, const struct ring_clock *clock);
+/* Records that were emitted. */
+void ring_zero(uint8_t *at, size_t bytes);
 /* All up to `end` is lost. */
 void ring_skip_to(struct ring *ring, uint64_t end);
 

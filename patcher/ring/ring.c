@@ -8,6 +8,8 @@
 /* Positions are multiples of 8. */
 #define NO_POSITION UINT64_MAX
 
+enum { ZERO_BYTES = 1536 /* at a time; see DESIGN.md */ };
+
 /* --- the queue ------------------------------------------------------------------------------- */
 
 static int queue_init(struct ring_queue *queue, size_t capacity, struct error *err)
@@ -107,6 +109,16 @@ void ring_deinit(struct ring *ring)
 }
 
 /* --- a pass ---------------------------------------------------------------------------------- */
+
+/* In equal pieces, each but the last of whole words. */
+void ring_zero(uint8_t *at, size_t bytes)
+{
+	const size_t pieces = bytes / ZERO_BYTES + 1, each = bytes / pieces & ~(size_t)7;
+
+	for (size_t i = 1; i < pieces; i++, at += each)
+		memset(at, 0, each);
+	memset(at, 0, bytes - (pieces - 1) * each);
+}
 
 /*
  * Zero what is reserved up to `end`. Where it crosses the end of the data, the last record before

@@ -12,7 +12,6 @@
 enum {
 	GIVE_BYTES = 65536, /* that the guest gets back at a time */
 	AHEAD_BYTES = 4096, /* where the last record that is read ahead begins, at most */
-	ZERO_BYTES = 1536,  /* at a time; see DESIGN.md */
 };
 
 enum head_state {
@@ -42,16 +41,6 @@ static uint64_t count_emitted(const struct ring_head *head)
 	return n;
 }
 
-/* In equal pieces, each but the last of whole words. */
-static void zero(uint8_t *at, size_t bytes)
-{
-	const size_t pieces = bytes / ZERO_BYTES + 1, each = bytes / pieces & ~(size_t)7;
-
-	for (size_t i = 1; i < pieces; i++, at += each)
-		memset(at, 0, each);
-	memset(at, 0, bytes - (pieces - 1) * each);
-}
-
 /* It leaves the ring. Its memory is zeroed before the guest gets the room back. */
 static void pass_emitted(struct ring *ring, struct ring_head *head)
 {
@@ -59,7 +48,7 @@ static void pass_emitted(struct ring *ring, struct ring_head *head)
 
 	if (!bytes)
 		return;
-	zero(head->begin, bytes);
+	ring_zero(head->begin, bytes);
 	ring->consumed += bytes;
 	ring->floor = head->next[-1].tsc;
 	ring->counts.records += count_emitted(head);

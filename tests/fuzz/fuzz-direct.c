@@ -20,6 +20,7 @@ struct state {
 	uint8_t *memory;
 	struct ring ring;
 	struct ring_clock clock;
+	struct tsc_quick_clock quick;
 	uint64_t last_tsc, latest_tsc, nr_out;
 	size_t damaged; /* the next batch finds this byte changed; 0: none */
 };
@@ -43,7 +44,7 @@ static void check_run(struct state *s, const struct direct_run *run)
 }
 
 /* What holds for each batch, whatever the guest wrote, or writes meanwhile. */
-static void check_batch(void *arg, const struct direct_batch *batch)
+static void check_batch(void *arg, struct direct_batch *batch)
 {
 	struct state *s = arg;
 	size_t n = 0;
@@ -60,6 +61,7 @@ static void check_batch(void *arg, const struct direct_batch *batch)
 	for (size_t i = 0; i < n; i++) {
 		require(batch->tsc[i] >= s->last_tsc && batch->tsc[i] <= s->latest_tsc);
 		s->last_tsc = batch->tsc[i];
+		require((uint64_t)batch->ns[i] == tsc_quick_ns(&s->quick, batch->tsc[i]));
 	}
 	s->nr_out += n;
 	if (s->damaged)
@@ -74,7 +76,7 @@ static void pass(struct state *s, uint8_t ticks, uint8_t clock_step)
 	s->clock.tsc += clock_step;
 	s->latest_tsc = s->clock.tsc;
 	s->clock.now_ns += ticks;
-	ring_consume_direct(&s->ring, &s->clock, check_batch, s);
+	ring_consume_direct(&s->ring, &s->clock, &s->quick, check_batch, s);
 	require(s->ring.consumed - before <= DATA);
 	require(s->ring.counts.records == s->nr_out);
 	require(s->ring.limit == (s->ring.dead ? 0 : s->ring.consumed + DATA - RING_SLACK));
@@ -121,6 +123,7 @@ static void create(struct state *s)
 		.data_bytes = DATA, .shapes = shapes, .nr_shapes = NR_IDS};
 
 	*s = (struct state){.clock = {.tsc = 1000, .stall_ns = STALL, .late_ns = STALL}};
+	s->quick = tsc_clock_quick(&(const struct tsc_clock){.mult = UINT32_MAX});
 	s->memory = malloc(ring_stride(DATA));
 	require(s->memory && !ring_init(&s->ring, s->memory, &config, NULL));
 }

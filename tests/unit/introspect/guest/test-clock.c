@@ -98,33 +98,38 @@ static void test_quick(void)
 	is_u64(differ, 0, "a prepared clock gives the same times, at all rates, of any stamp");
 }
 
-static void test_each(void)
+static void test_near(void)
 {
-	enum { STAMPS = 64 };
-	/* all before the clock's own, across it, behind it, up to what is too large */
-	static const uint64_t begin[] = {0, 1ull << 40, (1ull << 40) - 7000, 1ull << 63, 5,
-					 1ull << 41, 1ull << 42, 1ull << 43};
-	static const uint64_t step[] = {1000, 200, 200, 1ull << 56, 1ull << 57,
-					(1ull << 25) + 1, INT32_MAX / 63, INT32_MAX / 63 + 1};
-	unsigned int differ = 0;
+	/* before the clock's own, up to it, behind it, and where times become too large */
+	static const uint64_t begin[] = {0, (1ull << 40) - 1, 1ull << 40, (1ull << 40) + 12345,
+					 1ull << 62, INT64_MAX, UINT64_MAX - 5};
+	static const uint64_t begins = sizeof(begin) / sizeof(begin[0]);
+	unsigned int differ = 0, wide = 0;
 
-	for (int i = 0; i < 4 * NR_RATES; i++) {
+	for (unsigned int i = 0; i < 4 * NR_RATES; i++) {
 		struct tsc_clock clock = {.tsc0 = 1ull << 40, .ns0 = i % 4 ? 1000 : UINT64_MAX / 2};
 		struct tsc_quick_clock quick;
-		uint64_t tsc[STAMPS];
-		int64_t ns[STAMPS];
 
 		tsc_clock_set_rate(&clock, rates[i / 4], NULL);
 		quick = tsc_clock_quick(&clock);
-		for (size_t k = 0; k < sizeof(begin) / sizeof(begin[0]); k++) {
-			for (uint64_t n = 0; n < STAMPS; n++)
-				tsc[n] = begin[k] + n * step[k];
-			tsc_quick_ns_each(&quick, tsc, STAMPS, ns);
-			for (size_t n = 0; n < STAMPS; n++)
-				differ += (uint64_t)ns[n] != tsc_clock_ns(&clock, tsc[n]);
+		for (size_t k = 0; k < begins; k++) {
+			struct tsc_near_clock near = tsc_clock_near(&quick, begin[k]);
+			uint64_t span = near.last - near.first;
+
+			wide += span == INT32_MAX;
+			for (uint64_t n = 0; n <= 1000; n++) {
+				uint64_t tsc = near.first + span / 1000 * n + n * n % (span + 1);
+
+				differ += tsc_is_near(&near, tsc) &&
+					  tsc_near_ns(&near, tsc) != tsc_clock_ns(&clock, tsc);
+			}
+			differ += tsc_near_ns(&near, near.last) != tsc_clock_ns(&clock, near.last);
+			differ += tsc_is_near(&near, near.first - 1);
+			differ += tsc_is_near(&near, near.last + 1);
 		}
 	}
-	is_u64(differ, 0, "so does it for many stamps at once");
+	is_u64(differ, 0, "so does one that is prepared for stamps near each other");
+	ok(wide >= 2 * 4 * NR_RATES, "these may be 2^31 ticks apart");
 }
 
 int main(void)
@@ -133,6 +138,6 @@ int main(void)
 	test_order();
 	test_extremes();
 	test_quick();
-	test_each();
+	test_near();
 	return tap_done();
 }

@@ -36,12 +36,16 @@ static struct {
 	uint64_t tsc;
 } seen[KEPT];
 static size_t nr_seen;
+static struct tsc_quick_clock quick;
+static unsigned int wrong_times;
 
-static void keep(void *arg, const struct direct_batch *batch)
+static void keep(void *arg, struct direct_batch *batch)
 {
 	const uint64_t *tsc = batch->tsc;
 
 	(void)arg;
+	for (size_t i = 0; i < batch->n; i++)
+		wrong_times += (uint64_t)batch->ns[i] != tsc_clock_ns(&quick.clock, tsc[i]);
 	for (size_t i = 0; i < batch->nr_runs; i++) {
 		const struct direct_run *run = &batch->runs[i];
 
@@ -54,6 +58,16 @@ static void keep(void *arg, const struct direct_batch *batch)
 			seen[nr_seen++].tsc = *tsc++;
 		}
 	}
+}
+
+/* 2.1 GHz, since some time. */
+static void set_clock(void)
+{
+	struct tsc_clock clock = {.tsc0 = 15, .ns0 = 1000000007};
+
+	if (tsc_clock_set_rate(&clock, 2100000, NULL))
+		abort();
+	quick = tsc_clock_quick(&clock);
 }
 
 static void setup(void)
@@ -106,7 +120,7 @@ static bool put_long(uint64_t tsc, uint32_t items, uint32_t said)
 
 static void pass(void)
 {
-	ring_consume_direct(&ring, &now, keep, NULL);
+	ring_consume_direct(&ring, &now, &quick, keep, NULL);
 }
 
 static bool is_clean(void)
@@ -238,6 +252,12 @@ static bool put_some(uint64_t tsc, uint32_t ip)
 	return put(rand() % 2 ? SMALL : LARGE, tsc, ip);
 }
 
+/* Mostly shortly after the one before. */
+static uint64_t later_than(uint64_t tsc)
+{
+	return tsc + (rand() % 50 ? 1 : (uint64_t)rand());
+}
+
 /* Wraps many times; a random part is damaged now and then. */
 static void test_random(bool damage)
 {
@@ -248,9 +268,13 @@ static void test_random(bool damage)
 	now.stall_ns = 0;
 	for (int i = 0; i < ROUNDS; i++) {
 		uint32_t n = (uint32_t)rand() % 40;
+		uint64_t next = later_than(tsc);
 
-		for (; n && put_some(++tsc, (uint32_t)written); n--)
+		for (; n && put_some(next, (uint32_t)written); n--) {
 			written++;
+			tsc = next;
+			next = later_than(tsc);
+		}
 		if (damage && rand() % 4 == 0)
 			memory[(size_t)rand() % (ring_stride(DATA) / 8)] ^= 1ull << rand() % 64;
 		now.tsc = tsc;
@@ -279,11 +303,13 @@ static void test_random(bool damage)
 int main(void)
 {
 	srand(20080722);
+	set_clock();
 	test_order();
 	test_unfinished();
 	test_damage();
 	test_items();
 	test_random(false);
 	test_random(true);
+	is_u64(wrong_times, 0, "each record has the time of its stamp");
 	return tap_done();
 }
