@@ -182,8 +182,10 @@ static void send_to_host(struct direct_want *want, const struct hist_events *eve
 static int add_parts(struct lane_plan *p, const struct session_instance *instance,
 		     struct want_bits *bits, struct error *err)
 {
-	const bool returns = is_at_returns(instance);
-	const enum probe_point point = returns ? POINT_RETURN : POINT_ENTRY;
+	const bool inside = inside_of(instance), returns = is_at_returns(instance);
+	const enum probe_point point = inside    ? POINT_INSIDE
+				       : returns ? POINT_RETURN
+						 : POINT_ENTRY;
 	uint32_t bit, first = 0;
 	size_t n;
 	const struct hist_part *parts = instance->ops->hist_parts(instance->tracer, &n);
@@ -200,7 +202,7 @@ static int add_parts(struct lane_plan *p, const struct session_instance *instanc
 			send_to_host(&p->wants[p->nr_wants - 1], events);
 		first = first ? first : bit;
 	}
-	*(returns ? &bits->exit : &bits->entry) = first;
+	*(inside ? &bits->inside : returns ? &bits->exit : &bits->entry) = first;
 	return ret;
 }
 

@@ -15,6 +15,8 @@ static bool has_register(uint8_t reg, enum probe_point point)
 					  1u << ASM_RCX | 1u << ASM_R8 | 1u << ASM_R9;
 	const uint32_t known = preserved | (point == POINT_RETURN ? 1u << ASM_RAX : arguments);
 
+	if (point == POINT_INSIDE)
+		return reg < 16 && reg != ASM_RSP;
 	return reg < 16 && known >> reg & 1;
 }
 
@@ -23,11 +25,14 @@ static bool has_source(const struct hist_operand *o, const struct fetch_program 
 {
 	switch (o->source) {
 	case HIST_IP:
-		return point == POINT_ENTRY;
+		return point != POINT_RETURN;
+	case HIST_PARENT:
+		return point != POINT_INSIDE;
 	case HIST_REGISTER:
 		return has_register(o->reg, point);
 	case HIST_POINTED:
-		return has_register(o->reg, point) && o->at == (int32_t)o->at;
+		return point != POINT_INSIDE && has_register(o->reg, point) &&
+		       o->at == (int32_t)o->at;
 	case HIST_FETCHED:
 		return fetch && fetch->has_faults && o->at >= 0 && !(o->at % WORD) &&
 		       o->at + WORD * hist_operand_words(o) <= fetch->bytes;
@@ -96,6 +101,17 @@ static uint32_t stack_pointer_at(const struct hist_code *c)
 	return c->d->caller_at + (c->d->point == POINT_RETURN ? WORD : 0);
 }
 
+/* Inside of a function the code has others in some. */
+static void emit_register(const struct hist_code *c, enum asm_reg reg)
+{
+	const uint32_t saved_at = direct_saved_at(c->d, reg);
+
+	if (saved_at)
+		asm_load(c->d->a, ASM_64, scratch(c), stack_at(c, saved_at));
+	else
+		asm_move(c->d->a, scratch(c), reg);
+}
+
 static void emit_source(const struct hist_code *c, const struct hist_operand *o, unsigned int word)
 {
 	const struct trampoline_kernel *kernel = c->d->kernel;
@@ -114,7 +130,7 @@ static void emit_source(const struct hist_code *c, const struct hist_operand *o,
 		asm_load(a, ASM_64, to, stack_at(c, c->d->caller_at));
 		break;
 	case HIST_REGISTER:
-		asm_move(a, to, (enum asm_reg)o->reg);
+		emit_register(c, (enum asm_reg)o->reg);
 		break;
 	case HIST_STACK:
 		asm_lea(a, to, stack_at(c, stack_pointer_at(c)));

@@ -4,7 +4,7 @@
 # Histograms against the guest's own hist triggers, in one run: allocations of slab memory by call site, with the bytes asked for; system
 # calls by number; calls of a function by an argument and by what it points to. All are of one task, from its birth to its
 # end, so that both have the same events: each entry has the same key, the same hits and the same sums. A kernel without such
-# triggers (5.10) records the events, which are counted here.
+# triggers (5.10) records the events, which are counted here. In 6.1 also of instructions in the middle of a function.
 # GUEST='5.10 6.12' for other kernels.
 use strict;
 use warnings;
@@ -20,6 +20,9 @@ use GuestLog;
 use HistEntries;
 use Testbed;
 use Tree;
+
+# Where Sonde's probe is, in the middle of a function, and where the guest's own is, at the next instruction.
+my %inside = ('6.1' => ['do_sys_openat2+0x35', 'do_sys_openat2+0x3e']);
 
 sub printed { return unpacked($_[0], "sonde-begin $_[1]", 'sonde-end') }
 
@@ -77,6 +80,14 @@ sub check_chains {
 	cmp_ok($same + $cut, '>=', 0.99 * $hits, "$kernel: $same of them are the same by Sonde, $cut are cut");
 	cmp_ok($cut, '<=', 0.05 * $hits, "$kernel: few are cut: those of execve(), whose frames are large");
 	is($dropped, 0, "$kernel: no chain is dropped");
+	if ($inside{$kernel}) {
+		my ($counted) = seen_entries($document, 'counted');
+		cmp_ok(scalar(keys %$counted), '>=', 2, "$kernel: " . keys(%$counted) . ' entries of an instruction in the middle');
+		is_deeply($counted, own_entries(printed($log, 'inner')), "$kernel: each is the guest's own");
+		my ($at_entry, $in_middle) = map { (seen_chains($document, $_))[0] } qw(entry inner);
+		cmp_ok(scalar(keys %$at_entry), '>=', 2, "$kernel: " . keys(%$at_entry) . ' call chains of a function');
+		is_deeply($in_middle, $at_entry, "$kernel: an instruction in the middle of it has the same ones");
+	}
 	like(slurp("$out/chains-text"), qr/^\{ stacktrace:\n {9}\w+\+0x\S+\n(?: {9}\S+\n)*\} hitcount: +\d+  bytes_req: +\d+$/m,
 		"$kernel: one is printed as by ftrace");
 	is_healthy($kernel, $log, "$out/chains-err");
@@ -86,8 +97,10 @@ sub check {
 	my ($kernel) = @_;
 	my $out = "$build/guest/hist-$kernel";
 	make_path($out);
-	build_initrd("$out/initrd", "$FindBin::RealBin/hist-inside=/bin/hist-inside");
-	on_kvm_host({timeout => 700}, "$FindBin::RealBin/hist-guest", $out, kernel_image($kernel), "$out/initrd");
+	my ($place, $own_place) = @{$inside{$kernel} // []};
+	write_file("$out/inside", $own_place // '');
+	build_initrd("$out/initrd", "$FindBin::RealBin/hist-inside=/bin/hist-inside", "$out/inside=/etc/inside");
+	on_kvm_host({timeout => 700}, "$FindBin::RealBin/hist-guest", $out, kernel_image($kernel), "$out/initrd", $place // ());
 	my $log = slurp("$out/log") =~ s/\r//gr;
 	my $document = JSON::PP::decode_json(slurp("$out/hists") || '{}');
 	like($log, qr/^sonde-task 10000$/m, "$kernel: the task has the number that is counted");

@@ -97,6 +97,19 @@ static int take_gate(struct hist_tracer *t, struct error *err)
 	return 0;
 }
 
+static int check_caller(const struct hist_tracer *t, struct error *err)
+{
+	const struct tracer_ops *ops = t->source->ops;
+
+	if (!hist_program_uses(&t->part.program, HIST_PARENT) || !ops->inside ||
+	    !ops->inside(t->source))
+		return 0;
+	return error_set(err, ENOTSUP,
+			 "'%s': in the middle of a function nothing says where its caller is on "
+			 "the stack: use the key 'stacktrace'",
+			 t->spec->text);
+}
+
 static int create_of_source(struct hist_tracer *t, const struct tracer_context *context,
 			    struct hist_config *config, struct error *err)
 {
@@ -104,17 +117,13 @@ static int create_of_source(struct hist_tracer *t, const struct tracer_context *
 	struct hist_fields fields;
 	int ret = ops->create(context, &t->spec, 1, &t->source, err);
 
-	if (!ret && ops->inside && ops->inside(t->source))
-		ret = error_set(
-			err, ENOTSUP,
-			"'%s': of probes in the middle of functions there are no histograms",
-			t->spec->text);
 	if (!ret)
 		ret = take_gate(t, err);
 	if (ret)
 		return ret;
 	hist_fields_of(t->spec, ops, ops->fetch ? ops->fetch(t->source) : NULL, &fields);
-	return hist_make_program(t->spec, &fields, &t->part.program, config, err);
+	ret = hist_make_program(t->spec, &fields, &t->part.program, config, err);
+	return ret ? ret : check_caller(t, err);
 }
 
 /* What must be known of the guest's kernel. All parts have the same keys and values. */
@@ -267,6 +276,13 @@ static bool at_returns(const struct tracer *tracer)
 	return source && source->ops->at_returns && source->ops->at_returns(source);
 }
 
+static uint64_t inside(const struct tracer *tracer)
+{
+	const struct tracer *source = hist_of(tracer)->source;
+
+	return source && source->ops->inside ? source->ops->inside(source) : 0;
+}
+
 static const struct event_class *no_classes(const struct tracer *tracer, size_t *n)
 {
 	(void)tracer;
@@ -301,6 +317,7 @@ const struct tracer_ops tracer_hist = {
 	.fields = fields,
 	.fetch = fetch,
 	.at_returns = at_returns,
+	.inside = inside,
 	.hist = get_hist,
 	.hist_parts = get_parts,
 	.hist_part_of = part_of,

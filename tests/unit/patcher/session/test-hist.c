@@ -282,6 +282,47 @@ static void test_allocations(void)
 	end();
 }
 
+/* Instructions in the middle of a function. */
+static void test_inside(void)
+{
+	const uint64_t text = 0xffffffff81000000;
+	const struct made_event event = {.call = {.ip = text}, .words = {0, 3, 0, text, text + 1}};
+	const struct direct_slot *slot;
+	struct hist_sums sums;
+	struct error err = {0};
+
+	create();
+	fake_session_list_reserved(&fs);
+	ok(start("function:kfree") &&
+		   !try_add("h=probe:p kmem_cache_alloc+5 r=%r10,hist:keys=r,ip", &err),
+	   "a histogram of a register in the middle of a function%s", err.text);
+	slot = slot_of(1);
+	ok(opcode(FAKE_CACHE_ALLOC + 5) == JMP && slot && slot->want.point == POINT_INSIDE &&
+		   slot->want.hist && slot->want.program->keys[0].reg == 10,
+	   "its instruction is a jump to code that counts");
+	ok(try_add("p=probe:p kmem_cache_alloc+5,hist:keys=parent_ip", &err) == -ENOTSUP &&
+		   strstr(err.text, "use the key 'stacktrace'"),
+	   "the caller alone is refused: %s", err.text);
+	end();
+	create();
+	fake_session_list_reserved(&fs);
+	ok(start("h=probe:p kmem_cache_alloc+5 r=%r10 m=+0(%r10),hist:keys=r,stacktrace,ip"),
+	   "another one of call chains");
+	slot = slot_of(0);
+	ok(opcode(FAKE_CACHE_ALLOC + 5) == JMP && slot && slot->want.point == POINT_INSIDE &&
+		   !slot->want.hist && slot->want.fields & DIRECT_STACK,
+	   "its events are the host's to count");
+	if (slot)
+		emit(slot, 0, &event, 1);
+	sums = sums_of_first();
+	ok(sums.n == 1 && sums.v[0].key[0] == 3, "by the register");
+	ok(sums.n == 1 && sums.v[0].key[1] == text && sums.v[0].key[2] == text + 1,
+	   "by the chain");
+	ok(sums.n == 1 && sums.v[0].key[1 + HIST_FRAMES] == text + SITE_SIZE, "and by the place");
+	hist_sums_deinit(&sums);
+	end();
+}
+
 static void test_refusals(void)
 {
 	struct error err = {0};
@@ -310,6 +351,7 @@ int main(void)
 	test_record();
 	test_fetched();
 	test_allocations();
+	test_inside();
 	test_refusals();
 	free(ram);
 	return tap_done();

@@ -9,6 +9,7 @@
 #include "patcher/fetch/fetch.h"
 #include "patcher/probe/gate.h"
 #include "patcher/ring/hist.h"
+#include "patcher/text/site.h"
 #include "patcher/trampoline/code.h"
 #include "tests/lib/fake-site.h"
 #include "tests/lib/tap.h"
@@ -45,6 +46,14 @@ static uint8_t event_reg(const struct bench *b)
 	return fake_site_is_return(&b->site) ? RAX : RDI;
 }
 
+/* In the middle of a function each has a value, also where the code has put another one. */
+static uint8_t other_reg(const struct bench *b)
+{
+	static const uint8_t inside[] = {RAX, RCX, 10, 11, 12, 15};
+
+	return b->site.kind == FAKE_INSIDE ? inside[below(6)] : (uint8_t)(12 + below(4));
+}
+
 static struct hist_operand some_operand(const struct bench *b)
 {
 	static const uint8_t sizes[] = {1, 2, 4, 8};
@@ -52,7 +61,7 @@ static struct hist_operand some_operand(const struct bench *b)
 
 	switch (below(8)) {
 	case 0:
-		o.source = HIST_PARENT;
+		o.source = b->site.kind == FAKE_INSIDE ? HIST_IP : HIST_PARENT;
 		break;
 	case 1:
 		o.source = fake_site_is_return(&b->site) ? HIST_CPU : HIST_IP;
@@ -65,7 +74,7 @@ static struct hist_operand some_operand(const struct bench *b)
 		o.at = (int64_t)constants[below(8)];
 		break;
 	case 4:
-		o.reg = (uint8_t)(12 + below(4));
+		o.reg = other_reg(b);
 		break;
 	case 5:
 		o.source = HIST_STACK;
@@ -136,7 +145,9 @@ static uint64_t source_value(const struct bench *b, const struct hist_operand *o
 
 	switch (o->source) {
 	case HIST_IP:
-		return b->site.function.site_end;
+		return b->site.kind == FAKE_INSIDE
+			       ? (uint64_t)(uintptr_t)b->site.function.code + SITE_SIZE
+			       : b->site.function.site_end;
 	case HIST_PARENT:
 		return (uint64_t)(uintptr_t)fake_cpu_return_address;
 	case HIST_REGISTER:
@@ -245,6 +256,8 @@ static void prepare(struct bench *b, uint64_t value)
 	b->site.cpu->in.reg[event_reg(b)] = value;
 	for (int i = 12; i < 16; i++)
 		b->site.cpu->in.reg[i] = constants[below(8)];
+	for (int i = 10; b->site.kind == FAKE_INSIDE && i < 12; i++)
+		b->site.cpu->in.reg[i] = below(3);
 	*fake_site_pid = (uint32_t)below(3);
 }
 
@@ -277,7 +290,7 @@ static void test_programs(enum fake_site_kind kind)
 static void init_simple(struct bench *b, enum fake_site_kind kind, uint32_t size)
 {
 	const struct hist_operand o = {
-		.source = HIST_REGISTER, .reg = kind == FAKE_SHARED ? RDI : RAX, .size = 8};
+		.source = HIST_REGISTER, .reg = kind == FAKE_SHARED_RETURN ? RAX : RDI, .size = 8};
 
 	init(b, kind);
 	b->program =
@@ -420,8 +433,11 @@ static bool refuses(struct hist_operand o, enum fake_site_kind kind)
 	struct error err = {0};
 
 	hist_layout_make(FAKE_DATA, 16, 0, 1, &spec.layout);
-	return hist_check(&spec, NULL, kind == FAKE_SHARED ? POINT_ENTRY : POINT_RETURN, &err) ==
-	       -EINVAL;
+	return hist_check(&spec, NULL,
+			  kind == FAKE_INSIDE   ? POINT_INSIDE
+			  : kind == FAKE_SHARED ? POINT_ENTRY
+						: POINT_RETURN,
+			  &err) == -EINVAL;
 }
 
 static void test_refusals(void)
@@ -430,6 +446,12 @@ static void test_refusals(void)
 		   FAKE_SHARED_RETURN) &&
 		   refuses((struct hist_operand){.source = HIST_IP, .size = 8}, FAKE_SHARED_RETURN),
 	   "a return has no arguments, and no site");
+	ok(refuses((struct hist_operand){.source = HIST_PARENT, .size = 8}, FAKE_INSIDE) &&
+		   refuses((struct hist_operand){.source = HIST_REGISTER, .reg = RSP, .size = 8},
+			   FAKE_INSIDE) &&
+		   !refuses((struct hist_operand){.source = HIST_REGISTER, .reg = 10, .size = 8},
+			    FAKE_INSIDE),
+	   "in the middle of a function nothing says who called it");
 	ok(refuses((struct hist_operand){.source = HIST_REGISTER, .reg = 10, .size = 8},
 		   FAKE_SHARED) &&
 		   refuses((struct hist_operand){.source = HIST_REGISTER, .reg = RDI, .size = 3},
@@ -475,12 +497,14 @@ static void test_cost(void)
 
 int main(void)
 {
-	for (enum fake_site_kind kind = FAKE_SHARED; kind < FAKE_SITE_KINDS; kind++)
+	static const enum fake_site_kind kinds[] = {FAKE_SHARED, FAKE_SHARED_RETURN, FAKE_INSIDE};
+
+	for (enum fake_site_kind kind = FAKE_SHARED; kind <= FAKE_INSIDE; kind++)
 		test_programs(kind);
-	test_full(FAKE_SHARED);
-	test_full(FAKE_SHARED_RETURN);
-	test_nmis(FAKE_SHARED);
-	test_nmis(FAKE_SHARED_RETURN);
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+		test_full(kinds[i]);
+		test_nmis(kinds[i]);
+	}
 	test_gate();
 	test_refusals();
 	test_cost();
