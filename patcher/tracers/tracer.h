@@ -65,11 +65,14 @@ enum tracer_class {
 	TRACER_TAIL,  /* a call of one that others of the instance may jump to */
 };
 
+struct hist_rest; /* patcher/tracers/hist/hist.h */
+
 /* How events of some sites are summed up. */
 struct hist_part {
 	struct hist_program program;
 	struct gate gate;                  /* of which calls; without terms: of all */
 	const struct fetch_program *fetch; /* instead of the tracer's; NULL: that */
+	struct hist_rest *rest; /* what it leaves for the host; the tracer's own, or NULL */
 };
 
 /* Where the events go that the host sums up. */

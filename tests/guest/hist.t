@@ -11,6 +11,7 @@ use warnings;
 use FindBin;
 use File::Path qw(make_path);
 use JSON::PP;
+use List::Util qw(sum0);
 use Test::More;
 
 use lib $FindBin::RealBin, "$FindBin::RealBin/../lib";
@@ -21,8 +22,9 @@ use HistEntries;
 use Testbed;
 use Tree;
 
-# Where Sonde's probe is, in the middle of a function, and where the guest's own is, at the next instruction.
-my %inside = ('6.1' => ['do_sys_openat2+0x35', 'do_sys_openat2+0x3e']);
+# Where Sonde's probe is, in the middle of a function, and where the guest's own is, at the next instruction; and where one is that
+# has many callers.
+my %inside = ('6.1' => ['do_sys_openat2+0x35', 'do_sys_openat2+0x3e', 'alloc_empty_file+0x1c']);
 
 sub printed { return unpacked($_[0], "sonde-begin $_[1]", 'sonde-end') }
 
@@ -59,6 +61,27 @@ sub is_healthy {
 	like($log, qr/^status 0$/m, "$kernel: the run succeeds") or diag(slurp($err));
 }
 
+# Hits and sums of an instance whose conditions the host decides, by key.
+sub rows_of {
+	my ($document, $name) = @_;
+	my ($table) = grep { $_->{name} eq $name } @{$document->{histograms} // []};
+	return { map { (join(' ', map { $_->{frames} ? map { $_->{text} } @{$_->{frames}} : $_->{number} } @{$_->{keys}}) =>
+		[$_->{hitcount}, $_->{values}{bytes_req} // 0]) } @{$table->{rows} // []} };
+}
+
+sub check_conditions {
+	my ($kernel, $document, $log) = @_;
+	my ($all, $small, $large, $opens) = map { rows_of($document, $_) } qw(all small large opens);
+	my %both = map { my $key = $_; $key => sum0(map { exists $_->{$key} ? $_->{$key}[0] : () } $small, $large) }
+		keys %$small, keys %$large;
+	cmp_ok(scalar(keys %$small), '>=', 3, "$kernel: " . keys(%$small) . ' chains with a condition for the host, of kmem');
+	cmp_ok(scalar(keys %$large), '>=', 3, "$kernel: " . keys(%$large) . ' with its opposite');
+	is_deeply(\%both, {map { $_ => $all->{$_}[0] } keys %$all}, "$kernel: together they are all");
+	is(join(' ', grep { $small->{$_}[1] >= 64 * $small->{$_}[0] } keys %$small), '', "$kernel: those for small ones are of such");
+	my $own = own_entries(printed($log, 'sys_enter'))->{257};
+	is(sum0(map { $_->[0] } values %$opens), $own, "$kernel: $own system calls with a condition for the host, as by the guest");
+}
+
 # Chains of allocators that call each other are told apart by neither.
 sub check_chains {
 	my ($kernel, $out) = @_;
@@ -80,6 +103,7 @@ sub check_chains {
 	cmp_ok($same + $cut, '>=', 0.99 * $hits, "$kernel: $same of them are the same by Sonde, $cut are cut");
 	cmp_ok($cut, '<=', 0.05 * $hits, "$kernel: few are cut: those of execve(), whose frames are large");
 	is($dropped, 0, "$kernel: no chain is dropped");
+	check_conditions($kernel, $document, $log);
 	if ($inside{$kernel}) {
 		my ($counted) = seen_entries($document, 'counted');
 		cmp_ok(scalar(keys %$counted), '>=', 2, "$kernel: " . keys(%$counted) . ' entries of an instruction in the middle');
@@ -97,10 +121,10 @@ sub check {
 	my ($kernel) = @_;
 	my $out = "$build/guest/hist-$kernel";
 	make_path($out);
-	my ($place, $own_place) = @{$inside{$kernel} // []};
+	my ($place, $own_place, $often) = @{$inside{$kernel} // []};
 	write_file("$out/inside", $own_place // '');
 	build_initrd("$out/initrd", "$FindBin::RealBin/hist-inside=/bin/hist-inside", "$out/inside=/etc/inside");
-	on_kvm_host({timeout => 700}, "$FindBin::RealBin/hist-guest", $out, kernel_image($kernel), "$out/initrd", $place // ());
+	on_kvm_host({timeout => 700}, "$FindBin::RealBin/hist-guest", $out, kernel_image($kernel), "$out/initrd", $place // (), $often // ());
 	my $log = slurp("$out/log") =~ s/\r//gr;
 	my $document = JSON::PP::decode_json(slurp("$out/hists") || '{}');
 	like($log, qr/^sonde-task 10000$/m, "$kernel: the task has the number that is counted");

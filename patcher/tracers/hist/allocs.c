@@ -318,46 +318,6 @@ static size_t list_gate_fields(const struct alloc_entry *entry, struct gate_fiel
 	return n;
 }
 
-static int append_filter(struct gate *gate, const struct trace_spec *spec,
-			 const struct alloc_entry *entry, struct error *err)
-{
-	struct gate_field fields[NR_ROLES + 5];
-	struct event_predicate *predicate;
-	struct gate_split split;
-	char rest[200];
-	int ret;
-
-	if (!spec->filter)
-		return 0;
-	ret = event_filter_bind(spec->filter, counted_class(entry->type), &no_names, &predicate,
-				err);
-	if (ret)
-		return ret;
-	gate_split(predicate, fields, list_gate_fields(entry, fields), &split);
-	gate_split_print(&split, predicate, false, rest, sizeof(rest));
-	event_predicate_destroy(predicate);
-	if (!split.whole)
-		return error_set(err, ENOTSUP,
-				 "the guest cannot decide '%s' at calls of %s, and a histogram is "
-				 "made in the guest",
-				 rest, entry->name);
-	return gate_conjoin(gate, &split.gate, err);
-}
-
-static int make_gate(struct gate *gate, const struct maker *m, const struct alloc_entry *entry,
-		     struct error *err)
-{
-	int ret = functions_add_pids(gate, m->spec, err);
-
-	if (!ret)
-		ret = append_vcpus(gate, m->spec, err);
-	if (!ret)
-		ret = append_filter(gate, m->spec, entry, err);
-	if (!ret)
-		ret = append_size(gate, entry, err);
-	return ret ? ret : append_bodies(gate, &m->bodies[entry->type], err);
-}
-
 /* --- parts ------------------------------------------------------------------------------------ */
 
 /* The kernel follows the pointer to the cache, too, whatever it is. */
@@ -389,30 +349,66 @@ static struct hist_operand operand_of(const struct maker *m, const struct alloc_
 	return o;
 }
 
-static void list_fields(const struct maker *m, const struct alloc_entry *entry,
+/* What all allocations of these types have. */
+static void list_fields(const struct maker *m, const struct alloc_entry *entry, unsigned int types,
 			struct hist_fields *out)
 {
 	*out = (struct hist_fields){0};
 	for (size_t i = 0; i < NR_ROLES; i++)
-		if (has_role(&roles[i], m->types))
+		if (has_role(&roles[i], types))
 			hist_fields_add(out,
 					&(struct hist_field){roles[i].name, operand_of(m, entry, i),
 							     roles[i].show, 0, 0});
 	hist_fields_add_common(out);
 }
 
+static int append_filter(struct hist_part *part, const struct maker *m,
+			 const struct alloc_entry *entry, struct error *err)
+{
+	struct gate_field in_guest[NR_ROLES + 5];
+	struct hist_fields known;
+	const struct hist_condition condition = {.spec = m->spec,
+						 .class = counted_class(entry->type),
+						 .in_guest = in_guest,
+						 .nr_in_guest = list_gate_fields(entry, in_guest),
+						 .known = &known,
+						 .what = entry->name};
+
+	list_fields(m, entry, 1u << entry->type, &known);
+	return hist_rest_create(&condition, &part->gate, &part->rest, err);
+}
+
+static int make_gate(struct hist_part *part, const struct maker *m, const struct alloc_entry *entry,
+		     struct error *err)
+{
+	struct gate *gate = &part->gate;
+	int ret = functions_add_pids(gate, m->spec, err);
+
+	if (!ret)
+		ret = append_vcpus(gate, m->spec, err);
+	if (!ret)
+		ret = append_filter(part, m, entry, err);
+	if (!ret)
+		ret = append_size(gate, entry, err);
+	return ret ? ret : append_bodies(gate, &m->bodies[entry->type], err);
+}
+
 static bool is_equal(const struct hist_part *a, const struct hist_part *b)
 {
 	return !memcmp(&a->program, &b->program, sizeof(a->program)) && a->gate.n == b->gate.n &&
-	       !memcmp(a->gate.terms, b->gate.terms, a->gate.n * sizeof(a->gate.terms[0]));
+	       !memcmp(a->gate.terms, b->gate.terms, a->gate.n * sizeof(a->gate.terms[0])) &&
+	       hist_rest_is_equal(a->rest, b->rest);
 }
 
-/* Functions that have the same registers for what is asked for share a part. */
+/* Functions that have the same registers for what is asked for share a part. Takes `part`. */
 static size_t keep_part(struct hist_allocs *a, const struct hist_part *part)
 {
-	for (size_t i = 0; i < a->nr_parts; i++)
-		if (is_equal(&a->parts[i], part))
-			return i;
+	for (size_t i = 0; i < a->nr_parts; i++) {
+		if (!is_equal(&a->parts[i], part))
+			continue;
+		hist_rest_destroy(part->rest);
+		return i;
+	}
 	a->parts[a->nr_parts] = *part;
 	return a->nr_parts++;
 }
@@ -427,14 +423,16 @@ static int add_point(struct hist_allocs *a, const struct maker *m, const struct 
 	memset(&part, 0, sizeof(part));
 	if (point->entry.nr_calls)
 		return error_set(err, ENOTSUP, "only some calls of %s allocate", point->entry.name);
-	list_fields(m, &point->entry, &fields);
+	list_fields(m, &point->entry, m->types, &fields);
 	ret = hist_make_program(m->spec, &fields, &part.program, config, err);
 	if (ret)
 		error_prefix(err, "calls of %s: ", point->entry.name);
 	if (!ret)
-		ret = make_gate(&part.gate, m, &point->entry, err);
-	if (ret)
+		ret = make_gate(&part, m, &point->entry, err);
+	if (ret) {
+		hist_rest_destroy(part.rest);
 		return ret;
+	}
 	a->sites[a->nr_sites++] =
 		(struct hist_alloc_site){kernel_gva(m->kernel, point->site), keep_part(a, &part)};
 	return 0;
@@ -511,6 +509,8 @@ int hist_allocs_create(const struct trace_spec *spec, const struct kernel *kerne
 
 void hist_allocs_deinit(struct hist_allocs *a)
 {
+	for (size_t i = 0; i < a->nr_parts; i++)
+		hist_rest_destroy(a->parts[i].rest);
 	free(a->parts);
 	free(a->sites);
 	*a = (struct hist_allocs){0};

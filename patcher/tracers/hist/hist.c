@@ -2,6 +2,7 @@
 /* Histograms: events of another tracer are summed up by keys, as the guest's own hist triggers do:
  * in the guest, without events, or where a key is a call chain by the host. */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "patcher/tracers/hist/hist.h"
@@ -30,9 +31,30 @@ static void destroy(struct tracer *tracer)
 	if (t->source)
 		t->source->ops->destroy(t->source);
 	hist_host_destroy(t->host);
+	hist_rest_destroy(t->part.rest);
 	hist_allocs_deinit(&t->allocs);
 	hist_put(t->hist);
 	free(t);
+}
+
+/* Its events are a struct function_event, and what it fetches: as those that the host sums up. */
+static bool has_plain_events(const struct tracer_ops *source)
+{
+	return !source->return_fields;
+}
+
+static int check_condition(const struct trace_spec *spec, const struct tracer_ops *source,
+			   const struct hist_fields *fields, struct error *err)
+{
+	struct gate gate = {0};
+	struct hist_rest *rest;
+	int ret;
+
+	if (source->lane == LANE_ORDERED || has_plain_events(source))
+		return 0;
+	ret = hist_rest_of_syscalls(spec, fields, &gate, &rest, err);
+	hist_rest_destroy(rest);
+	return ret;
 }
 
 /* Words say what is recorded of events. */
@@ -52,7 +74,8 @@ static int check(const struct trace_spec *spec, struct error *err)
 	if (ret)
 		return ret;
 	hist_fields_of(spec, source, NULL, &fields);
-	return fields.open ? 0 : hist_make_program(spec, &fields, &program, NULL, err);
+	ret = fields.open ? 0 : hist_make_program(spec, &fields, &program, NULL, err);
+	return ret ? ret : check_condition(spec, source, &fields, err);
 }
 
 static int check_image(const struct trace_spec *spec, const struct kernel_image *image,
@@ -66,12 +89,6 @@ static int check_image(const struct trace_spec *spec, const struct kernel_image 
 }
 
 /* --- create ---------------------------------------------------------------------------------- */
-
-/* Its events are a struct function_event, and what it fetches: as those that the host sums up. */
-static bool has_plain_events(const struct tracer_ops *source)
-{
-	return !source->return_fields;
-}
 
 static bool may_filter(const struct hist_tracer *t)
 {
@@ -123,32 +140,54 @@ static int create_of_source(struct hist_tracer *t, const struct tracer_context *
 		return ret;
 	hist_fields_of(t->spec, ops, ops->fetch ? ops->fetch(t->source) : NULL, &fields);
 	ret = hist_make_program(t->spec, &fields, &t->part.program, config, err);
-	return ret ? ret : check_caller(t, err);
+	if (!ret)
+		ret = check_caller(t, err);
+	if (!ret && !has_plain_events(ops))
+		ret = hist_rest_of_syscalls(t->spec, &fields, &t->part.gate, &t->part.rest, err);
+	return ret;
 }
 
-/* What must be known of the guest's kernel. All parts have the same keys and values. */
+static struct hist_part *parts_of(const struct hist_tracer *t, size_t *n)
+{
+	*n = t->source ? 1 : t->allocs.nr_parts;
+	return t->source ? (struct hist_part *)&t->part : t->allocs.parts;
+}
+
+/* Whether keys, values, or what is left of the condition are taken from there, of any part. */
+static bool uses(const struct hist_tracer *t, enum hist_source source)
+{
+	size_t nr_parts, n;
+	const struct hist_part *parts = parts_of(t, &nr_parts);
+	bool any = false;
+
+	for (size_t i = 0; i < nr_parts; i++) {
+		const struct hist_operand *rest = hist_rest_operands(parts[i].rest, &n);
+
+		any |= hist_program_uses(&parts[i].program, source);
+		for (size_t k = 0; k < n; k++)
+			any |= rest[k].source == source;
+	}
+	return any;
+}
+
+/* What must be known of the guest's kernel. */
 static uint32_t task_fields(const struct hist_tracer *t)
 {
-	const struct hist_program *program =
-		t->source ? &t->part.program : &t->allocs.parts[0].program;
-
-	return (hist_program_uses(program, HIST_PID) ? EVENT_TASK_PID : 0u) |
-	       (hist_program_uses(program, HIST_TGID) ? EVENT_TASK_TGID : 0u) |
-	       (hist_program_uses(program, HIST_COMM) ? EVENT_TASK_COMM : 0u) |
-	       (hist_program_uses(program, HIST_CGROUP) ? EVENT_TASK_CGROUP : 0u);
+	return (uses(t, HIST_PID) ? EVENT_TASK_PID : 0u) |
+	       (uses(t, HIST_TGID) ? EVENT_TASK_TGID : 0u) |
+	       (uses(t, HIST_COMM) ? EVENT_TASK_COMM : 0u) |
+	       (uses(t, HIST_CGROUP) ? EVENT_TASK_CGROUP : 0u);
 }
 
 /* What is recorded for the host. */
 static uint32_t host_fields(const struct hist_tracer *t)
 {
-	const struct hist_program *program =
-		t->source ? &t->part.program : &t->allocs.parts[0].program;
 	const struct tracer *source = t->source;
 	uint32_t fields = DIRECT_STACK;
 
 	if (source && has_plain_events(source->ops))
 		fields |= source->ops->fields(source);
-	return fields | (hist_program_uses(program, HIST_PARENT) ? DIRECT_PARENT : 0u);
+	return fields | (uses(t, HIST_PARENT) ? DIRECT_PARENT : 0u);
 }
 
 static uint32_t fields(const struct tracer *tracer)
@@ -174,10 +213,10 @@ static const struct fetch_program *fetch(const struct tracer *tracer)
 
 static int create_on_host(struct hist_tracer *t, const struct kernel *kernel, struct error *err)
 {
-	const size_t n = t->source ? 1 : t->allocs.nr_parts;
+	size_t n;
+	struct hist_part *parts = parts_of(t, &n);
 
-	return hist_host_create(t->source ? &t->part : t->allocs.parts, n, fetch(&t->tracer),
-				kernel, t->hist, &t->host, err);
+	return hist_host_create(parts, n, fetch(&t->tracer), kernel, t->hist, &t->host, err);
 }
 
 static int create(const struct tracer_context *context, const struct trace_spec *const *specs,
@@ -233,10 +272,7 @@ static int select_sites(const struct tracer *tracer, const struct site_table *si
 
 static const struct hist_part *get_parts(const struct tracer *tracer, size_t *n)
 {
-	const struct hist_tracer *t = hist_of(tracer);
-
-	*n = t->source ? 1 : t->allocs.nr_parts;
-	return t->source ? &t->part : t->allocs.parts;
+	return parts_of(hist_of(tracer), n);
 }
 
 static size_t part_of(const struct tracer *tracer, uint64_t site)
@@ -290,17 +326,46 @@ static const struct event_class *no_classes(const struct tracer *tracer, size_t 
 	return NULL;
 }
 
+/* What the guest decides of the rest, beside pids and vCPUs. */
+static void print_gate(const struct trace_spec *spec, const struct hist_rest *rest, char *out,
+		       size_t size)
+{
+	struct trace_spec lists = *spec;
+	char text[EVENT_FILTER_MAX];
+
+	lists.filter_text = NULL;
+	trace_spec_print_conditions(&lists, out, size);
+	hist_rest_print(rest, DECIDED_BY_GUEST, text, sizeof(text));
+	if (*text)
+		snprintf(out + strlen(out), size - strlen(out), "%s%s", *out ? " && " : "", text);
+}
+
+/* Functions with other registers may leave more for the host: those that leave something. */
+static const struct hist_rest *rest_of(const struct hist_tracer *t)
+{
+	size_t n;
+	const struct hist_part *parts = parts_of(t, &n);
+
+	for (size_t i = 0; i < n; i++)
+		if (parts[i].rest)
+			return parts[i].rest;
+	return NULL;
+}
+
 static void conditions(const struct tracer *tracer, const struct trace_spec *spec,
 		       enum tracer_decider decider, char *out, size_t size)
 {
-	const struct tracer *source = hist_of(tracer)->source;
+	const struct hist_tracer *t = hist_of(tracer);
+	const struct hist_rest *rest = rest_of(t);
 
 	*out = '\0';
-	if (source) {
-		source->ops->conditions(source, spec, decider, out, size);
-		return;
-	}
-	if (decider == DECIDED_BY_GUEST)
+	if (t->source && has_plain_events(t->source->ops))
+		t->source->ops->conditions(t->source, spec, decider, out, size);
+	else if (decider == DECIDED_BY_HOST && rest)
+		hist_rest_print(rest, decider, out, size);
+	else if (decider == DECIDED_BY_GUEST && rest)
+		print_gate(spec, rest, out, size);
+	else if (decider == DECIDED_BY_GUEST)
 		trace_spec_print_conditions(spec, out, size);
 }
 

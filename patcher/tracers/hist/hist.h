@@ -7,8 +7,8 @@
 
 /*
  * Inside of the histograms: fields.c knows what the guest can take from each kind of event, and
- * makes programs of the names in a spec; allocs.c does so for the functions of allocators; hist.c
- * is the tracer.
+ * makes programs of the names in a spec; allocs.c does so for the functions of allocators; host.c
+ * is what the host sums up, and rest.c what it decides; hist.c is the tracer.
  */
 
 /* A field that a key or a value can be. */
@@ -45,6 +45,45 @@ void hist_fields_add_common(struct hist_fields *fields);
  */
 int hist_make_program(const struct trace_spec *spec, const struct hist_fields *fields,
 		      struct hist_program *program, struct hist_config *config, struct error *err);
+
+/* --- conditions (rest.c) ---------------------------------------------------------------------- */
+
+/* What a condition asks for beside what the guest decides: so many fields at most. */
+enum { HIST_MAX_REST = 11 };
+
+/* A condition on calls: on an event of `class`, of which fields are known in the guest, and others
+ * where the call is counted. */
+struct hist_condition {
+	const struct trace_spec *spec;
+	const struct event_class *class;
+	const struct gate_field *in_guest;
+	size_t nr_in_guest;
+	const struct hist_fields *known;
+	const char *what; /* is called, for messages */
+};
+
+/*
+ * `gate` then decides what the guest can. *out: what is left for the host, which takes it from
+ * operands; NULL: nothing. -ENOTSUP: a field is not known when a call begins; or something is left,
+ * and the guest makes the histogram. -EINVAL, -ENOENT with the column in the condition, as
+ * event_filter_bind(). -ENOMEM, -E2BIG.
+ */
+int hist_rest_create(const struct hist_condition *condition, struct gate *gate,
+		     struct hist_rest **out, struct error *err);
+/* The same of system calls; errors have the column in the spec. */
+int hist_rest_of_syscalls(const struct trace_spec *spec, const struct hist_fields *known,
+			  struct gate *gate, struct hist_rest **out, struct error *err);
+void hist_rest_destroy(struct hist_rest *rest); /* NULL-safe */
+
+/* Of one spec. Either may be NULL. */
+bool hist_rest_is_equal(const struct hist_rest *a, const struct hist_rest *b);
+/* What it needs of an event, which the caller may have recorded and change; NULL-safe. */
+struct hist_operand *hist_rest_operands(struct hist_rest *rest, size_t *n);
+/* `words`: of each operand in turn. */
+bool hist_rest_matches(const struct hist_rest *rest, unsigned int vcpu, const uint64_t *words);
+/* What the guest decides of the condition, or the host, as gate_split_print(). */
+void hist_rest_print(const struct hist_rest *rest, enum tracer_decider decider, char *out,
+		     size_t size);
 
 /* --- where the host sums up (host.c) ---------------------------------------------------------- */
 

@@ -17,7 +17,8 @@ enum { WORD = 8 };
 /* How the events of a part are made into keys and values. */
 struct host_part {
 	const struct hist_program *program;
-	struct fetch_probe *probe;     /* what the program needs of registers and memory, ... */
+	struct hist_rest *rest;        /* of which events; NULL: of all */
+	struct fetch_probe *probe;     /* what both need of registers and memory, ... */
 	struct fetch_program recorded; /* ... as it is recorded. NULL: nothing */
 	size_t stack_at;               /* bytes from the event's start: its call chain */
 };
@@ -126,6 +127,19 @@ static void put_chain(const uint8_t *frames, uint64_t *key)
 	}
 }
 
+static bool is_wanted(const struct host_part *part, unsigned int vcpu, const uint8_t *bytes)
+{
+	uint64_t words[HIST_MAX_REST * HIST_OPERAND_WORDS];
+	unsigned int k = 0;
+	size_t n;
+	const struct hist_operand *operands = hist_rest_operands(part->rest, &n);
+
+	for (size_t i = 0; i < n; i++)
+		for (unsigned int w = 0; w < hist_operand_words(&operands[i]); w++)
+			words[k++] = operand_word(&operands[i], w, vcpu, bytes);
+	return !part->rest || hist_rest_matches(part->rest, vcpu, words);
+}
+
 static void add_event(const struct hist_host *h, const struct host_part *part, unsigned int vcpu,
 		      const uint8_t *bytes)
 {
@@ -159,7 +173,9 @@ static void put_run(struct event_batch *batch, struct event_sink *sink, unsigned
 
 	(void)batch;
 	for (size_t i = 0; i < run->n; i++)
-		add_event(s->host, &s->host->parts[class], s->vcpu, run->bytes + i * run->stride);
+		if (is_wanted(&s->host->parts[class], s->vcpu, run->bytes + i * run->stride))
+			add_event(s->host, &s->host->parts[class], s->vcpu,
+				  run->bytes + i * run->stride);
 }
 
 static void end_run(struct event_batch *batch)
@@ -193,40 +209,55 @@ static int add_value(struct fetch_probe *probe, const struct hist_operand *o, st
 	return ret;
 }
 
-static void use_value(const struct host_part *part, size_t *next, struct hist_operand *o)
+/* Each becomes a word of the record. */
+static int add_values(struct fetch_probe *probe, const struct hist_operand *o, size_t n,
+		      struct error *err)
 {
-	if (!is_recorded(o))
-		return;
-	o->source = HIST_FETCHED;
-	o->at = fetch_place(&part->recorded, &part->probe->args[(*next)++]);
+	int ret = 0;
+
+	for (size_t i = 0; !ret && i < n; i++)
+		ret = is_recorded(&o[i]) ? add_value(probe, &o[i], err) : 0;
+	return ret;
 }
 
-_Static_assert((int)HIST_MAX_OPERANDS + (int)HIST_MAX_VALUES <= (int)FETCH_MAX_ARGS,
+static void use_values(const struct host_part *part, size_t *next, struct hist_operand *o, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		if (!is_recorded(&o[i]))
+			continue;
+		o[i].source = HIST_FETCHED;
+		o[i].at = fetch_place(&part->recorded, &part->probe->args[(*next)++]);
+	}
+}
+
+_Static_assert((int)HIST_MAX_OPERANDS + (int)HIST_MAX_VALUES + (int)HIST_MAX_REST <=
+		       (int)FETCH_MAX_ARGS,
 	       "each may be a value of its own");
 
-/* The program's operands become words of what is recorded for them. */
+/* The operands of program and condition become words of what is recorded for them. */
 static int record(struct host_part *part, struct hist_part *of, const struct kernel *kernel,
 		  struct error *err)
 {
 	const struct fetch_helpers helpers = helpers_of(kernel);
 	struct hist_program *p = &of->program;
-	size_t next = 0;
-	int ret = 0;
+	size_t next = 0, nr_rest;
+	struct hist_operand *rest = hist_rest_operands(of->rest, &nr_rest);
+	int ret;
 
 	part->probe = calloc(1, sizeof(*part->probe));
 	if (!part->probe)
 		return error_set(err, ENOMEM, "out of memory");
-	for (size_t i = 0; !ret && i < p->nr_keys; i++)
-		ret = is_recorded(&p->keys[i]) ? add_value(part->probe, &p->keys[i], err) : 0;
-	for (size_t i = 0; !ret && i < p->nr_values; i++)
-		ret = is_recorded(&p->values[i]) ? add_value(part->probe, &p->values[i], err) : 0;
+	ret = add_values(part->probe, p->keys, p->nr_keys, err);
+	if (!ret)
+		ret = add_values(part->probe, p->values, p->nr_values, err);
+	if (!ret)
+		ret = add_values(part->probe, rest, nr_rest, err);
 	if (ret || !part->probe->nr_args)
 		return ret;
 	part->recorded = fetch_program_of(part->probe, &helpers);
-	for (size_t i = 0; i < p->nr_keys; i++)
-		use_value(part, &next, &p->keys[i]);
-	for (size_t i = 0; i < p->nr_values; i++)
-		use_value(part, &next, &p->values[i]);
+	use_values(part, &next, p->keys, p->nr_keys);
+	use_values(part, &next, p->values, p->nr_values);
+	use_values(part, &next, rest, nr_rest);
 	of->fetch = &part->recorded;
 	return 0;
 }
@@ -247,6 +278,7 @@ static int make_part(struct host_part *part, struct hist_part *of,
 	int ret = fetched ? 0 : record(part, of, kernel, err);
 
 	part->program = &of->program;
+	part->rest = of->rest;
 	part->stack_at = stack_place(fetched ? fetched : of->fetch);
 	return ret;
 }

@@ -231,7 +231,8 @@ const struct tracer_ops tracer_syscalls = {
 	.classes = syscalls_tracer_classes,
 	.prototypes = syscalls_prototypes,
 	.words = words,
-	.takes = TRACE_TAKES_FUNCTIONS | TRACE_TAKES_PIDS | TRACE_TAKES_HIST,
+	.takes = TRACE_TAKES_FUNCTIONS | TRACE_TAKES_PIDS | TRACE_TAKES_HIST |
+		 TRACE_TAKES_HIST_FILTER,
 	.readers = readers,
 	.check_image = syscalls_check_image,
 	.create = syscalls_create,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Instances that sum events up, on a fake guest: where they do, and what is kept of it. */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "formats/event/function.h"
@@ -130,6 +131,16 @@ static const struct direct_slot *slot_of(unsigned int number)
 		if (lane->slots[id].state == DIRECT_LIVE && !number--)
 			return &lane->slots[id];
 	return NULL;
+}
+
+/* What guest and host decide of the last instance's condition. */
+static void last_conditions(char *guest, char *host, size_t size)
+{
+	const struct session_instance *last =
+		fs.session->instances.v[fs.session->instances.n - 1];
+
+	last->ops->conditions(last->tracer, &last->spec, DECIDED_BY_GUEST, guest, size);
+	last->ops->conditions(last->tracer, &last->spec, DECIDED_BY_HOST, host, size);
 }
 
 struct made_event {
@@ -282,6 +293,55 @@ static void test_allocations(void)
 	end();
 }
 
+/* The number of those that the host has counted of events with this name of the task. */
+static uint64_t counted_of(const struct direct_slot *slot, struct made_event *event,
+			   const char *comm)
+{
+	struct hist_sums sums;
+	uint64_t hits;
+
+	snprintf(event->call.comm, sizeof(event->call.comm), "%s", comm);
+	emit(slot, 0, event, 1);
+	sums = sums_of_first();
+	hits = sums.n ? sums.v[0].hits : 0;
+	hist_sums_deinit(&sums);
+	return hits;
+}
+
+/* What the guest cannot decide of allocations, the host does where it makes the histogram. */
+static void test_allocations_if(void)
+{
+	struct made_event event = {.words = {0, 100, 5}};
+	const struct direct_slot *slot;
+	char text[100] = "", rest[100] = "";
+	struct error err = {0};
+	uint64_t first_hits;
+
+	create();
+	ok(start("h=kmem:kmalloc,hist:keys=stacktrace:vals=bytes_req if bytes_req > 8 && "
+		 "(comm == \"sh\" || node == 9)"),
+	   "allocations by call chain, of tasks with a name");
+	slot = slot_of(0);
+	ok(slot && slot->want.gate && slot->want.fields & DIRECT_COMM && !slot->want.filter,
+	   "the task's name is recorded");
+	event.words[0] = 100;
+	first_hits = counted_of(slot, &event, "bash");
+	ok(!first_hits && counted_of(slot, &event, "sh") == 1 &&
+		   counted_of(slot, &event, "shell") == 1 && counted_of(slot, &event, "sh") == 2,
+	   "the host counts those of the condition");
+	last_conditions(text, rest, sizeof(text));
+	is_str(text, "bytes_req > 8", "the guest decides a part of it");
+	is_str(rest, "(comm == \"sh\" || node == 9)", "the host the rest");
+	ok(try_add("p=kmem:kmalloc,hist:keys=stacktrace if ptr > 4 || comm == \"a\"", &err) ==
+			   -ENOTSUP &&
+		   strstr(err.text, "'ptr' of"),
+	   "what a call returns is refused: %s", err.text);
+	ok(try_add("p=kmem:kmalloc,hist:keys=call_site if comm == \"a\"", &err) == -ENOTSUP &&
+		   strstr(err.text, "with the key 'stacktrace' the host does, and decides"),
+	   "so is what the guest cannot decide, if it makes the histogram: %s", err.text);
+	end();
+}
+
 /* Instructions in the middle of a function. */
 static void test_inside(void)
 {
@@ -351,6 +411,7 @@ int main(void)
 	test_record();
 	test_fetched();
 	test_allocations();
+	test_allocations_if();
 	test_inside();
 	test_refusals();
 	free(ram);

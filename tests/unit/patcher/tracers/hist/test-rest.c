@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Conditions on system calls of histograms: what the guest decides of them, and what the host does. */
+#include <errno.h>
+#include <string.h>
+#include "patcher/tracers/hist/hist.h"
+#include "tests/lib/tap.h"
+
+struct made {
+	struct trace_spec spec;
+	struct gate gate;
+	struct hist_rest *rest;
+};
+
+static int make(struct made *m, const char *text, struct error *err)
+{
+	struct hist_fields fields;
+
+	memset(m, 0, sizeof(*m));
+	if (tracer_parse_spec(text, &m->spec, err))
+		return -err->code;
+	hist_fields_of(&m->spec, tracer_source_of(&m->spec), NULL, &fields);
+	return hist_rest_of_syscalls(&m->spec, &fields, &m->gate, &m->rest, err);
+}
+
+static void drop(struct made *m)
+{
+	hist_rest_destroy(m->rest);
+	trace_spec_deinit(&m->spec);
+}
+
+static void refuses(const char *text, int code, unsigned int column, const char *why)
+{
+	const char *const specs[] = {text};
+	struct error err = {0};
+	struct made m;
+
+	ok(make(&m, text, &err) == -code && err.column == column && strstr(err.text, why),
+	   "'%s' is refused: %u: %s", text, err.column, err.text);
+	drop(&m);
+	ok(tracer_check_specs(specs, 1, &err) == -code, "no guest is needed for that");
+}
+
+static void test_guest(void)
+{
+	struct error err = {0};
+	struct made m;
+
+	ok(!make(&m, "syscalls:read,hist:keys=id if pid == 7 || vcpu < 2", &err) && !m.rest &&
+		   m.gate.n == 2,
+	   "the guest decides on pid and vCPU");
+	drop(&m);
+	ok(!make(&m, "syscalls:read,hist:keys=id", &err) && !m.rest && !m.gate.n,
+	   "without a condition nothing is left for the host");
+	drop(&m);
+}
+
+/* A value for each of its operands, in their order. */
+static bool matches(const struct made *m, unsigned int vcpu, uint64_t pid, uint64_t arg1,
+		    const char *comm)
+{
+	uint64_t words[HIST_MAX_REST * HIST_OPERAND_WORDS] = {0};
+	size_t n, k = 0;
+	const struct hist_operand *o = hist_rest_operands(m->rest, &n);
+
+	for (size_t i = 0; i < n; k += hist_operand_words(&o[i++])) {
+		if (o[i].source == HIST_COMM)
+			memcpy(&words[k], comm, strlen(comm));
+		else
+			words[k] = o[i].source == HIST_PID ? pid : arg1;
+	}
+	return hist_rest_matches(m->rest, vcpu, words);
+}
+
+static void test_host(void)
+{
+	struct error err = {0};
+	char text[100];
+	struct made m;
+	size_t n;
+
+	if (!ok(!make(&m,
+		      "syscalls:read,hist:keys=stacktrace if tgid > 4 && "
+		      "(arg1 & 0x100 || comm == \"sh\" && pid == 5 || vcpu == 3)",
+		      &err),
+		"the host decides on arguments and names: %s", err.text))
+		return;
+	hist_rest_operands(m.rest, &n);
+	ok(m.gate.n == 1 && m.gate.terms[0].source == GATE_TGID && n == 3,
+	   "what the guest knows it decides");
+	hist_rest_print(m.rest, DECIDED_BY_GUEST, text, sizeof(text));
+	is_str(text, "tgid > 4", "that is said");
+	ok(matches(&m, 0, 1, 0x1ff, "a") && matches(&m, 0, 5, 0, "sh") && matches(&m, 3, 1, 0, "a"),
+	   "calls of the condition match");
+	ok(!matches(&m, 0, 5, 0xff, "a") && !matches(&m, 2, 4, 0, "sh"), "others do not");
+	drop(&m);
+}
+
+static void test_equal(void)
+{
+	struct error err = {0};
+	struct made a, b, c;
+
+	ok(!make(&a, "syscalls:hist:keys=stacktrace if arg1 == 1", &err) &&
+		   !make(&b, "syscalls:hist:keys=stacktrace if arg1 == 1", &err) &&
+		   !make(&c, "syscalls:hist:keys=stacktrace if arg2 == 1", &err),
+	   "three conditions");
+	ok(hist_rest_is_equal(a.rest, b.rest) && !hist_rest_is_equal(a.rest, c.rest) &&
+		   !hist_rest_is_equal(a.rest, NULL) && hist_rest_is_equal(NULL, NULL),
+	   "those are equal that take the same");
+	drop(&a);
+	drop(&b);
+	drop(&c);
+}
+
+int main(void)
+{
+	test_guest();
+	test_host();
+	test_equal();
+	refuses("syscalls:read,hist:keys=id if arg1 == 3", ENOTSUP, 0, "with the key 'stacktrace' the host does");
+	refuses("syscalls:hist:keys=stacktrace if ret == 3", ENOENT, 34, "'ret'");
+	refuses("syscalls:read if pid == 3", EINVAL, 15, "a call is chosen with its result");
+	return tap_done();
+}
