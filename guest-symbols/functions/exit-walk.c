@@ -90,15 +90,44 @@ uint64_t function_exits_owner(const struct function_exits *exits, uint64_t addre
 	return code && code->has_site ? code->address : 0;
 }
 
+static bool has_step(const struct walk *walk, size_t index)
+{
+	size_t i = 0;
+
+	while (i < walk->n && walk->steps[i].code != index)
+		i++;
+	return i < walk->n;
+}
+
+/* Whether a function, or a part of it, jumps to what is none of these: the walk has all of them. */
+static bool leaves(const struct walk *walk)
+{
+	for (size_t i = 0; i < walk->n; i++) {
+		const struct jumps jumps = jumps_of(walk->exits, walk->steps[i].code);
+
+		for (size_t k = 0; k < jumps.n; k++)
+			if (!has_step(walk, target_of(&jumps, k)))
+				return true;
+	}
+	return false;
+}
+
 enum function_returns function_returns_of(const struct function_exits *exits, uint64_t function)
 {
-	struct exit_range ranges[FUNCTION_EXITS_MAX];
-	const size_t own = function_exits_find(exits, function, false, ranges);
+	struct walk walk = {.exits = exits};
+	bool own = false;
 
+	if (function && function_exits_owner(exits, function) == function)
+		reach(&walk, exits_covering(exits, function), true);
+	for (size_t i = 0; i < walk.n; i++) {
+		const struct exit_code *code = exits_code(exits, walk.steps[i].code);
+
+		reach_targets(&walk, i, false);
+		own |= walk.steps[i].counts && code->slots.begin < code->slots.end;
+	}
 	if (!own)
 		return FUNCTION_RETURNS_NONE;
-	return function_exits_find(exits, function, true, ranges) > own ? FUNCTION_RETURNS_SOME
-									: FUNCTION_RETURNS_ALL;
+	return leaves(&walk) ? FUNCTION_RETURNS_SOME : FUNCTION_RETURNS_ALL;
 }
 
 /* --- tail calls ------------------------------------------------------------------------------ */

@@ -160,6 +160,13 @@ static bool is_in_operand(const struct exit_text *text, uint64_t address, size_t
 	return *next < text->nr_slots && text->slots[*next] < address;
 }
 
+/* A return slot leads to a return thunk, which has no mcount site: that is no tail call. */
+static bool is_return(const struct exit_text *text, uint64_t address, size_t next,
+		      const struct exit_code *to)
+{
+	return next < text->nr_slots && text->slots[next] == address && !to->has_site;
+}
+
 static int add_jumps_of(struct function_exits *exits, const struct exit_text *text,
 			struct exit_code *code, struct error *err)
 {
@@ -178,7 +185,8 @@ static int add_jumps_of(struct function_exits *exits, const struct exit_text *te
 		    (target >= code->address && target < code->end))
 			continue;
 		to = exits_covering(exits, target);
-		if (to != SIZE_MAX && leads_on(exits_code(exits, to), target, length))
+		if (to != SIZE_MAX && leads_on(exits_code(exits, to), target, length) &&
+		    !is_return(text, code->address + i, slot, exits_code(exits, to)))
 			ret = add_jump(exits, to, target != exits_code(exits, to)->address, err);
 	}
 	return ret;

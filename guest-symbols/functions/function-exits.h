@@ -19,8 +19,9 @@
  * part, are taken for one. By chance there may be a slot too many: a return without a call.
  *
  * Slots of functions without an mcount site are left out, as the code there may keep values in any
- * register (assembly), or must not be traced. What a function leaves by otherwise (an indirect
- * jump) is not known.
+ * register (assembly), or must not be traced. Where a function may leave to one of these, or through
+ * a thunk of indirect jumps, function_returns_of() says so. An indirect jump without a thunk, in
+ * kernels without retpolines, is not known.
  */
 struct function_exits;
 
@@ -69,8 +70,8 @@ enum { FUNCTION_EXITS_MAX = 32 /* functions and parts that are looked into */ };
 size_t function_exits_find(const struct function_exits *exits, uint64_t function, bool tails,
 			   struct exit_range out[FUNCTION_EXITS_MAX]);
 
-/* Which of its returns pass slots of its own: all that are known of, those without its tail calls,
- * or none. */
+/* Which of its returns pass slots of its own: all that are known of; not those after a jump to
+ * another function, traced or not; or none. */
 enum function_returns { FUNCTION_RETURNS_ALL, FUNCTION_RETURNS_SOME, FUNCTION_RETURNS_NONE };
 enum function_returns function_returns_of(const struct function_exits *exits, uint64_t function);
 

@@ -140,11 +140,20 @@ static int take_chain(struct fetch_parser *p, const char *place)
 	return add_op(p, place, (struct fetch_op){.kind = FETCH_PARAMETER});
 }
 
+/* Nothing of a call is kept in the guest until it returns. */
+static int refuse_at_return(struct fetch_parser *p, const char *place, const char *what)
+{
+	return FETCH_FAIL(p, place,
+			  "%s are gone at a return, whose registers hold other values: record "
+			  "them by a probe of the call (p), and compare by task",
+			  what);
+}
+
 /* "skb->dev->name", "path.mnt" */
 static int take_parameter(struct fetch_parser *p)
 {
 	if (p->probe->returns)
-		return FETCH_FAIL(p, p->at, "parameters are gone at a return");
+		return refuse_at_return(p, p->at, "parameters");
 	p->arg->entry_only = true;
 	return take_chain(p, p->at);
 }
@@ -161,7 +170,7 @@ static int take_argument(struct fetch_parser *p, const char *place)
 	int ret;
 
 	if (p->probe->returns)
-		return FETCH_FAIL(p, place, "arguments are gone at a return");
+		return refuse_at_return(p, place, "arguments");
 	p->arg->entry_only = true;
 	if (*p->at == '*')
 		return take_all_parameters(p, place);

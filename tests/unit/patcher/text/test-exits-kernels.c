@@ -4,6 +4,7 @@
  * a whole decoding finds (function_find_exits()). Needs tests/testbed/fetch-kernel to have run;
  * $KERNELS_DIR names another directory.
  */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include "guest-symbols/functions/function-exits.h"
@@ -17,6 +18,7 @@ enum { PHYS_TEXT = 16 << 20, STEP = 40 /* of so many functions one is decoded */
 
 struct sums {
 	size_t functions, decoded, slots, missing, more;
+	size_t own, not_own; /* functions that return by slots of their own, or so it is said */
 };
 
 static bool in_ranges(const struct exit_range *ranges, size_t n, size_t i)
@@ -84,6 +86,27 @@ static void compare(const struct kernel *kernel, const struct function *decoded,
 	sums->more += all - found;
 }
 
+/* Of a function that is said to return by slots of its own only. */
+static void check_own(const struct kernel *kernel, const struct function_exits *exits,
+		      uint64_t address, const struct function *decoded, const struct error *err,
+		      struct sums *sums)
+{
+	struct exit_range ranges[FUNCTION_EXITS_MAX];
+	const size_t n = function_exits_find(exits, address, false, ranges);
+	bool own = !err->code || err->code != ENOTSUP;
+
+	for (unsigned int i = 0; !err->code && i < decoded->nr_exits; i++) {
+		const uint64_t slot = kernel_link(kernel, decoded->exits[i].gva);
+
+		own &= in_ranges(ranges, n, slot_index(kernel->image, slot));
+	}
+	sums->own++;
+	if (!own && !sums->not_own++)
+		tap_diag("%s may leave otherwise: %s",
+			 symbols_covering(kernel->image->symbols, address)->name,
+			 err->code ? err->text : "by a slot of another function");
+}
+
 /* The mark of Xen in front of its CPUID is no instruction, and decodes as a jump. */
 static bool has_data(const char *function)
 {
@@ -100,6 +123,7 @@ static void test_functions(const struct kernel *kernel, struct decoder *decoder,
 	struct function decoded;
 	struct sums sums = {0};
 	size_t without = 0;
+	struct error err;
 
 	ok(!function_exits_of(image, &exits, NULL), "%s: the exits of functions are found",
 	   version);
@@ -111,9 +135,14 @@ static void test_functions(const struct kernel *kernel, struct decoder *decoder,
 
 		sums.functions++;
 		without += !n;
-		if (i % STEP || has_data(list.v[i].name) ||
-		    function_find_exits(kernel, decoder, list.v[i].address, symbol->size, &decoded,
-					NULL))
+		if (i % STEP || has_data(list.v[i].name))
+			continue;
+		err = (struct error){0};
+		function_find_exits(kernel, decoder, list.v[i].address, symbol->size, &decoded,
+				    &err);
+		if (function_returns_of(exits, list.v[i].address) == FUNCTION_RETURNS_ALL)
+			check_own(kernel, exits, list.v[i].address, &decoded, &err, &sums);
+		if (err.code)
 			continue;
 		sums.decoded++;
 		compare(kernel, &decoded, ranges, n, &sums);
@@ -122,6 +151,9 @@ static void test_functions(const struct kernel *kernel, struct decoder *decoder,
 		 version, sums.functions, without, sums.decoded, sums.slots);
 	ok(sums.decoded > 500 && sums.slots > sums.decoded, "%s: functions are decoded", version);
 	ok(!sums.missing, "%s: no slot is missing", version);
+	ok(sums.own > 300 && !sums.not_own,
+	   "%s: %zu functions return by slots of their own only, as is said of them", version,
+	   sums.own);
 	ok(sums.more * 50 <= sums.slots, "%s: at most one slot in 50 is too many (%zu)", version,
 	   sums.more);
 	traceable_list_deinit(&list);
