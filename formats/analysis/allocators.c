@@ -173,7 +173,7 @@ static int replay_alloc(struct allocators *a, const struct heap_change *change)
 
 static int replay_change(struct allocators *a, const struct heap_change *change)
 {
-	if (change->origin->type == KMEM_TYPE_PAGES)
+	if (heap_change_origin(change)->type == KMEM_TYPE_PAGES)
 		return 0;
 	simulation_advance(a->simulation, change->record->timestamp);
 	if (change->kind == HEAP_ALLOC)

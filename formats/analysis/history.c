@@ -88,7 +88,7 @@ static int change(struct analysis *base, const struct heap_change *change)
 		.kind = change->kind,
 		.vcpu = change->vcpu,
 		.type = record->type_id,
-		.cache = change->origin ? change->origin->cache : record->cache,
+		.cache = change->object ? change->object->cache : record->cache,
 		.ns = record->timestamp,
 		.born_ns = change->object ? change->object->born_ns : record->timestamp,
 		.ptr = change->ptr,

@@ -215,14 +215,6 @@ static int deliver(void *arg, const struct heap_change *change)
 	return ret;
 }
 
-/* The same where all allocations are selected, and no analysis is told of changes. */
-static int deliver_to_sites(void *arg, const struct heap_change *change)
-{
-	const struct replay *replay = arg;
-
-	return sites_add(replay->sites, change);
-}
-
 static bool is_selected(const struct replay *replay, const struct event *event,
 			const struct kmem_record *record)
 {
@@ -419,8 +411,9 @@ static int begin(struct replay *replay, struct analysis **analyses, size_t n, st
 
 	if (ret || list_analyses(replay, analyses, n))
 		return error_set(err, ENOMEM, "out of memory");
+	/* deliver() would do no more */
 	if (replay->sites && !replay->selects && !replay->parts->nr_of_changes)
-		heap_set_fn(replay->heap, deliver_to_sites, replay);
+		heap_set_fn(replay->heap, sites_add, replay->sites);
 	return 0;
 }
 

@@ -110,21 +110,25 @@ __attribute__((noinline)) static int go_on(struct sites *sites, struct site *sit
 	return 0;
 }
 
-static int count_life(struct site *site, const struct heap_change *change)
+/* Of a site that has no lives yet: whether it has now, or is to have none. */
+static bool begin_lives(struct site *site)
+{
+	if (!site->is_beyond)
+		site->lives = calloc(LIFE_CLASSES, sizeof(*site->lives));
+	return site->lives || site->is_beyond;
+}
+
+static inline int count_life(struct site *site, const struct heap_change *change)
 {
 	uint64_t ns = (uint64_t)change->record->timestamp - (uint64_t)change->object->born_ns;
 	int class = 0;
 
-	if (!site->lives) {
-		if (site->is_beyond)
-			return 0;
-		site->lives = calloc(LIFE_CLASSES, sizeof(*site->lives));
-	}
-	if (!site->lives)
+	if (!site->lives && !begin_lives(site))
 		return -ENOMEM;
 	if (change->record->timestamp > change->object->born_ns)
 		class = 64 - __builtin_clzll(ns);
-	site->lives[class < LIFE_CLASSES ? class : LIFE_CLASSES - 1]++;
+	if (site->lives)
+		site->lives[class < LIFE_CLASSES ? class : LIFE_CLASSES - 1]++;
 	return 0;
 }
 
@@ -141,10 +145,11 @@ static void count_unknown(struct sites *sites, const struct heap_change *change)
 }
 
 /* What goes, in the window. */
-static int count_gone(struct sites *sites, struct site *site, const struct heap_change *change)
+static inline int count_gone(struct sites *sites, struct site *site,
+			     const struct heap_change *change, enum heap_change_kind kind)
 {
-	sites->missed_frees += change->kind == HEAP_MISSED_FREE;
-	if (change->kind != HEAP_FREE)
+	sites->missed_frees += kind == HEAP_MISSED_FREE;
+	if (kind != HEAP_FREE)
 		return 0;
 	sites->frees += change->is_first;
 	return count_life(site, change);
@@ -199,55 +204,88 @@ static inline int prepare(struct sites *sites, struct site *site, int64_t ns)
 	return ns >= site->live.end_ns && *sites->of.in_window ? go_on(sites, site, ns) : 0;
 }
 
-/* What mostly happens: the objects of a site have one role. */
-static inline int add_usual(struct sites *sites, struct site *site,
-			    const struct heap_change *change)
+/* The objects of a site have one role, mostly. */
+static inline __attribute__((always_inline)) int add_usual(struct sites *sites, struct site *site,
+							   const struct heap_change *change,
+							   enum heap_change_kind kind)
 {
 	const bool in_window = *sites->of.in_window;
 
 	if (site->in_group)
-		group_note_live(&sites->all_groups[site->in_group - 1], change);
-	group_add(&site->sums, change, in_window);
-	return in_window && change->kind != HEAP_ALLOC ? count_gone(sites, site, change) : 0;
+		group_note_live(&sites->all_groups[site->in_group - 1], change, kind);
+	group_add(&site->sums, change, kind, in_window);
+	return in_window && kind != HEAP_ALLOC ? count_gone(sites, site, change, kind) : 0;
 }
 
-__attribute__((cold, noinline)) static int add_other(struct sites *sites, struct site *site,
-						     const struct heap_change *change)
+static int add_other(struct sites *sites, struct site *site, const struct heap_change *change)
 {
 	const bool in_window = *sites->of.in_window;
+	const enum heap_change_kind kind = change->kind;
 
 	if (site->other->in_group)
-		group_note_live(&sites->all_groups[site->other->in_group - 1], change);
-	group_add(&site->other->sums, change, in_window);
-	group_add(&site->sums, change, in_window);
-	return in_window && change->kind != HEAP_ALLOC ? count_gone(sites, site, change) : 0;
+		group_note_live(&sites->all_groups[site->other->in_group - 1], change, kind);
+	group_add(&site->other->sums, change, kind, in_window);
+	group_add(&site->sums, change, kind, in_window);
+	return in_window && kind != HEAP_ALLOC ? count_gone(sites, site, change, kind) : 0;
 }
 
-static int add(struct sites *sites, struct site *site, const struct heap_change *change)
+/* Any change of an object. */
+__attribute__((noinline)) static int add(struct sites *sites, const struct heap_change *change)
 {
-	const uint8_t role = change->object->role;
+	const struct heap_object *object = change->object;
+	struct site *site;
+	int ret;
 
-	if (role != site->sums.role && turn_to_role(sites, site, change->object))
+	if (object->origin >= sites->n && make_room(sites, object->origin))
+		return -ENOMEM;
+	site = &sites->all[object->origin];
+	if (object->role != site->sums.role && turn_to_role(sites, site, object))
 		return -ENOMEM;
 	if (prepare(sites, site, change->record->timestamp))
 		return -ENOMEM;
-	return role == site->sums.role ? add_usual(sites, site, change)
-				       : add_other(sites, site, change);
+	ret = object->role == site->sums.role ? add_usual(sites, site, change, change->kind)
+					      : add_other(sites, site, change);
+	return !ret && changes_memory(sites, change) ? note_memory(sites, change) : ret;
 }
 
-int sites_add(struct sites *sites, const struct heap_change *change)
+/* Whether a change needs add_usual() only, as most do: these call nothing then. */
+static inline bool is_usual(const struct sites *sites, const struct site *site,
+			    const struct heap_change *change, enum heap_change_kind kind)
 {
-	const struct heap_object *object = change->object;
+	return change->object->role == site->sums.role && site->peak_seen == sites->peak &&
+	       change->record->timestamp < site->live.end_ns && (kind != HEAP_FREE || site->lives);
+}
 
-	if (!object) {
-		count_unknown(sites, change);
-		return 0;
-	}
-	if (object->origin >= sites->n && make_room(sites, object->origin))
-		return -ENOMEM;
-	if (add(sites, &sites->all[object->origin], change))
-		return -ENOMEM;
+static inline __attribute__((always_inline)) int
+add_kind(struct sites *sites, const struct heap_change *change, enum heap_change_kind kind)
+{
+	const uint32_t origin = change->object->origin;
+	struct site *site = origin < sites->n ? &sites->all[origin] : NULL;
+
+	if (!site || !is_usual(sites, site, change, kind))
+		return add(sites, change);
+	add_usual(sites, site, change, kind);
 	return changes_memory(sites, change) ? note_memory(sites, change) : 0;
+}
+
+int sites_add(void *arg, const struct heap_change *change)
+{
+	struct sites *sites = arg;
+
+	switch (change->kind) {
+	case HEAP_ALLOC:
+		return add_kind(sites, change, HEAP_ALLOC);
+	case HEAP_FREE:
+		return add_kind(sites, change, HEAP_FREE);
+	case HEAP_MISSED_FREE:
+		return add_kind(sites, change, HEAP_MISSED_FREE);
+	case HEAP_SPLIT:
+		return add(sites, change);
+	case HEAP_UNKNOWN_FREE:
+	case HEAP_INVALID:
+		count_unknown(sites, change);
+	}
+	return 0;
 }
 
 int sites_finish(struct sites *sites)

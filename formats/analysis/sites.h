@@ -84,8 +84,8 @@ void sites_keep_groups(struct sites *sites, struct groups *groups);
 /* Before output: give them their other sums. */
 void sites_fill_groups(const struct sites *sites);
 
-/* Add a change of the heap. Returns 0 or -ENOMEM. */
-int sites_add(struct sites *sites, const struct heap_change *change);
+/* Add a change of the heap to `sites`. Returns 0 or -ENOMEM. */
+int sites_add(void *sites, const struct heap_change *change);
 
 /* Of a window in which nothing has changed, what was live before is the course. Returns 0 or
  * -ENOMEM. */

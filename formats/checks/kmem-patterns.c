@@ -164,7 +164,7 @@ static int follow_resizing(struct patterns *p, const struct check_event *event,
 		known = *old;
 		u64_map_remove(&p->resizings, change->ptr);
 	}
-	if (!last || last->call_site != change->origin->call_site || last->ptr == change->ptr ||
+	if (!last || last->call_site != heap_change_origin(change)->call_site || last->ptr == change->ptr ||
 	    last->bytes == change->object->bytes ||
 	    !is_realloc(p->sidecar, event->record.call_site))
 		return 0;
@@ -174,7 +174,7 @@ static int follow_resizing(struct patterns *p, const struct check_event *event,
 	grew = last->bytes > change->object->bytes;
 	known.flips += known.was_moved && known.grew != grew;
 	if (known.was_moved && known.grew != grew && known.flips == FLIPS)
-		check_note(&p->base, REALLOC, event, &change->origin->call_site);
+		check_note(&p->base, REALLOC, event, &heap_change_origin(change)->call_site);
 	*now = (struct resizing){known.flips, grew, true};
 	return 0;
 }
@@ -185,7 +185,7 @@ static int note_alloc(struct patterns *p, const struct heap_change *change)
 
 	if (!last)
 		return -ENOMEM;
-	*last = (struct last_alloc){change->ptr, change->origin->call_site, change->object->bytes};
+	*last = (struct last_alloc){change->ptr, heap_change_origin(change)->call_site, change->object->bytes};
 	return 0;
 }
 
@@ -212,7 +212,7 @@ static uint64_t pairs_of(const struct patterns *p, uint64_t alloc_site, uint64_t
 static int check_stale(struct patterns *p, const struct check_event *event,
 		       const struct heap_change *change)
 {
-	uint64_t site = change->origin->call_site, free_site = event->record.call_site, count;
+	uint64_t site = heap_change_origin(change)->call_site, free_site = event->record.call_site, count;
 	struct past_life *past = &p->past[mix(change->ptr, 0) % FREED_SLOTS];
 
 	if (count_pair(p, site, free_site, &count))
@@ -246,7 +246,7 @@ static int free_object(struct patterns *p, struct origin_stats *s, const struct 
 
 	s->frees++;
 	s->cross_cpu += (uint16_t)change->vcpu != change->object->vcpu;
-	if (change->origin->type == KMEM_TYPE_PAGES)
+	if (heap_change_origin(change)->type == KMEM_TYPE_PAGES)
 		return 0;
 	ret = follow_resizing(p, event, change);
 	return ret ? ret : check_stale(p, event, change);
@@ -270,7 +270,7 @@ static int change(struct check *base, const struct check_event *event,
 	if (change->kind == HEAP_FREE)
 		return free_object(p, s, event, change);
 	count_alloc(p, s, event);
-	return change->origin->type == KMEM_TYPE_PAGES ? 0 : note_alloc(p, change);
+	return heap_change_origin(change)->type == KMEM_TYPE_PAGES ? 0 : note_alloc(p, change);
 }
 
 static void finish(struct check *base, const struct trace_reader *reader)

@@ -228,7 +228,7 @@ struct stack *stacks_get(struct stacks *stacks, uint32_t index)
 
 static struct u64_map *map_of(struct instance_heap *h, const struct heap_change *change)
 {
-	return change->origin->type == KMEM_TYPE_PAGES ? &h->blocks : &h->objects;
+	return heap_change_origin(change)->type == KMEM_TYPE_PAGES ? &h->blocks : &h->objects;
 }
 
 static int begin_life(struct instance_heap *h, const struct heap_change *change)
@@ -239,7 +239,7 @@ static int begin_life(struct instance_heap *h, const struct heap_change *change)
 	if (!its)
 		return -ENOMEM;
 	*its = h->at_hand;
-	if (change->origin->type == KMEM_TYPE_PAGES)
+	if (heap_change_origin(change)->type == KMEM_TYPE_PAGES)
 		stack->page_origin = change->object->origin + 1;
 	if (h->in_time)
 		sum_add(&stack->sums[STACK_BYTES], change->object->bytes);

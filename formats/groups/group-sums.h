@@ -19,7 +19,7 @@ static inline void group_begin_life(struct group *group, const struct heap_objec
 
 static inline void group_end_life(struct group *group, const struct heap_object *object)
 {
-	sum_subtract(&group->live_objects, 1);
+	group->live_objects--;
 	sum_subtract(&group->live_bytes, object->bytes);
 	sum_subtract(&group->live_requested, object->requested);
 }
@@ -43,39 +43,42 @@ static inline void group_count_free(struct group *group, const struct heap_chang
 		sum_add(&group->lives_ns, (uint64_t)ns - (uint64_t)object->born_ns);
 }
 
-/* Of a group whose other sums come later (groups_add_sums()). */
-static inline void group_note_live(struct group *group, const struct heap_change *change)
+/* Of a group whose other sums come later (groups_add_sums()). `kind` is that of the change. */
+static inline void group_note_live(struct group *group, const struct heap_change *change,
+				   enum heap_change_kind kind)
 {
 	const uint64_t bytes = change->object->bytes;
 
-	if (change->kind == HEAP_ALLOC) {
+	if (kind == HEAP_ALLOC) {
 		sum_add(&group->live_bytes, bytes);
 		if (group->live_bytes > group->peak_bytes)
 			group->peak_bytes = group->live_bytes;
-	} else if (change->kind != HEAP_SPLIT) {
+	} else if (kind != HEAP_SPLIT) {
 		sum_subtract(&group->live_bytes, bytes);
 	}
 }
 
-/* Add a change with an object to a group that has it all: of a block that is split, the pieces,
- * too. `counted` as in groups_add(). */
-static inline __attribute__((always_inline)) void
-group_add(struct group *group, const struct heap_change *change, bool counted)
+/* Add a change of this kind, with an object, to a group that has it all: of a block that is split,
+ * the pieces, too. `counted` as in groups_add(). */
+static inline __attribute__((always_inline)) void group_add(struct group *group,
+							    const struct heap_change *change,
+							    enum heap_change_kind kind,
+							    bool counted)
 {
 	const struct heap_object *object = change->object;
 
-	if (change->kind == HEAP_ALLOC) {
+	if (kind == HEAP_ALLOC) {
 		group_begin_life(group, object);
 		if (counted)
 			group_count_alloc(group, object);
 		return;
 	}
 	group_end_life(group, object);
-	if (change->kind == HEAP_SPLIT) {
+	if (kind == HEAP_SPLIT) {
 		group->live_objects += change->pieces;
 		sum_add(&group->live_bytes, object->bytes);
 		sum_add(&group->live_requested, object->bytes);
-	} else if (counted && change->kind == HEAP_FREE) {
+	} else if (counted && kind == HEAP_FREE) {
 		group_count_free(group, change);
 	}
 }

@@ -185,7 +185,7 @@ int groups_add(struct groups *groups, const struct heap_change *change, bool cou
 	group = group_of(groups, change->object, change->ptr);
 	if (!group)
 		return -ENOMEM;
-	group_add(group, change, counted);
+	group_add(group, change, change->kind, counted);
 	return 0;
 }
 

@@ -52,7 +52,6 @@ void heap_set_fn(struct heap *heap, heap_change_fn *fn, void *arg)
 static int report(struct heap *heap, struct heap_change *change, const struct heap_object *object)
 {
 	change->object = object;
-	change->origin = object ? &heap->origins.all[object->origin] : NULL;
 	return heap->fn(heap->arg, change);
 }
 
@@ -66,7 +65,7 @@ static void forget_block(struct heap *heap, uint64_t ptr, const struct heap_obje
 		slabs_remove_block(heap, ptr, block);
 }
 
-static void forget_object(struct heap *heap, const struct heap_object *object)
+static ALWAYS_INLINE void forget_object(struct heap *heap, const struct heap_object *object)
 {
 	heap_sum_remove(&heap->totals.objects[object->place], 1, object->bytes);
 	if (object->place == HEAP_IN_SLAB)
@@ -283,15 +282,15 @@ static int free_pages(struct heap *heap, struct heap_change *change)
 
 static int free_object(struct heap *heap, struct heap_change *change)
 {
-	struct heap_object *object = lives_find(&heap->objects, change->ptr);
+	uint32_t *link = lives_link(&heap->objects, change->ptr);
 	int ret;
 
-	if (!object) {
+	if (!*link) {
 		change->kind = HEAP_UNKNOWN_FREE;
 		return report(heap, change, NULL);
 	}
-	ret = end_life(heap, change, object, false);
-	lives_remove(&heap->objects, object);
+	ret = end_life(heap, change, &heap->objects.all[*link].object, false);
+	lives_unlink(&heap->objects, link);
 	return ret;
 }
 
@@ -332,8 +331,11 @@ struct text heap_task_text(const struct heap *heap, uint16_t task)
 int heap_apply(struct heap *heap, const struct kmem_record *record, unsigned int vcpu,
 	       bool selected)
 {
-	struct heap_change change = {
-		.record = record, .vcpu = vcpu, .is_first = true, .ptr = record->ptr};
+	struct heap_change change = {.record = record,
+				     .vcpu = vcpu,
+				     .is_first = true,
+				     .ptr = record->ptr,
+				     .heap = heap};
 
 	if (!kmem_record_is_legal(record)) {
 		change.kind = HEAP_INVALID;
@@ -412,6 +414,11 @@ size_t heap_nr_origins(const struct heap *heap)
 const struct heap_origin *heap_origin(const struct heap *heap, uint32_t index)
 {
 	return &heap->origins.all[index];
+}
+
+const struct heap_origin *heap_change_origin(const struct heap_change *change)
+{
+	return heap_origin(change->heap, change->object->origin);
 }
 
 const struct heap_cache *heap_cache(const struct heap *heap, uint16_t cache)

@@ -86,7 +86,7 @@ struct heap_change {
 	uint32_t pieces;
 	uint64_t ptr;
 	const struct heap_object *object; /* not of the last two kinds: NULL */
-	const struct heap_origin *origin; /* likewise */
+	const struct heap *heap;
 };
 
 /* Told of each change, before an object that is gone is removed. Returns 0 or -ENOMEM. */
@@ -143,6 +143,8 @@ bool heap_is_backing(const struct heap_origin *origin);
 
 size_t heap_nr_origins(const struct heap *heap);
 const struct heap_origin *heap_origin(const struct heap *heap, uint32_t index);
+/* That of the change's object, which there is. */
+const struct heap_origin *heap_change_origin(const struct heap_change *change);
 
 /* NULL: there is no slab of this cache (0: of no known one). */
 const struct heap_cache *heap_cache(const struct heap *heap, uint16_t cache);

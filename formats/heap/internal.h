@@ -22,6 +22,8 @@ struct life {
 	struct heap_object object;
 } __attribute__((aligned(64)));
 
+enum { LIFE_FREE = HEAP_PLACES /* place of an entry that has no object */ };
+
 struct lives {
 	struct life *all; /* index 0 is none */
 	uint32_t *heads;  /* of chains, by hash: an index */
@@ -52,6 +54,28 @@ static inline struct heap_object *lives_find(const struct lives *lives, uint64_t
 			return &life->object;
 	}
 	return NULL;
+}
+
+/* What leads to an object: the index of its entry, or 0. Valid until the next one is inserted. */
+static inline uint32_t *lives_link(const struct lives *lives, uint64_t ptr)
+{
+	uint32_t *link = lives_head(lives, ptr);
+
+	while (*link && lives->all[*link].ptr != ptr)
+		link = &lives->all[*link].next;
+	return link;
+}
+
+/* Remove the object that a link leads to. */
+static inline void lives_unlink(struct lives *lives, uint32_t *link)
+{
+	const uint32_t i = *link;
+	struct life *life = &lives->all[i];
+
+	*link = life->next;
+	life->next = lives->free;
+	life->object.place = LIFE_FREE;
+	lives->free = i;
 }
 
 /* For lives_insert(): an address that is not there. NULL: no memory. */

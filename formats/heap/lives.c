@@ -9,7 +9,6 @@
 enum {
 	INITIAL_BITS = 6,
 	MAX_BITS = 31,
-	FREE = HEAP_PLACES /* place of an entry that has no object */
 };
 
 static int make_room(struct lives *lives, unsigned int bits)
@@ -96,10 +95,7 @@ void lives_remove(struct lives *lives, const struct heap_object *object)
 
 	while (*link != i)
 		link = &lives->all[*link].next;
-	*link = life->next;
-	life->next = lives->free;
-	life->object.place = FREE;
-	lives->free = i;
+	lives_unlink(lives, link);
 }
 
 struct heap_object *lives_next(const struct lives *lives, size_t *pos, uint64_t *ptr)
@@ -107,7 +103,7 @@ struct heap_object *lives_next(const struct lives *lives, size_t *pos, uint64_t 
 	while (++*pos < lives->used) {
 		struct life *life = &lives->all[*pos];
 
-		if (life->object.place == FREE)
+		if (life->object.place == LIFE_FREE)
 			continue;
 		*ptr = life->ptr;
 		return &life->object;

@@ -5,7 +5,7 @@
 #include <stdint.h>
 
 /* Sums of what a trace says: they stay at UINT64_MAX, or at 0, rather than wrap. Only a forged
- * trace gets there. Inline, as each change of the heap needs them. */
+ * trace gets there. Numbers of objects cannot. Inline, as each change of the heap needs them. */
 
 static inline void sum_add(uint64_t *sum, uint64_t value)
 {
@@ -31,7 +31,7 @@ static inline void heap_sum_add(struct heap_sum *sum, uint64_t objects, uint64_t
 
 static inline void heap_sum_remove(struct heap_sum *sum, uint64_t objects, uint64_t bytes)
 {
-	sum_subtract(&sum->objects, objects);
+	sum->objects -= objects;
 	sum_subtract(&sum->bytes, bytes);
 }
 

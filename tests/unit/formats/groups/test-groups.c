@@ -87,7 +87,7 @@ static int take_beside(void *arg, const struct heap_change *change)
 	struct beside *b = arg;
 
 	if (change->object)
-		group_add(&b->all, change, true);
+		group_add(&b->all, change, change->kind, true);
 	return take(&b->by_type, change);
 }
 
