@@ -31,6 +31,7 @@ struct replay_parts {
 	bool looks_for_init; /* where it begins may not be known yet */
 	bool keeps_heap;     /* an analysis is about it */
 	bool needs_tasks;    /* an analysis groups by task */
+	bool only_heap;      /* of an event of the instance, only the heap is to know */
 	struct progress progress;
 };
 
@@ -242,27 +243,27 @@ static inline void note_time(struct replay *replay, int64_t ns)
 static int take_record(struct replay *replay, const struct event *event)
 {
 	const struct replay_parts *parts = replay->parts;
-	struct kmem_record record;
+	const struct kmem_record *record = kmem_record_in(event);
 	bool selected = true;
 
-	if (!kmem_record_of(event, &record)) {
+	if (!record) {
 		replay->others += replay->in_window;
 		return 0;
 	}
 	if (parts->looks_for_init)
-		look_for_init(replay, &record);
+		look_for_init(replay, record);
 	if (replay->in_window)
 		note_time(replay, event->ns);
 	if (!parts->keeps_heap)
 		return 0;
-	if (parts->needs_tasks && record.event_id == KMEM_EVENT_ALLOC &&
+	if (parts->needs_tasks && record->event_id == KMEM_EVENT_ALLOC &&
 	    heap_set_task(replay->heap, event))
 		return -ENOMEM;
 	if (replay->selects) {
-		selected = is_selected(replay, event, &record);
+		selected = is_selected(replay, event, record);
 		replay->nr_selected += selected;
 	}
-	return heap_apply(replay->heap, &record, event->vcpu, selected);
+	return heap_apply(replay->heap, record, event->vcpu, selected);
 }
 
 static int tell_of_event(const struct replay *replay, const struct event *event)
@@ -276,38 +277,70 @@ static int tell_of_event(const struct replay *replay, const struct event *event)
 }
 
 /* Before an event is a record or another one. */
-static inline int take_event(struct replay *replay, const struct event *event)
+static inline void enter_time(struct replay *replay, int64_t ns)
 {
-	replay->in_window = event->ns >= replay->from_ns;
+	replay->in_window = ns >= replay->from_ns;
 	if (!replay->in_window)
-		trace_outside_before(&replay->outside, event->ns);
-	return replay->parts->nr_of_events ? tell_of_event(replay, event) : 0;
+		trace_outside_before(&replay->outside, ns);
 }
 
 /* Of another tracer or instance. */
 static int take_others(struct replay *replay, const struct trace_run *run)
 {
 	for (size_t i = 0; i < run->n; i++) {
-		if (take_event(replay, &run->events[i].event))
+		const struct event event = trace_run_event(run, i);
+
+		enter_time(replay, event.ns);
+		if (tell_of_event(replay, &event))
 			return -ENOMEM;
 		replay->others += replay->in_window;
 	}
 	return 0;
 }
 
-static int take_records(struct replay *replay, const struct trace_run *run)
+static void prefetch(const struct replay *replay, const struct trace_run *run, size_t i)
+{
+	const struct event event = trace_run_event(run, i);
+
+	heap_prefetch(replay->heap, kmem_record_in(&event));
+}
+
+static int take_own(struct replay *replay, const struct trace_run *run)
 {
 	/* those of the run's stream that come soon may be at hand already */
 	const size_t end = run->n + run->more;
 
 	for (size_t i = 0; run->is_new && i < SOON && i < end; i++)
-		heap_prefetch(replay->heap, &run->events[i].event);
+		prefetch(replay, run, i);
 	for (size_t i = 0; i < run->n; i++) {
-		const struct event *event = &run->events[i].event;
+		const struct event event = trace_run_event(run, i);
 
 		if (i + SOON < end)
-			heap_prefetch(replay->heap, &run->events[i + SOON].event);
-		if (take_event(replay, event) || take_record(replay, event))
+			prefetch(replay, run, i + SOON);
+		enter_time(replay, event.ns);
+		if (tell_of_event(replay, &event) || take_record(replay, &event))
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+/* As take_own(), where the heap is all that wants to know. */
+static int take_records(struct replay *replay, const struct trace_run *run)
+{
+	struct heap *const heap = replay->heap;
+	const size_t end = run->n + run->more;
+
+	for (size_t i = 0; run->is_new && i < SOON && i < end; i++)
+		heap_prefetch(heap, trace_run_bytes(run, i));
+	for (size_t i = 0; i < run->n; i++) {
+		const struct kmem_record *record = trace_run_bytes(run, i);
+
+		if (i + SOON < end)
+			heap_prefetch(heap, trace_run_bytes(run, i + SOON));
+		enter_time(replay, record->timestamp);
+		if (replay->in_window)
+			note_time(replay, record->timestamp);
+		if (heap_apply(heap, record, run->vcpu, true))
 			return -ENOMEM;
 	}
 	return 0;
@@ -316,22 +349,22 @@ static int take_records(struct replay *replay, const struct trace_run *run)
 /* All of it is of one stream, so of one instance. */
 static int take_run(struct replay *replay, const struct trace_run *run)
 {
-	const bool is_own = run->events[0].event.instance == replay->instance;
-
 	progress_count(&replay->parts->progress, run->n);
-	return is_own ? take_records(replay, run) : take_others(replay, run);
+	if (run->instance != replay->instance)
+		return take_others(replay, run);
+	return replay->parts->only_heap ? take_records(replay, run) : take_own(replay, run);
 }
 
 /* Returns 0 at the end of what there is. */
-static int take_events(struct replay *replay, struct error *err)
+static int take_runs(struct replay *replay, struct error *err)
 {
 	const int64_t end_ns = replay->view->time.to_ns;
 	struct trace_run run;
 	int ret;
 
 	while ((ret = trace_reader_next_run(replay->reader, end_ns, &run, err)) > 0) {
-		if (run.events[0].event.ns >= end_ns) {
-			trace_outside_after(&replay->outside, run.events[0].event.ns);
+		if (run.events[0].ns >= end_ns) {
+			trace_outside_after(&replay->outside, run.events[0].ns);
 			return 0;
 		}
 		if (take_run(replay, &run))
@@ -405,6 +438,18 @@ static int make_heap(struct replay *replay, struct analysis **analyses, size_t n
 	return ret;
 }
 
+static bool wants_only_heap(const struct replay *replay)
+{
+	const struct replay_parts *parts = replay->parts;
+	const struct trace_instance *instance = replay->instance;
+
+	for (size_t i = 0; instance && i < instance->nr_classes; i++)
+		if (!kmem_class_is_known(&instance->classes[i]))
+			return false;
+	return parts->keeps_heap && !parts->nr_of_events && !parts->looks_for_init &&
+	       !parts->needs_tasks && !replay->selects;
+}
+
 static int begin(struct replay *replay, struct analysis **analyses, size_t n, struct error *err)
 {
 	int ret = replay->heap ? 0 : make_heap(replay, analyses, n);
@@ -414,6 +459,7 @@ static int begin(struct replay *replay, struct analysis **analyses, size_t n, st
 	/* deliver() would do no more */
 	if (replay->sites && !replay->selects && !replay->parts->nr_of_changes)
 		heap_set_fn(replay->heap, sites_add, replay->sites);
+	replay->parts->only_heap = wants_only_heap(replay);
 	return 0;
 }
 
@@ -441,7 +487,7 @@ int replay_run(struct replay *replay, struct analysis **analyses, size_t n, stru
 	if (replay->parts->dir)
 		trace_reader_read_ahead(replay->reader, TRACE_READER_ALL_CPUS);
 	progress_begin(&replay->parts->progress, replay->reader);
-	ret = take_events(replay, err);
+	ret = take_runs(replay, err);
 	progress_end(&replay->parts->progress);
 	return ret ? ret : finish(replay, err);
 }
@@ -454,7 +500,7 @@ int replay_follow(struct replay *replay, struct analysis **analyses, size_t n, s
 	if (!ret && is_first && replay->view->since_init)
 		ret = find_init_so_far(replay, err);
 	alive = ret ? ret : trace_reader_follow(replay->reader, err);
-	ret = alive < 0 ? alive : take_events(replay, err);
+	ret = alive < 0 ? alive : take_runs(replay, err);
 	if (!ret)
 		ret = finish(replay, err);
 	return ret ? ret : alive;

@@ -316,11 +316,22 @@ static ctf_get_fn *find_known(const struct ctf_form *form)
 	return NULL;
 }
 
+/* Whether events of a form are records of kmem. */
+static void find_record(struct ctf_form *form)
+{
+	const struct event_class *class = kmem_known_class(form->class);
+
+	form->is_record = class;
+	if (class)
+		form->ids = kmem_ids[class - kmem_classes];
+}
+
 void ctf_find_get(struct ctf_plan *plan, const struct ctf_identity *identity)
 {
 	for (size_t i = 0; i < plan->nr_forms; i++) {
 		struct ctf_form *form = &plan->forms[i];
 
+		find_record(form);
 		form->get = identity->big_endian ? get_big_endian : find_known(form);
 		if (!form->get)
 			form->get = get_little_endian;
@@ -398,16 +409,30 @@ static inline bool read_body(const struct ctf_stream *s, const struct ctf_form *
 	return !form->nr_texts || read_texts(s, form, at, bytes);
 }
 
+/* Records of kmem have what their class and time say, too: see kmem_record_in(). */
+static inline void complete_record(const struct ctf_form *form, int64_t ns, uint8_t *bytes)
+{
+	if (form->is_record)
+		kmem_record_complete(form->ids, ns, bytes);
+}
+
+static void set_event(const struct ctf_stream *s, const struct ctf_form *form, int64_t ns,
+		      struct event *event, uint8_t *bytes)
+{
+	complete_record(form, ns, bytes);
+	event->class = form->class;
+	event->instance = s->base.instance;
+	event->ns = ns;
+	event->bytes = bytes;
+}
+
 static int read_form(struct ctf_stream *s, const struct ctf_form *form, size_t at,
 		     struct event *event, uint8_t *bytes)
 {
 	if (!read_body(s, form, &at, bytes))
 		return -EINVAL;
 	s->at = at;
-	event->class = form->class;
-	event->instance = s->instance;
-	event->ns = s->has_time ? s->time : (int64_t)s->clock;
-	event->bytes = bytes;
+	set_event(s, form, s->has_time ? s->time : (int64_t)s->clock, event, bytes);
 	s->has_time = false;
 	return 1;
 }
@@ -456,53 +481,25 @@ static size_t read_usual(struct ctf_stream *s, struct event *event, uint8_t *byt
 	if (!read_body(s, form, &at, bytes))
 		return 0;
 	s->clock = clock;
-	event->class = form->class;
-	event->instance = s->instance;
-	event->ns = (int64_t)clock;
-	event->bytes = bytes;
+	set_event(s, form, (int64_t)clock, event, bytes);
 	return at;
 }
 
-/* Where a run has got to. */
-struct run {
-	struct stream_event *out;
-	size_t n; /* events that there is room for */
-	uint8_t *bytes;
-	size_t size; /* of the room for bytes */
-};
-
-static void take_usual(struct ctf_stream *s, struct run *run, size_t end)
+static void take_usual(struct ctf_stream *s, struct stream_room *room, const struct event *event,
+		       size_t end)
 {
-	const struct event_class *class = run->out->event.class;
-
-	s->base.offset = s->packet_begin + s->at;
-	record_stream_take(&s->base, &run->out->event, end - s->at);
+	*room->events++ = (struct stream_event){
+		.ns = event->ns,
+		.end = s->packet_begin + end,
+		.at = room->at,
+		.class = (uint16_t)(event->class - s->base.instance->classes),
+		.length = (uint16_t)(end - s->at),
+	};
+	room->n--;
+	stream_room_use(room, event->class->size);
 	s->at = end;
-	run->out++->end = s->base.offset;
-	run->n--;
-	run->bytes += class->size;
-	run->size -= class->size;
-}
-
-/* The form of the event at `at`, if it has a compact header of a little-endian trace; NULL
- * otherwise. `nr_ids`: ids of such events. There is room for any in the packet. */
-static inline const struct ctf_form *read_compact(const struct ctf_stream *s, size_t nr_ids,
-						  size_t at, uint64_t *clock, uint8_t *bytes)
-{
-	const struct ctf_form *form;
-	uint64_t next;
-	uint32_t word;
-
-	memcpy(&word, s->packet + at, sizeof(word));
-	word = le32toh(word);
-	next = ctf_next_clock(*clock, word >> CTF_ID_BITS, CTF_CLOCK_BITS);
-	if ((word & CTF_EXTENDED) >= nr_ids || next > s->clock_end)
-		return NULL;
-	form = &s->plan->forms[word & CTF_EXTENDED];
-	if (!form->get(s, form, s->packet + at + CTF_HEADER_BYTES, bytes))
-		return NULL;
-	*clock = next;
-	return form;
+	s->base.index++;
+	s->base.offset = s->packet_begin + end;
 }
 
 /* Where an event of the packet may begin so that all of it is in the packet. */
@@ -521,58 +518,73 @@ static size_t nr_compact_ids(const struct ctf_stream *s)
 	return s->plan->nr_forms < CTF_EXTENDED ? s->plan->nr_forms : CTF_EXTENDED;
 }
 
+/* How many events there is room for, whatever their classes. */
+static size_t nr_that_fit(const struct ctf_stream *s, const struct stream_room *room)
+{
+	const size_t fit = room->size / s->plan->most_class_size;
+
+	return fit < room->n ? fit : room->n;
+}
+
 /* Mostly, events of a run are such. What changes with each is in variables of its own, as the
  * compiler takes each store of a byte for one that may change the stream. */
-static void read_compact_run(struct ctf_stream *s, struct run *run)
+static void read_compact_run(struct ctf_stream *s, struct stream_room *room)
 {
-	const size_t nr_ids = nr_compact_ids(s), last = last_place(s);
-	struct stream_event *out = run->out, *const end = out + run->n;
-	uint8_t *bytes = run->bytes, *const last_bytes = bytes + run->size - EVENT_MAX_SIZE;
-	uint64_t clock = s->clock, index = s->base.index;
+	const struct ctf_form *const forms = s->plan->forms;
+	const size_t nr_ids = nr_compact_ids(s), last = last_place(s), fit = nr_that_fit(s, room);
+	const uint8_t *const packet = s->packet, *const at_0 = room->bytes - room->at;
+	struct stream_event *out = room->events, *const end = out + fit;
+	uint8_t *bytes = room->bytes;
+	uint64_t clock = s->clock;
 	size_t pos = s->at;
 
-	while (out < end && pos < last && bytes <= last_bytes) {
-		const struct ctf_form *form = read_compact(s, nr_ids, pos, &clock, bytes);
+	for (; out < end && pos < last; out++) {
+		const struct ctf_form *form;
+		uint64_t next;
+		uint32_t word;
 
-		if (!form)
+		memcpy(&word, packet + pos, sizeof(word));
+		word = le32toh(word);
+		next = ctf_next_clock(clock, word >> CTF_ID_BITS, CTF_CLOCK_BITS);
+		form = &forms[word & CTF_EXTENDED];
+		if ((word & CTF_EXTENDED) >= nr_ids || next > s->clock_end ||
+		    !form->get(s, form, packet + pos + CTF_HEADER_BYTES, bytes))
 			break;
-		out->event.class = form->class;
-		out->event.instance = s->instance;
-		out->event.vcpu = s->base.vcpu;
-		out->event.ns = (int64_t)clock;
-		out->event.bytes = bytes;
-		out->event.index = index++;
-		out->event.offset = s->packet_begin + pos;
+		complete_record(form, (int64_t)next, bytes);
+		clock = next;
 		pos += CTF_HEADER_BYTES + form->body_size;
-		out++->end = s->packet_begin + pos;
+		out->ns = (int64_t)clock;
+		out->end = s->packet_begin + pos;
+		out->at = (uint32_t)(bytes - at_0);
+		out->class = (uint16_t)form->class_index;
+		out->length = (uint16_t)(CTF_HEADER_BYTES + form->body_size);
 		bytes += form->class->size;
 	}
-	if (out == run->out)
+	if (out == room->events)
 		return;
 	s->clock = clock;
 	s->at = pos;
-	s->base.index = index;
+	s->base.index += (uint64_t)(out - room->events);
 	s->base.offset = s->packet_begin + pos;
-	*run = (struct run){out, (size_t)(end - out), bytes,
-			    run->size - (size_t)(bytes - run->bytes)};
+	room->n -= (size_t)(out - room->events);
+	room->events = out;
+	stream_room_use(room, (size_t)(bytes - room->bytes));
 }
 
-size_t ctf_read_run(struct record_stream *base, struct stream_event *out, size_t n, uint8_t *bytes,
-		    size_t size)
+void ctf_read_run(struct record_stream *base, struct stream_room *room)
 {
 	struct ctf_stream *s = (struct ctf_stream *)base;
-	struct run run = {out, n, bytes, size};
 
-	while (!s->has_time && run.size >= EVENT_MAX_SIZE) {
+	while (!s->has_time && room->size >= EVENT_MAX_SIZE) {
+		struct event event;
 		size_t end;
 
-		read_compact_run(s, &run);
-		if (!run.n || s->at >= s->end || run.size < EVENT_MAX_SIZE)
+		read_compact_run(s, room);
+		if (!room->n || s->at >= s->end || room->size < EVENT_MAX_SIZE)
 			break;
-		end = read_usual(s, &run.out->event, run.bytes);
+		end = read_usual(s, &event, room->bytes);
 		if (!end)
 			break;
-		take_usual(s, &run, end);
+		take_usual(s, room, &event, end);
 	}
-	return n - run.n;
 }

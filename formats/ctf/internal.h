@@ -126,7 +126,6 @@ struct ctf_stream {
 	struct record_stream base;
 	const struct ctf_decoder *decoder;
 	const struct ctf_plan *plan;
-	const struct trace_instance *instance;
 	unsigned int number;       /* of the instance */
 	uint64_t next_packet;      /* its offset in the file */
 	uint64_t sequence;         /* that it should have */
@@ -168,7 +167,6 @@ int ctf_read_event(struct ctf_stream *s, struct event *event, uint8_t *bytes);
 
 /* next_run() of struct record_stream_ops: the events of the packet at hand, up to what is none, or
  * cannot be read. */
-size_t ctf_read_run(struct record_stream *base, struct stream_event *out, size_t n, uint8_t *bytes,
-		    size_t size);
+void ctf_read_run(struct record_stream *base, struct stream_room *room);
 
 #endif

@@ -139,7 +139,10 @@ struct ctf_plan *ctf_plan_create(const struct event_class *classes, size_t nr_cl
 	if (!plan)
 		return NULL;
 	plan->nr_classes = nr_classes;
+	plan->most_class_size = sizeof(uint64_t);
 	for (unsigned int i = 0; i < nr_classes; i++) {
+		if (classes[i].size > plan->most_class_size)
+			plan->most_class_size = classes[i].size;
 		plan->first[i] = &plan->forms[plan->nr_forms];
 		for (unsigned int n = 0; n < classes[i].nr_forms; n++) {
 			struct ctf_form *form = &plan->forms[plan->nr_forms++];

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include "formats/event/event.h"
+#include "formats/event/kmem.h"
 
 /*
  * How the events of an instance are written in CTF: the classes' descriptions, compiled into lists
@@ -179,6 +179,8 @@ struct ctf_form {
 	ctf_put_fn *put;         /* with a compact header; NULL: it cannot be written so */
 	ctf_put_run_fn *put_run; /* NULL: there is none */
 	ctf_get_fn *get;
+	bool is_record; /* of kmem, with these ids */
+	struct kmem_ids ids;
 	unsigned int class_index, form;
 	bool has_bytes;     /* a step is CTF_BYTES or CTF_FRAMES */
 	size_t nr_steps;    /* without those of CTF_TEXT: */
@@ -192,6 +194,7 @@ struct ctf_form {
 struct ctf_plan {
 	size_t nr_classes, nr_forms;
 	size_t most_body_size;   /* of all forms */
+	size_t most_class_size;  /* bytes of an event in memory */
 	bool has_texts;          /* a form has */
 	ctf_put_mix_fn *put_mix; /* NULL: events are written one by one */
 	size_t most;             /* bytes of an event in a first form, with those of the tables */

@@ -320,11 +320,13 @@ static int add_stream(struct trace_decoder *base, unsigned int instance, unsigne
 	s = calloc(1, sizeof(*s));
 	if (!s)
 		return error_set(err, ENOMEM, "out of memory");
-	s->base = (struct record_stream){.ops = &ops, .records = records, .vcpu = vcpu};
+	s->base = (struct record_stream){.ops = &ops,
+					 .instance = &base->instances[instance],
+					 .records = records,
+					 .vcpu = vcpu};
 	s->decoder = decoder;
 	s->plan = decoder->plans[instance];
 	s->number = instance;
-	s->instance = &base->instances[instance];
 	*out = &s->base;
 	return 0;
 }

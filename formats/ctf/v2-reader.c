@@ -211,7 +211,8 @@ static int add_stream(struct trace_decoder *base, unsigned int instance, unsigne
 	s = calloc(1, sizeof(*s));
 	if (!s)
 		return error_set(err, ENOMEM, "out of memory");
-	s->base = (struct record_stream){.ops = &ops, .records = records, .vcpu = vcpu};
+	s->base = (struct record_stream){
+		.ops = &ops, .instance = &kmem_instance, .records = records, .vcpu = vcpu};
 	s->window = (struct byte_window){.bytes = s->buffer, .capacity = sizeof(s->buffer)};
 	s->decoder = decoder;
 	u64_map_init(&s->sites, sizeof(uint64_t));

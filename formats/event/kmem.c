@@ -69,7 +69,7 @@ const struct event_class kmem_classes[KMEM_NR_CLASSES] = {
 	[KMEM_CLASS_OTHER] = CLASS("sonde_record", kmem_record_fields, 1),
 };
 
-const struct kmem_ids kmem_ids[KMEM_CLASS_OTHER] = {
+const struct kmem_ids kmem_ids[KMEM_NR_CLASSES] = {
 	[KMEM_CLASS_KMALLOC] = {KMEM_EVENT_ALLOC, KMEM_TYPE_KMALLOC},
 	[KMEM_CLASS_CACHE_ALLOC] = {KMEM_EVENT_ALLOC, KMEM_TYPE_CACHE},
 	[KMEM_CLASS_PAGE_ALLOC] = {KMEM_EVENT_ALLOC, KMEM_TYPE_PAGES},

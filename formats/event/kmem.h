@@ -124,11 +124,11 @@ bool kmem_class_is_known(const struct event_class *class);
 /* Whether they are allocations. */
 bool kmem_class_is_alloc(const struct event_class *class);
 
-/* The ids of the records of each class but for the last, whose records have their own. */
+/* The ids of the records of each class; of the last one, whose records have their own, zeros. */
 struct kmem_ids {
 	uint8_t event_id, type_id;
 };
-extern const struct kmem_ids kmem_ids[KMEM_CLASS_OTHER];
+extern const struct kmem_ids kmem_ids[KMEM_NR_CLASSES];
 
 /* The record that an event is. Returns false if it is none. */
 static inline bool kmem_record_of(const struct event *event, struct kmem_record *out)
@@ -148,6 +148,29 @@ static inline bool kmem_record_of(const struct event *event, struct kmem_record 
 	if (out->type_id == KMEM_TYPE_PAGES)
 		out->bytes_alloc = out->bytes_req;
 	return true;
+}
+
+/*
+ * For decoders: set the members of a record that follow from its class and time. So the bytes of
+ * events that decoders hand out are whole records.
+ */
+static inline void kmem_record_complete(struct kmem_ids ids, int64_t ns, void *bytes)
+{
+	struct kmem_record *record = bytes;
+
+	record->timestamp = ns;
+	if (ids.event_id == KMEM_EVENT_NULL)
+		return;
+	record->event_id = ids.event_id;
+	record->type_id = ids.type_id;
+	if (ids.type_id == KMEM_TYPE_PAGES)
+		record->bytes_alloc = record->bytes_req;
+}
+
+/* The record that an event from a decoder is; NULL if it is none. */
+static inline const struct kmem_record *kmem_record_in(const struct event *event)
+{
+	return kmem_known_class(event->class) ? event->bytes : NULL;
 }
 
 /* An event that is a record, without a place. Its bytes are the record. */

@@ -34,8 +34,9 @@ struct batch {
 struct source {
 	struct record_stream *stream;
 	/* Of its decoder: */
-	struct stream_event pending; /* decoded, but in no batch, if result > 0 */
-	int result;                  /* of the last record_stream_next(); 1: go on */
+	struct event pending; /* decoded, but in no batch, if result > 0 */
+	uint64_t pending_end; /* the stream's offset behind it */
+	int result;           /* of the last record_stream_next(); 1: go on */
 	bool has_pending, ended;
 	/* Under the lock, where there are threads: */
 	size_t filled, emptied; /* batches, so far */
@@ -69,8 +70,8 @@ static void decode(struct source *s)
 {
 	struct record_stream *stream = s->stream;
 
-	s->result = record_stream_next(stream, &s->pending.event);
-	s->pending.end = stream->offset;
+	s->result = record_stream_next(stream, &s->pending);
+	s->pending_end = stream->offset;
 	s->has_pending = true;
 }
 
@@ -91,11 +92,11 @@ static bool is_full(const struct read_ahead *ahead, const struct batch *batch)
 
 static void add_pending(struct batch *batch, struct source *s)
 {
-	struct stream_event *to = &batch->events[batch->n++];
-	const size_t size = s->pending.event.class->size;
+	const size_t size = s->pending.class->size;
 
-	*to = s->pending;
-	to->event.bytes = memcpy(batch->bytes + batch->used, s->pending.event.bytes, size);
+	memcpy(batch->bytes + batch->used, s->pending.bytes, size);
+	batch->events[batch->n++] =
+		stream_event_of(&s->pending, s->pending_end, (uint32_t)batch->used);
 	batch->used += size;
 	s->has_pending = false;
 }
@@ -103,14 +104,15 @@ static void add_pending(struct batch *batch, struct source *s)
 /* Events before which the stream certainly says nothing. */
 static void add_run(const struct read_ahead *ahead, struct batch *batch, struct source *s)
 {
-	struct stream_event *to = &batch->events[batch->n];
-	size_t n = record_stream_next_run(s->stream, to, ahead->batch_events - batch->n,
-					  batch->bytes + batch->used,
-					  ahead->batch_bytes - batch->used);
+	struct stream_room room = {.events = &batch->events[batch->n],
+				   .n = ahead->batch_events - batch->n,
+				   .bytes = batch->bytes + batch->used,
+				   .size = ahead->batch_bytes - batch->used,
+				   .at = (uint32_t)batch->used};
 
-	batch->n += n;
-	for (size_t i = 0; i < n; i++)
-		batch->used += to[i].event.class->size;
+	record_stream_next_run(s->stream, &room);
+	batch->n = ahead->batch_events - room.n;
+	batch->used = room.at;
 }
 
 /* --- handing over ----------------------------------------------------------------------------
@@ -152,21 +154,13 @@ struct scratch {
 	uint8_t bytes[SCRATCH * USUAL_SIZE + EVENT_MAX_SIZE];
 };
 
-static void hand_over(struct batch *batch, struct scratch *scratch, size_t n)
+/* The first n, whose bytes end at `end` in the batch. */
+static void hand_over(struct batch *batch, const struct scratch *scratch, size_t n, size_t end)
 {
-	uint8_t *const to = batch->bytes + batch->used;
-	size_t used = 0;
-
-	for (size_t i = 0; i < n; i++) {
-		struct event *event = &scratch->events[i].event;
-
-		event->bytes = to + used;
-		used += event->class->size;
-	}
 	hand_over_copy(&batch->events[batch->n], scratch->events, n * sizeof(*scratch->events));
-	hand_over_copy(to, scratch->bytes, used);
+	hand_over_copy(batch->bytes + batch->used, scratch->bytes, end - batch->used);
 	batch->n += n;
-	batch->used += used;
+	batch->used = end;
 }
 
 /* add_run(), for a batch that another thread takes. */
@@ -179,10 +173,16 @@ static void hand_over_runs(const struct read_ahead *ahead, struct batch *batch, 
 		const size_t events = ahead->batch_events - batch->n;
 		const size_t size = ahead->batch_bytes - batch->used;
 
-		n = record_stream_next_run(
-			s->stream, scratch.events, events < SCRATCH ? events : SCRATCH,
-			scratch.bytes, size < sizeof(scratch.bytes) ? size : sizeof(scratch.bytes));
-		hand_over(batch, &scratch, n);
+		struct stream_room room = {
+			.events = scratch.events,
+			.n = events < SCRATCH ? events : SCRATCH,
+			.bytes = scratch.bytes,
+			.size = size < sizeof(scratch.bytes) ? size : sizeof(scratch.bytes),
+			.at = (uint32_t)batch->used};
+
+		record_stream_next_run(s->stream, &room);
+		n = (size_t)(room.events - scratch.events);
+		hand_over(batch, &scratch, n, room.at);
 	} while (n);
 	hand_over_fence();
 }
@@ -345,6 +345,7 @@ void read_ahead_next(struct read_ahead *ahead, size_t i, struct stream_batch *ou
 				     .notes = batch->notes,
 				     .result = batch->result,
 				     .events = batch->events,
+				     .bytes = batch->bytes,
 				     .n = batch->n};
 	batch->notes = NULL;
 }

@@ -14,10 +14,11 @@ struct read_ahead;
 
 /* Events of a stream that follow each other. */
 struct stream_batch {
-	const struct record_stream *state; /* as with the first event, but for index and offset */
+	const struct record_stream *state; /* as behind the first event, but for the offset */
 	struct stream_note *notes;         /* before it; the caller's */
 	int result;                        /* 1; 0 or -ENOMEM: the stream has ended */
 	const struct stream_event *events;
+	const uint8_t *bytes;
 	size_t n; /* at least 1 if result is 1 */
 };
 

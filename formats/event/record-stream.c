@@ -8,12 +8,10 @@ int record_stream_next(struct record_stream *stream, struct event *event)
 	return stream->fault ? 0 : stream->ops->next(stream, event);
 }
 
-size_t record_stream_next_run(struct record_stream *stream, struct stream_event *out, size_t n,
-			      uint8_t *bytes, size_t size)
+void record_stream_next_run(struct record_stream *stream, struct stream_room *room)
 {
-	if (stream->fault || !stream->ops->next_run)
-		return 0;
-	return stream->ops->next_run(stream, out, n, bytes, size);
+	if (!stream->fault && stream->ops->next_run)
+		stream->ops->next_run(stream, room);
 }
 
 void record_stream_resume(struct record_stream *stream)

@@ -29,11 +29,43 @@ struct stream_damage {
 
 enum { STREAM_DAMAGES_MAX = 16 }; /* that are listed */
 
-/* An event of a stream, and the stream's offset behind it. */
+/* An event of a stream, without what all of them have: a third of a struct event, as events are
+ * handed from thread to thread. */
 struct stream_event {
-	struct event event;
-	uint64_t end;
+	int64_t ns;
+	uint64_t end;    /* the stream's offset behind it */
+	uint32_t at;     /* where its bytes are, in those of events that were decoded together */
+	uint16_t class;  /* of the instance's */
+	uint16_t length; /* bytes of the file */
 };
+
+static inline struct stream_event stream_event_of(const struct event *event, uint64_t end,
+						  uint32_t at)
+{
+	return (struct stream_event){
+		.ns = event->ns,
+		.end = end,
+		.at = at,
+		.class = (uint16_t)(event->class - event->instance->classes),
+		.length = (uint16_t)(end - event->offset),
+	};
+}
+
+/* Where decoded events go; what is used of it is cut off. */
+struct stream_room {
+	struct stream_event *events;
+	size_t n; /* of them */
+	uint8_t *bytes;
+	size_t size; /* of the bytes */
+	uint32_t at; /* the place of the first byte, see struct stream_event */
+};
+
+static inline void stream_room_use(struct stream_room *room, size_t size)
+{
+	room->bytes += size;
+	room->size -= size;
+	room->at += (uint32_t)size;
+}
 
 struct record_stream;
 struct record_stream_ops {
@@ -41,12 +73,11 @@ struct record_stream_ops {
 	 * until the next call. */
 	int (*next)(struct record_stream *stream, struct event *event);
 	/*
-	 * As next() again and again, for up to n events, whose bytes it puts at `bytes`. It ends
-	 * early where the next event might not fit into `size` bytes, and where next() would say
-	 * anything but an event. Returns how many. NULL: there is only next().
+	 * As next() again and again, for as many events as there is room for. It ends early where
+	 * the next event might not fit, and where next() would say anything but an event. NULL:
+	 * there is only next().
 	 */
-	size_t (*next_run)(struct record_stream *stream, struct stream_event *out, size_t n,
-			   uint8_t *bytes, size_t size);
+	void (*next_run)(struct record_stream *stream, struct stream_room *room);
 	/* The files may have grown. NULL: nothing to do but for `records`. */
 	void (*resume)(struct record_stream *stream);
 	void (*destroy)(struct record_stream *stream);
@@ -62,6 +93,7 @@ struct stream_note {
 
 struct record_stream {
 	const struct record_stream_ops *ops;
+	const struct trace_instance *instance; /* of its events */
 	struct byte_source records;
 	unsigned int vcpu;
 	enum record_fault fault;
@@ -78,9 +110,8 @@ struct record_stream {
  */
 int record_stream_next(struct record_stream *stream, struct event *event);
 
-/* Read records while there is nothing else to say: see next_run(). May return 0 at any time. */
-size_t record_stream_next_run(struct record_stream *stream, struct stream_event *out, size_t n,
-			      uint8_t *bytes, size_t size);
+/* Read records while there is nothing else to say: see next_run(). May read none at any time. */
+void record_stream_next_run(struct record_stream *stream, struct stream_room *room);
 
 /* Go on behind the end of a file that may have grown since, and cut off a record before. */
 void record_stream_resume(struct record_stream *stream);

@@ -294,23 +294,17 @@ static int free_object(struct heap *heap, struct heap_change *change)
 	return ret;
 }
 
-void heap_prefetch(const struct heap *heap, const struct event *event)
+void heap_prefetch(const struct heap *heap, const struct kmem_record *record)
 {
-	const struct event_class *class = event ? kmem_known_class(event->class) : NULL;
-	uint64_t ptr;
-
-	if (!class)
+	if (!record)
 		return;
-	memcpy(&ptr, (const uint8_t *)event->bytes + offsetof(struct kmem_record, ptr),
-	       sizeof(ptr));
-	if (class == &kmem_classes[KMEM_CLASS_PAGE_ALLOC] ||
-	    class == &kmem_classes[KMEM_CLASS_PAGE_FREE]) {
-		lives_prefetch(&heap->blocks, ptr);
+	if (record->type_id == KMEM_TYPE_PAGES) {
+		lives_prefetch(&heap->blocks, record->ptr);
 		return;
 	}
-	lives_prefetch(&heap->objects, ptr);
-	if (class < &kmem_classes[KMEM_CLASS_PAGE_ALLOC])
-		slabs_prefetch(&heap->slabs, ptr);
+	lives_prefetch(&heap->objects, record->ptr);
+	if (record->event_id == KMEM_EVENT_ALLOC)
+		slabs_prefetch(&heap->slabs, record->ptr);
 }
 
 int heap_set_task(struct heap *heap, const struct event *event)

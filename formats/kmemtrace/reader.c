@@ -118,7 +118,8 @@ static int add_stream(struct trace_decoder *base, unsigned int instance, unsigne
 	stream = calloc(1, sizeof(*stream));
 	if (!stream)
 		return error_set(err, ENOMEM, "out of memory");
-	stream->base = (struct record_stream){.ops = &ops, .records = records, .vcpu = vcpu};
+	stream->base = (struct record_stream){
+		.ops = &ops, .instance = &kmem_instance, .records = records, .vcpu = vcpu};
 	stream->window =
 		(struct byte_window){.bytes = stream->buffer, .capacity = sizeof(stream->buffer)};
 	/* Ids that cannot be read are 0. */

@@ -18,8 +18,8 @@ static const uint64_t ripe_ns = 1000000000; /* in which writers flush what they 
 /* Whether of events at the same time, the one of stream a comes first. */
 static bool is_first_of_equals(const struct merge_stream *a, const struct merge_stream *b)
 {
-	if (a->head->vcpu != b->head->vcpu)
-		return a->head->vcpu < b->head->vcpu;
+	if (a->state->vcpu != b->state->vcpu)
+		return a->state->vcpu < b->state->vcpu;
 	return a->instance < b->instance;
 }
 
@@ -55,10 +55,11 @@ static bool ended_short(const struct trace_reader *reader, const struct merge_st
 		       stream->index;
 }
 
-static void set_head(struct merge_stream *stream, const struct stream_event *event)
+/* An event behind which the stream has had `index` of them. */
+static void set_head(struct merge_stream *stream, const struct stream_event *event, uint64_t index)
 {
-	stream->head = &event->event;
-	stream->index = event->event.index + 1;
+	stream->head = event;
+	stream->index = index;
 	stream->offset = event->end;
 }
 
@@ -77,19 +78,25 @@ static int load_batch(struct trace_reader *reader, struct merge_stream *stream,
 		stream->batch = batch.events;
 		stream->batch_end = batch.events + batch.n;
 		stream->next = batch.events;
-		set_head(stream, stream->next++);
+		stream->bytes = batch.bytes;
+		set_head(stream, stream->next++, batch.state->index);
 	}
 	return batch.result;
 }
 
 static int load_event(struct merge_stream *stream, struct stream_note **notes)
 {
-	int ret = record_stream_next(stream->decoder, &stream->own.event);
+	struct event event;
+	int ret = record_stream_next(stream->decoder, &event);
 
 	*notes = record_stream_take_notes(stream->decoder);
-	stream->head = &stream->own.event;
 	stream->index = stream->decoder->index;
-	stream->offset = stream->own.end = stream->decoder->offset;
+	stream->offset = stream->decoder->offset;
+	if (ret > 0) {
+		stream->own = stream_event_of(&event, stream->offset, 0);
+		stream->bytes = event.bytes;
+		set_head(stream, &stream->own, stream->index);
+	}
 	return ret;
 }
 
@@ -126,7 +133,7 @@ static int advance(struct trace_reader *reader, struct merge_stream *stream, str
 {
 	if (stream->next == stream->batch_end)
 		return load_news(reader, stream, err);
-	set_head(stream, stream->next++);
+	set_head(stream, stream->next++, stream->index + 1);
 	return 1;
 }
 
@@ -194,10 +201,11 @@ static bool is_ripe(const struct trace_reader *reader)
 	const struct merge_stream *first = reader->heap[0];
 
 	return !reader->following || reader->heap_size == reader->nr_streams ||
-	       first->head->offset < first->ripe;
+	       first->head->end - first->head->length < first->ripe;
 }
 
-int trace_reader_next(struct trace_reader *reader, struct event *event, struct error *err)
+/* Returns 1, and the next event is that at the first stream's head; else as trace_reader_next(). */
+static int take_next(struct trace_reader *reader, struct error *err)
 {
 	int ret = reader->primed ? drop_taken(reader, err) : prime(reader, err);
 
@@ -205,8 +213,34 @@ int trace_reader_next(struct trace_reader *reader, struct event *event, struct e
 		return ret;
 	if (!reader->heap_size || !is_ripe(reader))
 		return 0;
-	*event = *reader->heap[0]->head;
 	reader->taken = true;
+	return 1;
+}
+
+/* What is at hand of the first stream. */
+static struct trace_run first_run(const struct trace_reader *reader)
+{
+	const struct merge_stream *first = reader->heap[0];
+
+	return (struct trace_run){.events = first->head,
+				  .bytes = first->bytes,
+				  .instance = first->state->instance,
+				  .vcpu = first->state->vcpu,
+				  .index = first->index - 1,
+				  .n = 1,
+				  .more = (size_t)(first->batch_end - first->next),
+				  .is_new = first->batch_end && first->head == first->batch};
+}
+
+int trace_reader_next(struct trace_reader *reader, struct event *event, struct error *err)
+{
+	struct trace_run run;
+	int ret = take_next(reader, err);
+
+	if (ret <= 0)
+		return ret;
+	run = first_run(reader);
+	*event = trace_run_event(&run, 0);
 	return 1;
 }
 
@@ -232,7 +266,7 @@ static size_t count_run(const struct trace_reader *reader, int64_t end_ns)
 	last_ns = end_ns - 1;
 	if (other && other->head->ns <= last_ns)
 		last_ns = other->head->ns - !is_first_of_equals(first, other);
-	while (next != first->batch_end && next->event.ns <= last_ns)
+	while (next != first->batch_end && next->ns <= last_ns)
 		next++;
 	return 1 + (size_t)(next - first->next);
 }
@@ -241,19 +275,20 @@ int trace_reader_next_run(struct trace_reader *reader, int64_t end_ns, struct tr
 			  struct error *err)
 {
 	struct merge_stream *first;
-	struct event event;
-	int ret = trace_reader_next(reader, &event, err);
+	size_t others;
+	int ret = take_next(reader, err);
 
 	if (ret <= 0)
 		return ret;
 	first = reader->heap[0];
-	run->events = first->batch_end ? first->next - 1 : &first->own;
-	run->n = count_run(reader, end_ns);
-	if (run->n > 1)
-		first->next += run->n - 1;
-	run->more = (size_t)(first->batch_end - first->next);
-	run->is_new = first->batch_end && run->events == first->batch;
-	set_head(first, &run->events[run->n - 1]);
+	*run = first_run(reader);
+	others = count_run(reader, end_ns) - 1;
+	if (!others)
+		return 1;
+	run->n += others;
+	run->more -= others;
+	first->next += others;
+	set_head(first, &run->events[others], first->index + others);
 	return 1;
 }
 
@@ -268,11 +303,18 @@ void trace_reader_read_ahead(struct trace_reader *reader, unsigned int nr_thread
 	reader->nr_threads = nr_threads == TRACE_READER_ALL_CPUS ? spare : nr_threads;
 }
 
-const struct event *trace_reader_soon(const struct trace_reader *reader)
+const struct kmem_record *trace_reader_soon(const struct trace_reader *reader)
 {
-	const struct merge_stream *first = reader->heap_size ? reader->heap[0] : NULL;
+	struct trace_run run;
+	struct event event;
 
-	return first && first->batch_end - first->next > SOON ? &first->next[SOON].event : NULL;
+	if (!reader->heap_size)
+		return NULL;
+	run = first_run(reader);
+	if (run.more <= SOON)
+		return NULL;
+	event = trace_run_event(&run, 1 + SOON);
+	return kmem_record_in(&event);
 }
 
 /* --- following ------------------------------------------------------------------------------- */

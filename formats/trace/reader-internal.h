@@ -16,8 +16,9 @@ struct merge_stream {
 	struct record_stream begin;    /* as it was before that */
 	size_t number;
 	unsigned int instance; /* of the decoder's */
-	const struct event *head;
-	struct stream_event own; /* the head, unless it is one of a batch */
+	const struct stream_event *head;
+	const uint8_t *bytes;             /* that its place is in */
+	struct stream_event own;          /* the head, unless it is one of a batch */
 	const struct stream_event *batch; /* NULL: none is decoded ahead */
 	/* In the batch, behind the head: */
 	const struct stream_event *next, *batch_end;

@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "formats/base/error.h"
+#include "formats/event/kmem.h"
 #include "formats/event/record-stream.h"
 #include "formats/trace/decoder.h"
 #include "formats/trace/files.h"
@@ -38,6 +39,10 @@ int trace_reader_next(struct trace_reader *reader, struct event *event, struct e
 /* Events that follow each other both in a stream and in the trace. */
 struct trace_run {
 	const struct stream_event *events;
+	const uint8_t *bytes; /* of the events: see struct stream_event */
+	const struct trace_instance *instance;
+	unsigned int vcpu;
+	uint64_t index; /* of the first one, in the stream */
 	size_t n;    /* at least 1 */
 	size_t more; /* events of the stream that are at hand behind these: they come later */
 	bool is_new; /* none of them, and of those, was at hand before */
@@ -51,6 +56,26 @@ struct trace_run {
 int trace_reader_next_run(struct trace_reader *reader, int64_t end_ns, struct trace_run *run,
 			  struct error *err);
 
+/* The bytes of event i. */
+static inline const void *trace_run_bytes(const struct trace_run *run, size_t i)
+{
+	return run->bytes + run->events[i].at;
+}
+
+/* Event i, also one of those that come later. */
+static inline struct event trace_run_event(const struct trace_run *run, size_t i)
+{
+	const struct stream_event *from = &run->events[i];
+
+	return (struct event){.class = &run->instance->classes[from->class],
+			      .instance = run->instance,
+			      .vcpu = run->vcpu,
+			      .ns = from->ns,
+			      .bytes = trace_run_bytes(run, i),
+			      .index = run->index + i,
+			      .offset = from->end - from->length};
+}
+
 /*
  * Before the first event: decode the streams ahead, on up to so many threads, or on the caller's
  * (0). Events come as they do otherwise, and all functions here say the same. The trace cannot be
@@ -59,8 +84,8 @@ int trace_reader_next_run(struct trace_reader *reader, int64_t end_ns, struct tr
 enum { TRACE_READER_ALL_CPUS = INT32_MAX };
 void trace_reader_read_ahead(struct trace_reader *reader, unsigned int nr_threads);
 
-/* An event that will come soon, if one is at hand; else NULL. Valid as the last event is. */
-const struct event *trace_reader_soon(const struct trace_reader *reader);
+/* A record of kmem that will come soon, if one is at hand; else NULL. Valid as the last event is. */
+const struct kmem_record *trace_reader_soon(const struct trace_reader *reader);
 
 /*
  * Follow a trace that is being written: look whether its files have grown. To be called some times

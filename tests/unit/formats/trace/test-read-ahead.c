@@ -89,9 +89,12 @@ static size_t count_same(const struct trace_run *run, struct trace_reader *plain
 	struct event event;
 	size_t i = 0;
 
-	while (i < run->n && trace_reader_next(plain, &event, NULL) > 0 &&
-	       same_event(&event, &run->events[i].event))
-		i++;
+	for (; i < run->n && trace_reader_next(plain, &event, NULL) > 0; i++) {
+		const struct event ahead = trace_run_event(run, i);
+
+		if (!same_event(&event, &ahead))
+			break;
+	}
 	return i;
 }
 
@@ -99,7 +102,7 @@ static size_t count_same(const struct trace_run *run, struct trace_reader *plain
 static bool ends_at(const struct trace_run *run, int64_t end_ns)
 {
 	for (size_t i = 0; i < run->n; i++)
-		if (run->events[i].event.ns >= end_ns && run->n > 1)
+		if (run->events[i].ns >= end_ns && run->n > 1)
 			return false;
 	return true;
 }
