@@ -31,7 +31,7 @@ struct replay_parts {
 	bool looks_for_init; /* where it begins may not be known yet */
 	bool keeps_heap;     /* an analysis is about it */
 	bool needs_tasks;    /* an analysis groups by task */
-	bool only_heap;      /* of an event of the instance, only the heap is to know */
+	bool only_heap;      /* of an event, only the heap is to know, whenever it was */
 	struct progress progress;
 };
 
@@ -230,11 +230,12 @@ static bool is_selected(const struct replay *replay, const struct event *event,
 
 static inline void note_time(struct replay *replay, int64_t ns)
 {
-	if (replay->records++ && ns > replay->last_ns) {
+	if (ns > replay->last_ns && replay->records) {
+		replay->records++;
 		replay->last_ns = ns;
 		return;
 	}
-	if (replay->records == 1)
+	if (!replay->records++)
 		replay->first_ns = replay->last_ns = ns;
 	if (ns < replay->first_ns)
 		replay->first_ns = ns;
@@ -324,23 +325,22 @@ static int take_own(struct replay *replay, const struct trace_run *run)
 	return 0;
 }
 
-/* As take_own(), where the heap is all that wants to know. */
+/* As take_own(), where the heap is all that wants to know, and all time is in the window. */
 static int take_records(struct replay *replay, const struct trace_run *run)
 {
 	struct heap *const heap = replay->heap;
-	const size_t end = run->n + run->more;
+	const struct stream_event *const events = run->events;
+	const uint8_t *const bytes = run->bytes;
+	const size_t n = run->n, end = n + run->more;
+	const unsigned int vcpu = run->vcpu;
 
 	for (size_t i = 0; run->is_new && i < SOON && i < end; i++)
 		heap_prefetch(heap, trace_run_bytes(run, i));
-	for (size_t i = 0; i < run->n; i++) {
-		const struct kmem_record *record = trace_run_bytes(run, i);
-
+	for (size_t i = 0; i < n; i++) {
 		if (i + SOON < end)
-			heap_prefetch(heap, trace_run_bytes(run, i + SOON));
-		enter_time(replay, record->timestamp);
-		if (replay->in_window)
-			note_time(replay, record->timestamp);
-		if (heap_apply(heap, record, run->vcpu, true))
+			heap_prefetch(heap, (const void *)(bytes + events[i + SOON].at));
+		note_time(replay, events[i].ns);
+		if (heap_apply(heap, (const void *)(bytes + events[i].at), vcpu, true))
 			return -ENOMEM;
 	}
 	return 0;
@@ -352,7 +352,9 @@ static int take_run(struct replay *replay, const struct trace_run *run)
 	progress_count(&replay->parts->progress, run->n);
 	if (run->instance != replay->instance)
 		return take_others(replay, run);
-	return replay->parts->only_heap ? take_records(replay, run) : take_own(replay, run);
+	/* The first run sets in_window. */
+	return replay->parts->only_heap && replay->records ? take_records(replay, run)
+							   : take_own(replay, run);
 }
 
 /* Returns 0 at the end of what there is. */
@@ -447,7 +449,7 @@ static bool wants_only_heap(const struct replay *replay)
 		if (!kmem_class_is_known(&instance->classes[i]))
 			return false;
 	return parts->keeps_heap && !parts->nr_of_events && !parts->looks_for_init &&
-	       !parts->needs_tasks && !replay->selects;
+	       !parts->needs_tasks && !replay->selects && replay_has_begin(replay);
 }
 
 static int begin(struct replay *replay, struct analysis **analyses, size_t n, struct error *err)

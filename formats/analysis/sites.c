@@ -207,10 +207,9 @@ static inline int prepare(struct sites *sites, struct site *site, int64_t ns)
 /* The objects of a site have one role, mostly. */
 static inline __attribute__((always_inline)) int add_usual(struct sites *sites, struct site *site,
 							   const struct heap_change *change,
-							   enum heap_change_kind kind)
+							   enum heap_change_kind kind,
+							   bool in_window)
 {
-	const bool in_window = *sites->of.in_window;
-
 	if (site->in_group)
 		group_note_live(&sites->all_groups[site->in_group - 1], change, kind);
 	group_add(&site->sums, change, kind, in_window);
@@ -243,28 +242,30 @@ __attribute__((noinline)) static int add(struct sites *sites, const struct heap_
 		return -ENOMEM;
 	if (prepare(sites, site, change->record->timestamp))
 		return -ENOMEM;
-	ret = object->role == site->sums.role ? add_usual(sites, site, change, change->kind)
-					      : add_other(sites, site, change);
+	if (object->role == site->sums.role)
+		ret = add_usual(sites, site, change, change->kind, *sites->of.in_window);
+	else
+		ret = add_other(sites, site, change);
 	return !ret && changes_memory(sites, change) ? note_memory(sites, change) : ret;
 }
 
-/* Whether a change needs add_usual() only, as most do: these call nothing then. */
+/* Whether a change needs add_usual() only, as most do, in the window: that calls nothing then. */
 static inline bool is_usual(const struct sites *sites, const struct site *site,
 			    const struct heap_change *change, enum heap_change_kind kind)
 {
 	return change->object->role == site->sums.role && site->peak_seen == sites->peak &&
-	       change->record->timestamp < site->live.end_ns && (kind != HEAP_FREE || site->lives);
+	       change->record->timestamp < site->live.end_ns && *sites->of.in_window &&
+	       (kind != HEAP_FREE || site->lives);
 }
 
 static inline __attribute__((always_inline)) int
 add_kind(struct sites *sites, const struct heap_change *change, enum heap_change_kind kind)
 {
 	const uint32_t origin = change->object->origin;
-	struct site *site = origin < sites->n ? &sites->all[origin] : NULL;
 
-	if (!site || !is_usual(sites, site, change, kind))
+	if (origin >= sites->n || !is_usual(sites, &sites->all[origin], change, kind))
 		return add(sites, change);
-	add_usual(sites, site, change, kind);
+	add_usual(sites, &sites->all[origin], change, kind, true);
 	return changes_memory(sites, change) ? note_memory(sites, change) : 0;
 }
 
@@ -272,19 +273,15 @@ int sites_add(void *arg, const struct heap_change *change)
 {
 	struct sites *sites = arg;
 
-	switch (change->kind) {
-	case HEAP_ALLOC:
+	if (change->kind == HEAP_ALLOC)
 		return add_kind(sites, change, HEAP_ALLOC);
-	case HEAP_FREE:
+	if (change->kind == HEAP_FREE)
 		return add_kind(sites, change, HEAP_FREE);
-	case HEAP_MISSED_FREE:
+	if (change->kind == HEAP_MISSED_FREE)
 		return add_kind(sites, change, HEAP_MISSED_FREE);
-	case HEAP_SPLIT:
+	if (change->object)
 		return add(sites, change);
-	case HEAP_UNKNOWN_FREE:
-	case HEAP_INVALID:
-		count_unknown(sites, change);
-	}
+	count_unknown(sites, change);
 	return 0;
 }
 
