@@ -276,12 +276,13 @@ static void test_start(void)
 	end();
 }
 
-/* Events of many long strings, of which a batch's are more than fit into the memory for them. */
+/* Events of many long strings, more than fit into the memory for a batch's. */
 static void test_large_events(void)
 {
 	static const char spec[] =
 		"probe:p:texts kfree +0(%di):char[64] +0(%di):char[64] +0(%di):char[64] "
 		"+0(%di):char[64] +0(%di):char[64] +0(%di):char[64] +0(%di):char[64]";
+	enum { LARGE = 64 };
 	pthread_mutex_t *lock;
 	bool done = true;
 	unsigned int slot;
@@ -292,13 +293,12 @@ static void test_large_events(void)
 	slot = slot_of("texts");
 	lock = &rings()->direct.lock;
 	pthread_mutex_lock(lock); /* all are there at once */
-	for (int i = 0; i < DIRECT_BATCH; i++)
+	for (int i = 0; i < LARGE; i++)
 		done &= put_record(slot, 1, FAKE_KFREE);
 	pthread_mutex_unlock(lock);
-	ok(done && await_records("texts", DIRECT_BATCH) &&
-		   sink("texts", 1)->events == DIRECT_BATCH &&
+	ok(done && await_records("texts", LARGE) && sink("texts", 1)->events == LARGE &&
 		   sink("texts", 1)->ip == fake_gva(FAKE_KFREE),
-	   "a batch of large events gets to its stream in parts");
+	   "large events of one batch get to their stream in parts");
 	end();
 }
 
