@@ -104,10 +104,10 @@ static int take_gate(struct hist_tracer *t, struct error *err)
 
 	if (ops->filter && ops->filter(t->source) && !may_filter(t)) {
 		ops->conditions(t->source, t->spec, DECIDED_BY_HOST, rest, sizeof(rest));
-		return error_set(
-			err, ENOTSUP,
-			"the guest cannot decide '%s', which a histogram of such events needs",
-			rest);
+		return error_set(err, ENOTSUP,
+				 "the guest cannot decide '%s', and makes this histogram: with the "
+				 "key 'stacktrace' the host does, and decides",
+				 rest);
 	}
 	if (gate)
 		t->part.gate = *gate;
