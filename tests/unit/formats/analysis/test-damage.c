@@ -4,8 +4,8 @@
  * events, or says that some are missing; and with any bits of any file wrong, `sonde check` says
  * so. And it does not matter who wrote it: machines of the other byte order, or of 32 bits.
  *
- * All analyses read some of the damaged traces. MUTATIONS is how many are tried (2,000); with
- * CUTS=1 each byte is a place to cut at.
+ * All analyses read some of the damaged traces. MUTATIONS is how many are tried (2,000), from number
+ * FIRST on: each has its damage from its number. With CUTS=1 each byte is a place to cut at.
  */
 #include <inttypes.h>
 #include <jansson.h>
@@ -28,6 +28,7 @@ enum {
 	STRIDE = 61, /* bytes between two cuts */
 	FILES = 3,
 	MUTATIONS = 2000,
+	PROGRESS = 50000, /* rounds, between two lines that say so */
 	ANALYSED = 100, /* of so many damaged traces one is analysed, too */
 	MAX_ANALYSES = 32,
 	SECONDS = 60, /* what takes longer hangs: the signal ends the test */
@@ -326,7 +327,7 @@ static bool passes_check(const char *dir, bool *opened)
 
 static void test_mutations(void)
 {
-	const uint64_t rounds = wish("MUTATIONS", MUTATIONS);
+	const uint64_t first = wish("FIRST", 0), rounds = wish("MUTATIONS", MUTATIONS);
 	struct scratch dir = scratch_make();
 	struct files files = {0};
 	uint64_t wrong = 0, kept = 0, analysed = 0;
@@ -336,7 +337,7 @@ static void test_mutations(void)
 	for (int i = 0; i < FILES; i++)
 		file_put(dir.path, names[i], files.texts[i], files.all[i].size);
 	ok(passes_check(dir.path, &opened), "a whole trace passes the check");
-	for (uint64_t round = 0; round < rounds; round++) {
+	for (uint64_t round = first; round < first + rounds; round++) {
 		const int which = (int)(round % 4) % FILES;
 		const bool differs = put_damaged(&files, which, round, dir.path);
 
@@ -349,6 +350,8 @@ static void test_mutations(void)
 		}
 		kept += opened;
 		file_put(dir.path, names[which], files.texts[which], files.all[which].size);
+		if ((round + 1) % PROGRESS == 0)
+			tap_diag("%" PRIu64 " rounds", round + 1);
 	}
 	alarm(0);
 	ok(analysed > rounds / ANALYSED / 2, "all analyses show %" PRIu64 " of them", analysed);
