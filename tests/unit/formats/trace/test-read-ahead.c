@@ -2,7 +2,7 @@
 /*
  * Streams that are decoded ahead, on no thread, one or several, say the same at each event as
  * streams that are decoded one event at a time: also where they are damaged, cut off, or have
- * caches that no sidecar has.
+ * caches that no sidecar has. Records of kmem are whole.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -51,13 +51,23 @@ static bool same_state(const struct trace_reader *a, const struct trace_reader *
 	return same;
 }
 
+/* Whether what class and time say is in the bytes of a record of kmem, too. */
+static bool is_whole(const struct event *event)
+{
+	const struct kmem_record *record = kmem_record_in(event);
+	struct kmem_record whole;
+
+	return !record ||
+	       (kmem_record_of(event, &whole) && !memcmp(record, &whole, sizeof(whole)));
+}
+
 static bool same_event(const struct event *a, const struct event *b)
 {
 	return a->vcpu == b->vcpu && a->ns == b->ns && a->index == b->index &&
 	       a->offset == b->offset && a->class->size == b->class->size &&
 	       !strcmp(a->class->name, b->class->name) &&
 	       !strcmp(a->instance->name, b->instance->name) &&
-	       !memcmp(a->bytes, b->bytes, a->class->size);
+	       !memcmp(a->bytes, b->bytes, a->class->size) && is_whole(a);
 }
 
 /* Returns how many events both have, or -1 if they differ. Closes both. */
