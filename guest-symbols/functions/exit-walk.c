@@ -15,7 +15,7 @@ static struct jumps jumps_of(const struct function_exits *exits, size_t index)
 	const struct exit_code *code = exits_code(exits, index);
 	const struct function_exits *owner = index < exits->nr_codes ? exits : exits->image;
 
-	return (struct jumps){.v = owner->jumps + code->first_jump,
+	return (struct jumps){.v = owner->jumps ? owner->jumps + code->first_jump : NULL,
 			      .n = code[1].first_jump - code->first_jump,
 			      .base = owner == exits ? 0 : exits->nr_codes};
 }

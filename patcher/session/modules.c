@@ -135,8 +135,10 @@ static bool set_stands(struct trace_session *s, const struct patch_set *set)
 	const size_t first = patch_set_find(set, kernel_symbol(&s->kernel, "_end"));
 	bool standing = true;
 
+	if (!set->applied)
+		return true;
 	modules.v = set->v + first;
-	modules.n = set->applied ? set->n - first : 0;
+	modules.n = set->n - first;
 	patch_set_read(&modules, &s->kernel, has_patch, &standing, NULL);
 	return standing;
 }

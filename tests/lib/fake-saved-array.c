@@ -125,7 +125,7 @@ bool fake_saved_array_filled_recorded(struct fake_saved_array *b, const uint64_t
 		    fake_saved_array_record(b)->items != some ||
 		    (some && memcmp(b->record + layout->items, words, some * sizeof(*words))))
 			return false;
-		words += some;
+		words = some ? words + some : words;
 		n -= some;
 	} while (n);
 	return !fake_saved_array_take(b);
@@ -147,7 +147,7 @@ bool fake_saved_array_items_recorded(struct fake_saved_array *b, uint64_t saved,
 		    fake_saved_array_field(b, &b->leave, FIELD_RESULT) != b->cpu->in.reg[RAX] ||
 		    (some && memcmp(b->record + layout->items, words, some * sizeof(*words))))
 			return false;
-		words += some;
+		words = some ? words + some : words;
 		n -= some;
 	} while (n);
 	return !fake_saved_array_take(b);

@@ -88,7 +88,7 @@ static struct capture capture;
 
 static int parse(const char *text)
 {
-	struct capture_words line;
+	static struct capture_words line; /* the target points into it */
 	int ret;
 
 	capture_split(&line, "verb", text);

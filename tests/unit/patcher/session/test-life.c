@@ -44,10 +44,10 @@ static void test_counts(void)
 static void test_asks(void)
 {
 	begin(false);
-	ok(atomic_load(&fs.session->asks.active), "the guest's questions are answered");
+	ok(fs.session->asks.active, "the guest's questions are answered");
 	ok(!trace_session_end(fs.session, NULL) && fake_session_text_same(&fs),
 	   "the end puts the text back");
-	ok(!atomic_load(&fs.session->asks.active), "and no question is answered any more");
+	ok(!fs.session->asks.active, "and no question is answered any more");
 	fake_session_destroy(&fs);
 }
 

@@ -175,8 +175,8 @@ static void test_metrics(void)
 		"\nsonde_allocs_total{trace_dir=\"out\",vcpu=\"0\"} 4\n",
 		"\nsonde_frees_total{trace_dir=\"out\",vcpu=\"0\"} 3\n",
 		"\nsonde_events_lost_total{trace_dir=\"out\"} 3\n",
-		"# HELP sonde_overruns_total record: not written.\n# TYPE sonde_overruns_total "
-		"counter\nsonde_overruns_total{trace_dir=\"out\"} 1\n",
+		"# HELP sonde_overruns_total record: not written.\n",
+		"\n# TYPE sonde_overruns_total counter\nsonde_overruns_total{trace_dir=\"out\"} 1\n",
 		"\nsonde_tracing_seconds_total{trace_dir=\"out\"} 0.000000000\n",
 		"\nsonde_live_bytes{trace_dir=\"out\"} 4096\n# HELP sonde_live_objects ",
 		"\n# TYPE sonde_live_time_seconds gauge\nsonde_live_time_seconds{trace_dir=\"out\"} 2.500000000\n",

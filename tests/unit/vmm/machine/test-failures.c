@@ -154,8 +154,9 @@ static bool run_with(int exit_reason, int code, int after, int times)
 	injected.code = code;
 	atomic_store(&injected.after, after);
 	atomic_store(&injected.times, times);
-	if (toy_create(&toy, loop_code, loop_end, &config, &err) || !(ioctl_hook = inject_exit) ||
-	    vm_start(toy.vm, &err)) {
+	end = toy_create(&toy, loop_code, loop_end, &config, &err);
+	ioctl_hook = inject_exit;
+	if (end || vm_start(toy.vm, &err)) {
 		tap_diag("%s", err.text);
 		return false;
 	}
