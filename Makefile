@@ -39,6 +39,10 @@ ifeq ($(TSAN),1)
 CFLAGS_ALL += -fsanitize=thread -fno-omit-frame-pointer -Wno-tsan
 LDFLAGS_ALL += -fsanitize=thread
 endif
+ifneq ($(filter 1,$(ASAN) $(TSAN)),)
+# Their tests share one library.
+CFLAGS_ALL += -fPIC
+endif
 ifeq ($(COVERAGE),1)
 CFLAGS_ALL += --coverage
 LDFLAGS_ALL += --coverage
@@ -51,7 +55,6 @@ UNIT_TESTS := $(UNIT_SOURCES:%.c=$(O)/%)
 TEST_LIB_SOURCES := $(wildcard tests/lib/*.c)
 TEST_LIB_OBJECTS := $(TEST_LIB_SOURCES:%.c=$(O)/%.o)
 FUZZ_SOURCES := $(wildcard tests/fuzz/fuzz-*.c)
-FUZZ_TARGETS := $(FUZZ_SOURCES:%.c=$(O)/%)
 
 .PHONY: all
 all: $(O)/sonde

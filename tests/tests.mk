@@ -2,6 +2,8 @@
 #
 # Targets that test, measure or demonstrate.
 
+comma := ,
+
 #:   setup         install missing Debian packages with apt
 #:   demo          boot a Debian kernel, trace it, print the report
 #:   check         the tests that CI runs, all of the following but those marked *; about 20 minutes on two cores
@@ -71,9 +73,17 @@ check-compare:
 check-campaigns:
 	$(Q)prove -e perl tests/long/run.t
 
-$(O)/tests/unit/%: $(O)/tests/unit/%.o $(TEST_LIB_OBJECTS) $(O)/libsonde.a
+# With sanitizers each program would take 27 MB, and together a minute to link.
+$(O)/libtests.so: $(LIB_OBJECTS) $(TEST_LIB_OBJECTS)
 	$(say) LD $@
-	$(Q)$(CC) $(LDFLAGS_ALL) $(LDFLAGS) -o $@ $^ $(PACKAGE_LIBS) $(TEST_LIBS)
+	$(Q)$(CC) $(LDFLAGS_ALL) $(LDFLAGS) -shared -o $@ $^ $(PACKAGE_LIBS)
+
+TESTS_USE := $(if $(filter 1,$(ASAN) $(TSAN)),$(O)/libtests.so,$(TEST_LIB_OBJECTS) $(O)/libsonde.a)
+TESTS_FIND := $(if $(filter 1,$(ASAN) $(TSAN)),-Wl$(comma)-rpath$(comma)$(abspath $(O)))
+
+$(O)/tests/unit/%: $(O)/tests/unit/%.o $(TESTS_USE)
+	$(say) LD $@
+	$(Q)$(CC) $(LDFLAGS_ALL) $(LDFLAGS) $(TESTS_FIND) -o $@ $^ $(PACKAGE_LIBS) $(TEST_LIBS)
 
 # Zydis is the oracle for instructions.
 $(O)/tests/unit/patcher/text/test-insn: TEST_LIBS := -lZydis
@@ -135,26 +145,17 @@ coverage: kernels
 	$(Q)umask 0 && $(COVERAGE_MAKE) check-sanitized
 	$(Q)status=0; for folder in $(or $(ROOM),$(FOLDERS)); do tests/coverage $(O)/cov $$folder || status=1; done; exit $$status
 
-# clang builds the fuzz targets from the sources, all instrumented.
-FUZZ_FLAGS := -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined -O1 -g
-$(O)/fuzz/%.o: %.c | probes
-	$(say) CC $@
-	$(Q)mkdir -p $(@D) && $(CLANG) $(CFLAGS_ALL) $(PACKAGE_CFLAGS) $(subst sanitize=fuzzer,sanitize=fuzzer-no-link,$(FUZZ_FLAGS)) -MMD -MP -c -o $@ $<
+$(O)/tests/fuzz/fuzz-%: $(O)/tests/fuzz/fuzz-%.o $(O)/libtests.so
+	$(say) LD $@
+	$(Q)$(CC) $(LDFLAGS_ALL) $(LDFLAGS) $(TESTS_FIND) -fsanitize=fuzzer -o $@ $^ $(PACKAGE_LIBS)
 
-$(O)/fuzz/libsonde.a: $(patsubst %.c,$(O)/fuzz/%.o,$(LIB_SOURCES) $(TEST_LIB_SOURCES))
-	$(Q)rm -f $@ && $(AR) qcs $@ $^
-
-FUZZ_LIB_OBJECTS := $(TEST_LIB_SOURCES:%.c=$(O)/fuzz/%.o)
-$(O)/tests/fuzz/fuzz-%: tests/fuzz/fuzz-%.c $(FUZZ_LIB_OBJECTS) $(O)/fuzz/libsonde.a
-	$(say) CLANG $@
-	$(Q)mkdir -p $(@D) && $(CLANG) $(CFLAGS_ALL) $(PACKAGE_CFLAGS) $(FUZZ_FLAGS) -o $@ $< $(FUZZ_LIB_OBJECTS) $(O)/fuzz/libsonde.a $(PACKAGE_LIBS)
-
-.PHONY: fuzz-targets check-fuzz
-fuzz-targets: $(FUZZ_TARGETS)
-check-fuzz: $(FUZZ_TARGETS)
-	$(Q)FUZZ_SECONDS=$(FUZZ_SECONDS) prove -e '' tests/fuzz/run.t :: $(FUZZ_TARGETS)
-
--include $(shell find $(O)/fuzz -name "*.d" 2>/dev/null)
+# Instrumented by clang, in a build folder of their own.
+.PHONY: fuzz-targets fuzz-programs check-fuzz
+fuzz-targets:
+	$(Q)$(MAKE) --no-print-directory O=$(O)/fuzz ASAN=1 CC=$(CLANG) CFLAGS='-O1 -g1 -fsanitize=fuzzer-no-link' fuzz-programs
+fuzz-programs: $(FUZZ_SOURCES:%.c=$(O)/%)
+check-fuzz: fuzz-targets
+	$(Q)FUZZ_SECONDS=$(FUZZ_SECONDS) prove -e '' tests/fuzz/run.t :: $(FUZZ_SOURCES:%.c=$(O)/fuzz/%)
 
 # Fault injection: a copy of the library whose calls of malloc(), mmap() and so on go to tests/fault/calls.c.
 FAULT_OBJECTS := $(patsubst %.c,$(O)/%.o,$(addprefix tests/fault/,calls.c faults.c))
