@@ -64,13 +64,11 @@ void *budget_realloc(struct budget *budget, void *old, size_t old_bytes, size_t 
 	return memory;
 }
 
-bool budget_grow(struct budget *budget, void *items, size_t item_size, size_t count, size_t *room)
+bool budget_double(struct budget *budget, void *items, size_t item_size, size_t *room)
 {
 	size_t more = *room ? 2 * *room : FIRST_ROOM;
 	void *old, *bigger;
 
-	if (count < *room)
-		return true;
 	memcpy(&old, items, sizeof(old));
 	bigger = budget_realloc(budget, old, *room * item_size, more * item_size);
 	if (!bigger)

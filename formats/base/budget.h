@@ -34,12 +34,20 @@ void *budget_malloc(struct budget *budget, size_t bytes);
 void *budget_calloc(struct budget *budget, size_t n, size_t bytes_each);
 void *budget_realloc(struct budget *budget, void *old, size_t old_bytes, size_t bytes);
 char *budget_strdup(struct budget *budget, const char *text);
+/* As budget_grow(), of one that is full. */
+bool budget_double(struct budget *budget, void *items, size_t item_size, size_t *room);
+
 /*
  * Make room for one more item in an array that has `count` items of `item_size` bytes and room for
  * *room; what is allocated doubles. `items` is the address of the pointer to the array. False
  * without memory or budget: the array is as before.
  */
-bool budget_grow(struct budget *budget, void *items, size_t item_size, size_t count, size_t *room);
+static inline bool budget_grow(struct budget *budget, void *items, size_t item_size, size_t count,
+			       size_t *room)
+{
+	return count < *room || budget_double(budget, items, item_size, room);
+}
+
 /* NULL-safe. `bytes` is what was taken for it. */
 void budget_free(struct budget *budget, void *memory, size_t bytes);
 void budget_free_text(struct budget *budget, char *text);
