@@ -66,7 +66,7 @@ struct ctf_writer {
 	unsigned int last_flags_id;
 	uint16_t *used_caches; /* by the packet */
 	size_t nr_used_caches, caches_capacity;
-	uint8_t cache_bits[(UINT16_MAX + 1) / 8]; /* a bit set of those */
+	bool uses_cache[UINT16_MAX + 1]; /* by id: it is one of those, or 0 */
 	uint8_t *bytes; /* of the packet; whole words are stored. NULL while there is none */
 };
 

@@ -22,7 +22,7 @@ uint64_t ctf_string_id(struct ctf_writer *w, const uint8_t *string, size_t size)
 
 static inline void ctf_note_cache(struct ctf_writer *w, uint16_t id)
 {
-	if (id && !(w->cache_bits[id / 8] & 1u << id % 8))
+	if (!w->uses_cache[id])
 		ctf_use_cache(w, id);
 }
 

@@ -54,7 +54,7 @@ __attribute__((cold, noinline)) void ctf_use_cache(struct ctf_writer *w, uint16_
 	}
 	if (!cache_table_find(w->caches, id, &cache))
 		return;
-	w->cache_bits[id / 8] |= (uint8_t)(1u << id % 8);
+	w->uses_cache[id] = true;
 	w->used_caches[w->nr_used_caches++] = id;
 	w->table_bytes += ctf_tables[CTF_TABLE_CACHES].entry_bytes - CTF_NAME_MAX - 1 +
 			  strnlen(cache.name, CTF_NAME_MAX) + 1;

@@ -39,7 +39,7 @@ static void begin_packet(struct ctf_writer *w)
 	w->last_string_id = 0;
 	w->last_flags = w->last_flags_id = 0;
 	for (size_t i = 0; i < w->nr_used_caches; i++)
-		w->cache_bits[w->used_caches[i] / 8] = 0;
+		w->uses_cache[w->used_caches[i]] = false;
 	w->nr_used_caches = 0;
 }
 
@@ -237,6 +237,7 @@ static int add_stream(struct trace_encoder *base, unsigned int instance, unsigne
 	w->stream = instance;
 	w->vcpu = vcpu;
 	w->file.fd = -1;
+	w->uses_cache[0] = true;
 	ret = init_values(w);
 	begin_packet(w);
 	if (!ret)
