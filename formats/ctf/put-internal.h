@@ -66,20 +66,16 @@ static inline bool ctf_has_room(const struct ctf_writer *w)
 	return w->used + w->table_bytes <= CTF_PACKET_MAX - CTF_EVENT_ROOM;
 }
 
-/* How many events at these times certainly have room, each as ctf_has_room() has it, and times that
- * can follow each other; of `most` bytes, with what they add to the tables. */
-static inline size_t ctf_room_for(const struct ctf_writer *w, size_t most, const int64_t *ns,
-				  size_t n)
+/* How many of `n` events certainly have room, each as ctf_has_room() has it; of `most` bytes, with
+ * what they add to the tables. */
+static inline size_t ctf_room_for(const struct ctf_writer *w, size_t most, size_t n)
 {
 	size_t fits;
 
-	if (!n || !ctf_has_room(w) || !ctf_clock_is_near(w, ns[0]))
+	if (!ctf_has_room(w))
 		return 0;
 	fits = 1 + (CTF_PACKET_MAX - CTF_EVENT_ROOM - w->used - w->table_bytes) / most;
-	n = n < fits ? n : fits;
-	while (!ctf_clock_is_near(w, ns[n - 1]))
-		n--;
-	return n;
+	return n < fits ? n : fits;
 }
 
 static inline void ctf_store_word(uint8_t *bytes, uint64_t word)

@@ -71,7 +71,8 @@ size_t ctf_put_kmem_mix(struct ctf_writer *w, const struct event_mix *mix, size_
 
 	for (i = 0; i < n; i++, bytes += mix->stride) {
 		const unsigned int class = mix->classes[i];
-		const uint64_t header = ctf_compact_header(first[class]->id, (uint64_t)mix->ns[i]);
+		const uint64_t ns = (uint64_t)event_mix_ns(mix, i);
+		const uint64_t header = ctf_compact_header(first[class]->id, ns);
 
 		size = put_one(w, &code, class, header, bytes, at);
 		if (!size)

@@ -31,8 +31,12 @@ static INLINE size_t put_run(struct ctf_writer *w, const struct ctf_form *f,
 			     const struct event_run *run)
 {
 	const size_t size = size_of(fields, nr_fields, 0);
-	size_t n = ctf_room_for(w, f->size + f->table_bytes, run->ns, run->n);
+	size_t n = ctf_room_for(w, f->size + f->table_bytes, run->n);
 
+	if (!n || !ctf_clock_is_near(w, run->ns[0]))
+		return 0;
+	while (!ctf_clock_is_near(w, run->ns[n - 1]))
+		n--;
 	n = put_events(w, f->id, fields, nr_fields, run, n, w->bytes + w->used);
 	w->used += n * size;
 	if (n)

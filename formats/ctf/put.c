@@ -299,7 +299,8 @@ static size_t put_mix(struct ctf_writer *w, const struct event_mix *mix, size_t 
 
 	for (i = 0; i < n; i++, bytes += mix->stride) {
 		const struct ctf_form *form = w->plan->first[mix->classes[i]];
-		const uint64_t header = ctf_compact_header(form->id, (uint64_t)mix->ns[i]);
+		const uint64_t ns = (uint64_t)event_mix_ns(mix, i);
+		const uint64_t header = ctf_compact_header(form->id, ns);
 
 		if (!form->put || form->nr_texts || !form->put(w, form, header, bytes))
 			break;
@@ -389,13 +390,15 @@ size_t ctf_put_mix(struct stream_writer *base, const struct event_mix *mix)
 {
 	struct ctf_writer *w = (struct ctf_writer *)base;
 	const struct ctf_plan *plan = w->plan;
-	size_t n = plan->put_mix ? ctf_room_for(w, plan->most, mix->ns, mix->n) : 0;
+	size_t n = plan->put_mix ? ctf_room_for(w, plan->most, mix->n) : 0;
 
-	if (!n)
+	if (!n || !ctf_clock_is_near(w, *mix->ns))
 		return 0;
+	while (!ctf_clock_is_near(w, event_mix_ns(mix, n - 1)))
+		n--;
 	n = plan->put_mix(w, mix, n);
 	if (n)
-		w->clock = (uint64_t)mix->ns[n - 1];
+		w->clock = (uint64_t)event_mix_ns(mix, n - 1);
 	base->ready = ctf_has_room(w);
 	return n;
 }

@@ -130,15 +130,23 @@ static inline struct event_run event_run_rest(const struct event_run *run, size_
 /* Events of several classes that follow each other in a stream. */
 struct event_mix {
 	size_t n;
-	const int64_t *ns;      /* of each; never goes back */
 	const uint8_t *classes; /* of each: the number of the instance's class */
-	const uint8_t *bytes;   /* of the first; the next one is `stride` bytes behind it */
+	/* Of the first; of the next one `stride` bytes behind it. Times never go back. */
+	const int64_t *ns;
+	const uint8_t *bytes;
 	size_t stride;
 };
 
+static inline int64_t event_mix_ns(const struct event_mix *mix, size_t i)
+{
+	return *(const int64_t *)(const void *)((const uint8_t *)mix->ns + i * mix->stride);
+}
+
 static inline struct event_mix event_mix_rest(const struct event_mix *mix, size_t done)
 {
-	return (struct event_mix){mix->n - done, mix->ns + done, mix->classes + done,
+	const uint8_t *ns = (const uint8_t *)mix->ns + done * mix->stride;
+
+	return (struct event_mix){mix->n - done, mix->classes + done, (const void *)ns,
 				  mix->bytes + done * mix->stride, mix->stride};
 }
 

@@ -175,8 +175,8 @@ struct kmem_pending {
 	uint64_t vcpus; /* bit per vCPU that has some */
 	struct kmem_pending_vcpu {
 		size_t n;
-		int64_t ns[KMEM_PENDING];
-		uint8_t classes[KMEM_PENDING];                 /* enum kmem_class */
+		struct kmem_task_record *next; /* behind the n-th */
+		uint8_t classes[KMEM_PENDING]; /* enum kmem_class */
 		struct kmem_task_record records[KMEM_PENDING]; /* tasks: as far as captured */
 	} v[];
 };
@@ -190,7 +190,7 @@ void kmem_pending_put_all(const struct kmem_tracer *t);
 
 /* Where the vCPU's next record goes, which is complete before the next call. */
 static inline struct kmem_task_record *
-kmem_pending_next(const struct kmem_tracer *t, unsigned int vcpu, enum kmem_class class, int64_t ns)
+kmem_pending_next(const struct kmem_tracer *t, unsigned int vcpu, enum kmem_class class)
 {
 	struct kmem_pending_vcpu *p = &t->pending->v[vcpu];
 	size_t n = p->n;
@@ -202,9 +202,8 @@ kmem_pending_next(const struct kmem_tracer *t, unsigned int vcpu, enum kmem_clas
 	if (!n)
 		t->pending->vcpus |= UINT64_C(1) << vcpu;
 	p->n = n + 1;
-	p->ns[n] = ns;
 	p->classes[n] = (uint8_t) class;
-	return &p->records[n];
+	return p->next++;
 }
 
 /* Whether an instance wants a record. */
@@ -228,7 +227,7 @@ static inline void kmem_emit(const struct kmem_tracer *t, const struct kmem_mome
 	if (at->task)
 		kmem_emit_with_task(t, at, record);
 	else
-		kmem_pending_next(t, at->vcpu, kmem_made_class(record), at->ns)->record = *record;
+		kmem_pending_next(t, at->vcpu, kmem_made_class(record))->record = *record;
 }
 
 /* gva of the memory of a struct page, for hits of this batch. False: it is not known. */

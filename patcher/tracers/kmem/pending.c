@@ -11,6 +11,8 @@ int kmem_pending_create(unsigned int nr_vcpus, struct kmem_pending **out, struct
 
 	if (!p)
 		return error_set(err, ENOMEM, "out of memory");
+	for (unsigned int vcpu = 0; vcpu < nr_vcpus; vcpu++)
+		p->v[vcpu].next = p->v[vcpu].records;
 	*out = p;
 	return 0;
 }
@@ -32,31 +34,33 @@ bool kmem_is_wanted(const struct kmem_output *output, unsigned int vcpu,
 	       (!output->filter || kmem_filter_matches(output->filter, vcpu, &record->record));
 }
 
+/* `n` of them, from the one on that has this number. */
 static void put(const struct kmem_tracer *t, const struct kmem_output *output, unsigned int vcpu,
-		const struct kmem_pending_vcpu *p)
+		size_t first, size_t n)
 {
-	const struct event_mix mix = {p->n, p->ns, p->classes, (const uint8_t *)p->records,
-				      sizeof(p->records[0])};
+	const struct kmem_pending_vcpu *p = &t->pending->v[vcpu];
+	const struct kmem_task_record *records = &p->records[first];
+	const struct event_mix mix = {n, &p->classes[first], &records->record.timestamp,
+				      (const uint8_t *)records, sizeof(*records)};
 
-	output->stream.output->put_mix(t->context.batch, output->stream.sinks[vcpu], &mix);
+	if (n)
+		output->stream.output->put_mix(t->context.batch, output->stream.sinks[vcpu], &mix);
 }
 
-/* Some of them. */
+/* Those that it wants. */
 static void put_wanted(const struct kmem_tracer *t, const struct kmem_output *output,
-		       unsigned int vcpu, const struct kmem_pending_vcpu *p)
+		       unsigned int vcpu)
 {
-	struct kmem_pending_vcpu wanted;
+	const struct kmem_pending_vcpu *p = &t->pending->v[vcpu];
+	size_t first = 0;
 
-	wanted.n = 0;
 	for (size_t i = 0; i < p->n; i++) {
-		if (!kmem_is_wanted(output, vcpu, &p->records[i]))
+		if (kmem_is_wanted(output, vcpu, &p->records[i]))
 			continue;
-		wanted.ns[wanted.n] = p->ns[i];
-		wanted.classes[wanted.n] = p->classes[i];
-		wanted.records[wanted.n++] = p->records[i];
+		put(t, output, vcpu, first, i - first);
+		first = i + 1;
 	}
-	if (wanted.n)
-		put(t, output, vcpu, &wanted);
+	put(t, output, vcpu, first, p->n - first);
 }
 
 static bool wants_all(const struct kmem_output *output, unsigned int vcpu)
@@ -71,11 +75,12 @@ void kmem_pending_put(const struct kmem_tracer *t, unsigned int vcpu)
 
 	for (size_t i = 0; i < t->nr_outputs; i++) {
 		if (wants_all(&t->outputs[i], vcpu))
-			put(t, &t->outputs[i], vcpu, p);
+			put(t, &t->outputs[i], vcpu, 0, p->n);
 		else
-			put_wanted(t, &t->outputs[i], vcpu, p);
+			put_wanted(t, &t->outputs[i], vcpu);
 	}
 	p->n = 0;
+	p->next = p->records;
 	t->pending->vcpus &= ~(UINT64_C(1) << vcpu);
 }
 

@@ -64,7 +64,7 @@ void kmem_emit_with_task(const struct kmem_tracer *t, const struct kmem_moment *
 	if (t->task.fields & EVENT_TASK_STACK)
 		emit_with_stack(t, at, record);
 	else
-		*kmem_pending_next(t, at->vcpu, kmem_made_class(record), at->ns) =
+		*kmem_pending_next(t, at->vcpu, kmem_made_class(record)) =
 			(struct kmem_task_record){*record, *at->task};
 }
 

@@ -108,10 +108,9 @@ __attribute__((noinline)) static void set_task(const struct kmem_plan *plan, con
 
 static inline struct kmem_record *next_record(const struct taking *k)
 {
-	const int64_t ns = (int64_t)tsc_quick_ns(&k->cpu->clock, k->taken->tsc);
-	struct kmem_task_record *next = kmem_pending_next(k->t, k->cpu->vcpu, k->plan->class, ns);
+	struct kmem_task_record *next = kmem_pending_next(k->t, k->cpu->vcpu, k->plan->class);
 
-	next->record.timestamp = ns;
+	next->record.timestamp = (int64_t)tsc_quick_ns(&k->cpu->clock, k->taken->tsc);
 	if (k->t->task.fields)
 		set_task(k->plan, k->taken->fields, &next->task);
 	return &next->record;

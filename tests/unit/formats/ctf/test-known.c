@@ -126,18 +126,16 @@ static unsigned int put_run(struct stream_writer *w, unsigned int i)
 /* Likewise of events of any classes. */
 static unsigned int put_mix(struct stream_writer *w, unsigned int i)
 {
-	int64_t ns[FLUSH_EACH];
 	uint8_t classes[FLUSH_EACH];
-	struct event_mix mix = {.ns = ns,
-				.classes = classes,
+	struct event_mix mix = {.classes = classes,
+				.ns = &events[i].ns,
 				.bytes = (const uint8_t *)&events[i].record,
 				.stride = sizeof(events[0])};
 	unsigned int end = i - i % FLUSH_EACH + FLUSH_EACH;
 
 	for (; i + mix.n < end && i + mix.n < EVENTS; mix.n++) {
-		if (mix.n && events[i + mix.n].ns < ns[mix.n - 1])
+		if (mix.n && events[i + mix.n].ns < events[i + mix.n - 1].ns)
 			break;
-		ns[mix.n] = events[i + mix.n].ns;
 		classes[mix.n] = (uint8_t)events[i + mix.n].class;
 	}
 	return (unsigned int)w->ops->put_mix(w, &mix);

@@ -95,7 +95,8 @@ static void put_run(struct event_batch *batch, struct event_sink *sink, unsigned
 static void put_mix(struct event_batch *batch, struct event_sink *sink, const struct event_mix *mix)
 {
 	for (size_t i = 0; i < mix->n; i++)
-		put_event(batch, sink, mix->classes[i], mix->ns[i], mix->bytes + i * mix->stride);
+		put_event(batch, sink, mix->classes[i], event_mix_ns(mix, i),
+			  mix->bytes + i * mix->stride);
 }
 
 static void end_events(struct event_batch *batch)
