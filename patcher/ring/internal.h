@@ -51,8 +51,11 @@ void ring_skip_to(struct ring *ring, uint64_t end);
 void ring_merge_straight(struct ring_merge *merge, uint64_t horizon, ring_emit_fn *emit, void *arg);
 
 /* --- the order of a merge: an array, as the next record is mostly among the first few. Behind the
- * last CPU is a place that is older than none ----------------------------------------------------
+ * last CPU is a place with RING_NO_STAMP ---------------------------------------------------------
  */
+
+/* Later than that of any record. */
+#define RING_NO_STAMP UINT64_MAX
 
 /* Of equal stamps the lower CPU's comes first. */
 static inline bool ring_place_is_older(const struct ring_place *a, const struct ring_place *b)
@@ -60,13 +63,12 @@ static inline bool ring_place_is_older(const struct ring_place *a, const struct 
 	return a->tsc < b->tsc || (a->tsc == b->tsc && a->cpu < b->cpu);
 }
 
-/* Up to which stamp the first CPU's records come before those of all others. */
-static inline uint64_t ring_order_until(const struct ring_merge *merge)
+/* From which stamp on the first CPU's records do not come before those of all others. */
+static inline uint64_t ring_order_before(const struct ring_merge *merge)
 {
 	const struct ring_place *second = &merge->order[1];
 
-	/* its own record is older: with the greater number, by at least a tick */
-	return merge->order[0].cpu < second->cpu ? second->tsc : second->tsc - 1;
+	return second->tsc + (merge->order[0].cpu < second->cpu);
 }
 
 /* The first CPU's stamp is a later one: put it where it belongs. */

@@ -2,20 +2,22 @@
 #include "patcher/ring/internal.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <stddef.h>
 #include <string.h>
 
 int ring_merge_init(struct ring_merge *merge, struct ring *rings, unsigned int nr_rings,
 		    struct error *err)
 {
-	/* the heads are made anew in each pass */
+	/* of the heads, all but their numbers is made anew in each pass */
 	memset(merge, 0, offsetof(struct ring_merge, heads));
 	merge->nr_rings = nr_rings;
 	if (!nr_rings || nr_rings > RING_MERGE_MAX)
 		return error_set(err, EINVAL, "%u rings cannot be merged", nr_rings);
-	for (unsigned int cpu = 0; cpu < nr_rings; cpu++)
+	for (unsigned int cpu = 0; cpu < nr_rings; cpu++) {
 		merge->rings[cpu] = &rings[cpu];
+		for (unsigned int i = 0; i < RING_AHEAD; i++)
+			merge->heads[cpu].ahead[i].ring = (uint16_t)cpu;
+	}
 	return 0;
 }
 
@@ -27,7 +29,7 @@ static const struct ring_record *oldest(const struct ring_merge *merge, unsigned
 void ring_order_clear(struct ring_merge *merge)
 {
 	merge->nr_order = 0;
-	merge->order[0] = (struct ring_place){UINT64_MAX, UINT_MAX};
+	merge->order[0] = (struct ring_place){RING_NO_STAMP, 0};
 }
 
 void ring_order_add(struct ring_merge *merge, unsigned int cpu, uint64_t tsc)
@@ -121,7 +123,7 @@ void ring_merge_pass(struct ring_merge *merge, const struct ring_clock *clock, r
 
 	if (merge->tsc < clock->tsc)
 		merge->tsc = clock->tsc;
-	monotonic.tsc = merge->tsc;
+	monotonic.tsc = merge->tsc < RING_NO_STAMP ? merge->tsc : RING_NO_STAMP - 1;
 	if (!has_queued(merge))
 		ring_merge_straight(merge, ring_horizon(&monotonic), emit, arg);
 	emit_queued(merge, &monotonic, emit, arg);

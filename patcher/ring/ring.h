@@ -213,7 +213,7 @@ struct ring_taken {
 	uint64_t key;             /* with `returned`: the first of both, which is read already */
 	uint32_t id, items;
 	uint32_t returned_id;
-	uint16_t ring; /* its number */
+	uint16_t ring; /* its number; of those in a struct ring_head set once */
 	bool whole;    /* RING_WHOLE, or a call with its return */
 };
 
@@ -253,7 +253,6 @@ struct ring_merge {
 	} order[RING_MERGE_MAX + 1]; /* CPUs with records, the one with the oldest first */
 	unsigned int nr_order;
 	const struct ring_taken *batch[RING_BATCH]; /* in order, to be emitted next */
-	size_t nr_batch;
 	struct ring_head heads[RING_MERGE_MAX]; /* by CPU */
 };
 

@@ -68,7 +68,6 @@ struct bounds {
 	size_t nr_shapes;
 	const uint8_t *end; /* of what is reserved, which may be in the tail */
 	uint64_t horizon;
-	uint16_t ring;
 };
 
 /* Look at the record at `at`, behind one with the stamp `floor`. Its header is read once, and then
@@ -125,11 +124,9 @@ static inline bool join(struct ring_taken *call, const struct ring_taken *next, 
 }
 
 /* One that does not. Returns it if the next one may join it, else NULL. */
-static inline struct ring_taken *stand_alone(struct ring_taken *next, enum ring_role role,
-					     uint16_t ring)
+static inline struct ring_taken *stand_alone(struct ring_taken *next, enum ring_role role)
 {
 	next->returned = NULL;
-	next->ring = ring;
 	next->whole = role == RING_WHOLE;
 	if (role != RING_CALL)
 		return NULL;
@@ -140,7 +137,7 @@ static inline struct ring_taken *stand_alone(struct ring_taken *next, enum ring_
 static void end_ahead(struct ring_head *head, struct ring_taken *end, uint8_t *behind,
 		      uint64_t joined)
 {
-	end->tsc = UINT64_MAX;
+	end->tsc = RING_NO_STAMP;
 	head->next = head->ahead;
 	head->end = end;
 	head->behind = behind;
@@ -169,7 +166,7 @@ static inline enum head_state read_ahead(struct ring_head *head, const struct bo
 			call = NULL;
 			joined++;
 		} else {
-			call = stand_alone(next++, role, bounds->ring);
+			call = stand_alone(next++, role);
 		}
 	}
 	/* the record behind a call may be its return: both are read the next time */
@@ -186,8 +183,7 @@ static enum head_state read_next(struct ring_merge *merge, unsigned int cpu, uin
 {
 	struct ring *ring = merge->rings[cpu];
 	struct ring_head *head = &merge->heads[cpu];
-	struct bounds bounds = {ring->config.shapes, ring->config.nr_shapes, NULL, horizon,
-				(uint16_t)cpu};
+	struct bounds bounds = {ring->config.shapes, ring->config.nr_shapes, NULL, horizon};
 	enum head_state state;
 	size_t left, ahead;
 
@@ -228,28 +224,31 @@ static bool find_heads(struct ring_merge *merge, uint64_t horizon)
 	return usual;
 }
 
-/* Add records of the CPU with the oldest one, as long as they are older than those of all others.
- * Returns the stamp of the next one, the latest possible one if it was not read yet. */
-static inline uint64_t add_run(struct ring_merge *merge)
+/*
+ * A batch of records in order: in runs of the first CPU, as long as its are older than those of all
+ * others. It ends where the first CPU has no more that was read ahead, and its stamp is that of no
+ * record; or where there may be no room for the next run. Returns how many records.
+ */
+static size_t fill_batch(struct ring_merge *merge)
 {
-	struct ring_head *const head = &merge->heads[merge->order[0].cpu];
-	const struct ring_taken **to = merge->batch + merge->nr_batch, *next = head->next;
-	uint64_t until = ring_order_until(merge);
+	const struct ring_taken **to = merge->batch, *next;
+	const struct ring_taken **const full = to + RING_BATCH - RING_AHEAD;
+	struct ring_place *const first = merge->order;
 
-	until -= until == UINT64_MAX;
-	do
-		*to++ = next++;
-	while (next->tsc <= until);
-	head->next = next;
-	merge->nr_batch = (size_t)(to - merge->batch);
-	return next->tsc;
-}
+	for (;;) {
+		const uint64_t before = ring_order_before(merge);
+		struct ring_head *const head = &merge->heads[first->cpu];
 
-static inline void emit_batch(struct ring_merge *merge, ring_emit_fn *emit, void *arg)
-{
-	if (merge->nr_batch)
-		emit(arg, merge->batch, merge->nr_batch);
-	merge->nr_batch = 0;
+		next = head->next;
+		do
+			*to++ = next++;
+		while (next->tsc < before);
+		head->next = next;
+		first->tsc = next->tsc;
+		if (next->tsc == RING_NO_STAMP || to > full)
+			return (size_t)(to - merge->batch);
+		ring_order_settle(merge);
+	}
 }
 
 /* No ring has a record that is older than what was emitted. */
@@ -269,23 +268,20 @@ void ring_merge_straight(struct ring_merge *merge, uint64_t horizon, ring_emit_f
 	bool usual = find_heads(merge, horizon);
 
 	while (usual && merge->nr_order) {
-		const unsigned int cpu = merge->order[0].cpu;
-		const struct ring_head *head = &merge->heads[cpu];
+		const size_t n = fill_batch(merge);
+		struct ring_place *const first = merge->order;
 		enum head_state state = HEAD_RECORD;
 
-		merge->order[0].tsc = add_run(merge);
-		if (head->next == head->end || merge->nr_batch > RING_BATCH - RING_AHEAD)
-			emit_batch(merge, emit, arg);
-		if (head->next == head->end) {
-			state = read_next(merge, cpu, horizon);
-			merge->order[0].tsc = head->next->tsc;
+		emit(arg, merge->batch, n);
+		if (first->tsc == RING_NO_STAMP) {
+			state = read_next(merge, first->cpu, horizon);
+			first->tsc = merge->heads[first->cpu].next->tsc;
 		}
-		if (state == HEAD_END)
-			ring_order_drop(merge);
-		else
+		if (state == HEAD_RECORD)
 			ring_order_settle(merge);
+		else if (state == HEAD_END)
+			ring_order_drop(merge);
 		usual = state != HEAD_UNUSUAL;
 	}
-	emit_batch(merge, emit, arg);
 	raise_floors(merge);
 }
