@@ -19,9 +19,9 @@
  * part, are taken for one. By chance there may be a slot too many: a return without a call.
  *
  * Slots of functions without an mcount site are left out, as the code there may keep values in any
- * register (assembly), or must not be traced. Where a function may leave to one of these, or through
- * a thunk of indirect jumps, function_returns_of() says so. An indirect jump without a thunk, in
- * kernels without retpolines, is not known.
+ * register (assembly), or must not be traced. Where a function may leave to one of these, or
+ * through a thunk of indirect jumps, function_returns_of() says so. An indirect jump without a
+ * thunk, in kernels without retpolines, is not known.
  */
 struct function_exits;
 

@@ -183,9 +183,7 @@ static int add_parts(struct lane_plan *p, const struct session_instance *instanc
 		     struct want_bits *bits, struct error *err)
 {
 	const bool inside = inside_of(instance), returns = is_at_returns(instance);
-	const enum probe_point point = inside    ? POINT_INSIDE
-				       : returns ? POINT_RETURN
-						 : POINT_ENTRY;
+	const enum probe_point point = inside ? POINT_INSIDE : returns ? POINT_RETURN : POINT_ENTRY;
 	uint32_t bit, first = 0;
 	size_t n;
 	const struct hist_part *parts = instance->ops->hist_parts(instance->tracer, &n);

@@ -136,8 +136,7 @@ static const struct direct_slot *slot_of(unsigned int number)
 /* What guest and host decide of the last instance's condition. */
 static void last_conditions(char *guest, char *host, size_t size)
 {
-	const struct session_instance *last =
-		fs.session->instances.v[fs.session->instances.n - 1];
+	const struct session_instance *last = fs.session->instances.v[fs.session->instances.n - 1];
 
 	last->ops->conditions(last->tracer, &last->spec, DECIDED_BY_GUEST, guest, size);
 	last->ops->conditions(last->tracer, &last->spec, DECIDED_BY_HOST, host, size);
@@ -376,8 +375,7 @@ static void test_inside(void)
 		emit(slot, 0, &event, 1);
 	sums = sums_of_first();
 	ok(sums.n == 1 && sums.v[0].key[0] == 3, "by the register");
-	ok(sums.n == 1 && sums.v[0].key[1] == text && sums.v[0].key[2] == text + 1,
-	   "by the chain");
+	ok(sums.n == 1 && sums.v[0].key[1] == text && sums.v[0].key[2] == text + 1, "by the chain");
 	ok(sums.n == 1 && sums.v[0].key[1 + HIST_FRAMES] == text + SITE_SIZE, "and by the place");
 	hist_sums_deinit(&sums);
 	end();

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Conditions on system calls of histograms: what the guest decides of them, and what the host does. */
+/* Conditions of histograms on system calls: what guest and host decide of them. */
 #include <errno.h>
 #include <string.h>
 #include "patcher/tracers/hist/hist.h"
@@ -117,7 +117,8 @@ int main(void)
 	test_guest();
 	test_host();
 	test_equal();
-	refuses("syscalls:read,hist:keys=id if arg1 == 3", ENOTSUP, 0, "with the key 'stacktrace' the host does");
+	refuses("syscalls:read,hist:keys=id if arg1 == 3", ENOTSUP, 0,
+		"with the key 'stacktrace' the host does");
 	refuses("syscalls:hist:keys=stacktrace if ret == 3", ENOENT, 34, "'ret'");
 	refuses("syscalls:read if pid == 3", EINVAL, 15, "a call is chosen with its result");
 	return tap_done();
