@@ -337,6 +337,8 @@ static int take_records(struct replay *replay, const struct trace_run *run)
 	for (size_t i = 0; run->is_new && i < SOON && i < end; i++)
 		heap_prefetch(heap, trace_run_bytes(run, i));
 	for (size_t i = 0; i < n; i++) {
+		if (i + 2 * SOON < end)
+			heap_prefetch_place(heap, (const void *)(bytes + events[i + 2 * SOON].at));
 		if (i + SOON < end)
 			heap_prefetch(heap, (const void *)(bytes + events[i + SOON].at));
 		note_time(replay, events[i].ns);

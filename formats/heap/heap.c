@@ -178,6 +178,8 @@ static struct heap_object *containing_block(struct heap *heap, uint64_t ptr, uin
 	for (uint64_t size = 2 * HEAP_PAGE_SIZE; size <= MAX_BLOCK; size *= 2) {
 		struct heap_object *block;
 
+		if (!(ptr & size / 2))
+			continue; /* such a block begins where a smaller one would */
 		*head = ptr & ~(size - 1);
 		block = lives_find(&heap->blocks, *head);
 		if (block && ptr - *head < block->bytes)
@@ -305,6 +307,12 @@ void heap_prefetch(const struct heap *heap, const struct kmem_record *record)
 	lives_prefetch(&heap->objects, record->ptr);
 	if (record->event_id == KMEM_EVENT_ALLOC)
 		slabs_prefetch(&heap->slabs, record->ptr);
+}
+
+void heap_prefetch_place(const struct heap *heap, const struct kmem_record *record)
+{
+	lives_prefetch_head(record->type_id == KMEM_TYPE_PAGES ? &heap->blocks : &heap->objects,
+			    record->ptr);
 }
 
 int heap_set_task(struct heap *heap, const struct event *event)

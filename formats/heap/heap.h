@@ -116,6 +116,8 @@ void heap_set_fn(struct heap *heap, heap_change_fn *fn, void *arg);
 
 /* Have the processor load what a record that comes soon (or NULL) will change. */
 void heap_prefetch(const struct heap *heap, const struct kmem_record *record);
+/* Before that, what says where this is. */
+void heap_prefetch_place(const struct heap *heap, const struct kmem_record *record);
 
 /* Objects that are allocated from now on belong to the task of this event of kmem, if its tracer
  * recorded tasks. Without a call the task is unknown. Returns 0 or -ENOMEM. */

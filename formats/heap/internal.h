@@ -27,7 +27,7 @@ enum { LIFE_FREE = HEAP_PLACES /* place of an entry that has no object */ };
 struct lives {
 	struct life *all; /* index 0 is none */
 	uint32_t *heads;  /* of chains, by hash: an index */
-	uint32_t room;    /* of both: a power of two */
+	uint32_t room;    /* of `all`: a power of two; there are four times as many heads */
 	uint32_t used;    /* entries of `all` that were ever used, with the first */
 	uint32_t free;    /* the first free one of these; 0: none */
 	unsigned int shift;
@@ -98,8 +98,13 @@ void lives_remove(struct lives *lives, const struct heap_object *object);
 /* Each of them, in no order: start with *pos = 0; NULL at the end. Must not change meanwhile. */
 struct heap_object *lives_next(const struct lives *lives, size_t *pos, uint64_t *ptr);
 
-/* Have the processor load the first object of a chain. Where chains begin takes 4 bytes for each,
- * so that is mostly in a cache. */
+/* Have the processor load where a chain begins, and later the first object of the chain. */
+static inline void lives_prefetch_head(const struct lives *lives, uint64_t ptr)
+{
+	if (lives->used * sizeof(struct life) > U64_MAP_CACHED)
+		u64_map_load_soon(lives_head(lives, ptr));
+}
+
 static inline void lives_prefetch(const struct lives *lives, uint64_t ptr)
 {
 	if (lives->used * sizeof(struct life) > U64_MAP_CACHED)

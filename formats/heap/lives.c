@@ -9,21 +9,25 @@
 enum {
 	INITIAL_BITS = 6,
 	MAX_BITS = 31,
+	/* Bits: chains are four times as many as objects can be. The second object of a chain is
+	 * not loaded before it is needed, which takes as long as all the rest of an event. */
+	MORE_HEADS = 2,
 };
 
 static int make_room(struct lives *lives, unsigned int bits)
 {
 	const uint32_t room = UINT32_C(1) << bits;
+	const size_t nr_heads = (size_t)room << MORE_HEADS;
 
 	lives->all = u64_map_array(room, sizeof(*lives->all));
-	lives->heads = u64_map_array(room, sizeof(*lives->heads));
+	lives->heads = u64_map_array(nr_heads, sizeof(*lives->heads));
 	if (!lives->all || !lives->heads) {
 		lives_deinit(lives);
 		return -ENOMEM;
 	}
-	memset(lives->heads, 0, room * sizeof(*lives->heads));
+	memset(lives->heads, 0, nr_heads * sizeof(*lives->heads));
 	lives->room = room;
-	lives->shift = 64 - bits;
+	lives->shift = 64 - bits - MORE_HEADS;
 	return 0;
 }
 
@@ -56,7 +60,7 @@ static void link_life(struct lives *lives, uint32_t i)
 /* All entries are used. */
 static int grow(struct lives *lives)
 {
-	const unsigned int bits = 64 - lives->shift + 1;
+	const unsigned int bits = 64 - lives->shift - MORE_HEADS + 1;
 	struct lives bigger = *lives;
 
 	if (bits > MAX_BITS || make_room(&bigger, bits))
@@ -75,6 +79,7 @@ struct heap_object *lives_add(struct lives *lives, uint64_t ptr)
 
 	if (i) {
 		lives->free = lives->all[i].next;
+		u64_map_load_soon(&lives->all[lives->free]);
 	} else {
 		if (lives->used == lives->room && grow(lives))
 			return NULL;
@@ -113,5 +118,5 @@ struct heap_object *lives_next(const struct lives *lives, size_t *pos, uint64_t 
 
 size_t lives_memory(const struct lives *lives)
 {
-	return lives->room * (sizeof(*lives->all) + sizeof(*lives->heads));
+	return lives->room * (sizeof(*lives->all) + (sizeof(*lives->heads) << MORE_HEADS));
 }
