@@ -2,8 +2,6 @@
 #
 # Targets that test, measure or demonstrate.
 
-comma := ,
-
 #:   setup         install missing Debian packages with apt
 #:   demo          boot a Debian kernel, trace it, print the report
 #:   check         the tests that CI runs, all of the following but those marked *; about 20 minutes on two cores
@@ -74,12 +72,18 @@ check-campaigns:
 	$(Q)prove -e perl tests/long/run.t
 
 # With sanitizers each program would take 27 MB, and together a minute to link.
+ifneq ($(filter 1,$(ASAN) $(TSAN)),)
+TESTS_USE := $(O)/libtests.so
+TESTS_FIND := -Wl,-rpath,$(abspath $(O))
 $(O)/libtests.so: $(LIB_OBJECTS) $(TEST_LIB_OBJECTS)
 	$(say) LD $@
 	$(Q)$(CC) $(LDFLAGS_ALL) $(LDFLAGS) -shared -o $@ $^ $(PACKAGE_LIBS)
-
-TESTS_USE := $(if $(filter 1,$(ASAN) $(TSAN)),$(O)/libtests.so,$(TEST_LIB_OBJECTS) $(O)/libsonde.a)
-TESTS_FIND := $(if $(filter 1,$(ASAN) $(TSAN)),-Wl$(comma)-rpath$(comma)$(abspath $(O)))
+$(O)/tests/fuzz/fuzz-%: $(O)/tests/fuzz/fuzz-%.o $(O)/libtests.so
+	$(say) LD $@
+	$(Q)$(CC) $(LDFLAGS_ALL) $(LDFLAGS) $(TESTS_FIND) -fsanitize=fuzzer -o $@ $^ $(PACKAGE_LIBS)
+else
+TESTS_USE := $(TEST_LIB_OBJECTS) $(O)/libsonde.a
+endif
 
 $(O)/tests/unit/%: $(O)/tests/unit/%.o $(TESTS_USE)
 	$(say) LD $@
@@ -144,10 +148,6 @@ coverage: kernels
 	$(Q)find $(O)/cov -name '*.gcda' -delete && chmod -R a+rwX $(O)/cov
 	$(Q)umask 0 && $(COVERAGE_MAKE) check-sanitized
 	$(Q)status=0; for folder in $(or $(ROOM),$(FOLDERS)); do tests/coverage $(O)/cov $$folder || status=1; done; exit $$status
-
-$(O)/tests/fuzz/fuzz-%: $(O)/tests/fuzz/fuzz-%.o $(O)/libtests.so
-	$(say) LD $@
-	$(Q)$(CC) $(LDFLAGS_ALL) $(LDFLAGS) $(TESTS_FIND) -fsanitize=fuzzer -o $@ $^ $(PACKAGE_LIBS)
 
 # Instrumented by clang, in a build folder of their own.
 .PHONY: fuzz-targets fuzz-programs check-fuzz
