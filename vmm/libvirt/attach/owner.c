@@ -186,6 +186,14 @@ static void on_beat(void *watchdog, bool exposed)
 	libvirt_watchdog_beat(watchdog, exposed);
 }
 
+static int use_traps(struct attach *a, struct error *err)
+{
+	const struct kernel *kernel = &a->kernel.kernel;
+
+	return libvirt_guest_use_traps(a->guest, kernel_gva(kernel, kernel->image->text),
+				       kernel->phys_text, err);
+}
+
 /* Give the domain memory or breakpoints, and start tracing. */
 static int begin(struct attach *a, struct error *err)
 {
@@ -193,7 +201,7 @@ static int begin(struct attach *a, struct error *err)
 	int ret = libvirt_guest_beat(a->guest, on_beat, &a->watchdog, err);
 
 	if (!ret)
-		ret = traps ? libvirt_guest_use_traps(a->guest, err) : plug(a, err);
+		ret = traps ? use_traps(a, err) : plug(a, err);
 	if (ret)
 		return ret;
 	a->begun = true;

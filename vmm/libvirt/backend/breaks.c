@@ -223,10 +223,10 @@ bool libvirt_breaks_in_reach(struct libvirt_guest *g)
 	const struct libvirt_traps *t = &g->traps;
 	struct journal_loan loan;
 
-	if (!t->in_memory || !t->nr_breaks || libvirt_guest_open_stub(g, NULL) ||
-	    choose_vcpu(g, &t->breaks[0], NULL))
+	if (!t->enabled || !t->in_memory || libvirt_guest_open_stub(g, NULL) ||
+	    choose_vcpu(g, &t->text, NULL))
 		return true;
-	return t->sees_kernel || find_loan(g, &t->breaks[0], &loan);
+	return t->sees_kernel || find_loan(g, &t->text, &loan);
 }
 
 static int set_armed(struct libvirt_guest *g, struct libvirt_break *b, bool on, struct error *err)

@@ -49,8 +49,10 @@ int libvirt_guest_beat(struct libvirt_guest *guest, libvirt_beat_fn *beat, void 
 /* The guest is patched without breakpoints, or no longer. Any thread. */
 void libvirt_guest_expose(struct libvirt_guest *guest, bool exposed);
 
-/* Enable breakpoints, once, for a guest without scratch memory. */
-int libvirt_guest_use_traps(struct libvirt_guest *guest, struct error *err);
+/* Enable breakpoints, once, for a guest without scratch memory. `text` is any place in the kernel's
+ * text, at `text_gpa`: page tables that map it map the kernel. */
+int libvirt_guest_use_traps(struct libvirt_guest *guest, uint64_t text, uint64_t text_gpa,
+			    struct error *err);
 struct libvirt_trap_counts {
 	uint64_t hits;
 	uint64_t held_ns; /* how long the guest was stopped for them */

@@ -28,6 +28,7 @@ struct libvirt_break {
 /* Protected by the guest's `stopper`, but for `wake` and the atomic fields. */
 struct libvirt_traps {
 	bool enabled;
+	struct libvirt_break text;    /* any place in the kernel's text; never set */
 	struct libvirt_break *breaks; /* room for LIBVIRT_MAX_BREAKS */
 	size_t nr_breaks, nr_armed;
 	bool running;   /* there are breakpoints, and the gdbstub has resumed the guest */

@@ -118,7 +118,8 @@ void libvirt_traps_init(struct libvirt_traps *t)
 	t->wake = t->beater_wake = -1;
 }
 
-int libvirt_guest_use_traps(struct libvirt_guest *g, struct error *err)
+int libvirt_guest_use_traps(struct libvirt_guest *g, uint64_t text, uint64_t text_gpa,
+			    struct error *err)
 {
 	struct libvirt_traps *t = &g->traps;
 	/* with KVM breakpoints are bytes in the guest's memory */
@@ -126,6 +127,7 @@ int libvirt_guest_use_traps(struct libvirt_guest *g, struct error *err)
 
 	if (ret)
 		return ret;
+	t->text = (struct libvirt_break){.gva = text, .gpa = text_gpa};
 	t->breaks = calloc(LIBVIRT_MAX_BREAKS, sizeof(*t->breaks));
 	t->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (!t->breaks || t->wake < 0)

@@ -21,6 +21,7 @@ enum {
 	PATIENCE_MS = 2000, /* for libvirt, after the gdbstub has failed */
 };
 
+static const struct kernel_image image;
 static struct fake_qemu *qemu;
 static struct attach attach;
 static struct attach_options options;
@@ -106,6 +107,7 @@ static void set_up(void)
 		.watchdog.fd = -1,
 		.journal = {.fd = memfd_create("journal", MFD_CLOEXEC), .compact_at = 1 << 20},
 		.domain = fake_qemu_domain(qemu),
+		.kernel.kernel.image = &image,
 		.events.moved = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
 	if (event_loop_create(&attach.loop, NULL))
 		abort();

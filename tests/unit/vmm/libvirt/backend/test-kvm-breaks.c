@@ -153,7 +153,8 @@ static void set_up(struct fixture *f, uint64_t cr3, uint32_t cs)
 	fake_qemu_be_kvm(f->qemu, cr3, cs);
 	f->domain = fake_qemu_domain(f->qemu);
 	if (libvirt_guest_create(&f->domain, &f->journal, false, &f->g, NULL) ||
-	    libvirt_guest_beat(f->g, on_beat, NULL, NULL) || libvirt_guest_use_traps(f->g, NULL))
+	    libvirt_guest_beat(f->g, on_beat, NULL, NULL) ||
+	    libvirt_guest_use_traps(f->g, text_gva, TEXT, NULL))
 		abort();
 	guest = libvirt_guest(f->g);
 	guest->traps->set_handler(guest, on_trap, f, NULL);
@@ -303,7 +304,7 @@ static void test_full_at_first(void)
 	end_trace(&f);
 }
 
-/* The gdbstub refuses, once, the vCPU whose page tables a breakpoint needs. */
+/* The gdbstub refuses the vCPU whose page tables a breakpoint needs: at the stop, and once more. */
 static void test_refused_vcpu(void)
 {
 	struct guest *guest;
@@ -313,6 +314,7 @@ static void test_refused_vcpu(void)
 	guest = libvirt_guest(f.g);
 	f.fault = FAKE_REFUSE;
 	f.refuse = "Hc";
+	f.times = 2;
 	libvirt_guest_stop(guest, NULL);
 	ok(guest->traps->set_break(guest, gva_of(0), gpa_of(0), true, NULL) < 0 && !f.refuse,
 	   "without a vCPU a breakpoint is an error");
@@ -573,13 +575,13 @@ static void *leave_entry_code(void *arg)
 }
 
 /* A stop finds the vCPUs in the kernel's first instructions, with the page tables of user mode. */
-static void test_stopped_out_of_reach(bool on)
+static void test_stopped_out_of_reach(bool first, bool on)
 {
 	struct fixture f;
 	pthread_t thread;
 
 	set_up(&f, KERNEL_CR3, KERNEL_CS);
-	if (set_all(&f, true) || (on && set_all(&f, false)))
+	if (!first && (set_all(&f, true) || (on && set_all(&f, false))))
 		abort();
 	fake_qemu_be_kvm(f.qemu, USER_CR3, KERNEL_CS);
 	if (pthread_create(&thread, NULL, leave_entry_code, f.qemu))
@@ -832,8 +834,9 @@ int main(int argc, char **argv)
 	test_parked(KERNEL_CR3, KERNEL_CS);
 	test_parked(USER_CR3, USER_CS);
 	test_put_back_later();
-	test_stopped_out_of_reach(true);
-	test_stopped_out_of_reach(false);
+	test_stopped_out_of_reach(true, true);
+	test_stopped_out_of_reach(false, true);
+	test_stopped_out_of_reach(false, false);
 	test_refused_loan(1);
 	test_refused_loan(1000);
 	test_counted();

@@ -94,7 +94,8 @@ static inline void attach(struct fixture *f)
 		.journal = {.fd = memfd_create("journal", MFD_CLOEXEC), .compact_at = 1 << 20}};
 	f->domain = fake_qemu_domain(f->qemu);
 	if (libvirt_guest_create(&f->domain, &f->journal, false, &f->g, NULL) ||
-	    libvirt_guest_beat(f->g, on_beat, NULL, NULL) || libvirt_guest_use_traps(f->g, NULL))
+	    libvirt_guest_beat(f->g, on_beat, NULL, NULL) ||
+	    libvirt_guest_use_traps(f->g, FIRST_GVA, FIRST_GVA, NULL))
 		abort();
 	guest = libvirt_guest(f->g);
 	guest->traps->set_handler(guest, on_trap, f, NULL);
