@@ -71,7 +71,7 @@ check-compare:
 check-campaigns:
 	$(Q)prove -e perl tests/long/run.t
 
-# With sanitizers each program would take 27 MB, and together a minute to link.
+# With sanitizers, each program would take 27 MB, and linking all of them a minute.
 ifneq ($(filter 1,$(ASAN) $(TSAN)),)
 TESTS_USE := $(O)/libtests.so
 TESTS_FIND := -Wl,-rpath,$(abspath $(O))

@@ -264,17 +264,16 @@ int libvirt_guest_stop(struct guest *guest, struct error *err)
 	const uint64_t end = clock_monotonic_ns() + reach_ns;
 	int ret;
 
-	pthread_mutex_lock(&g->stopper);
-	ret = stop_locked(g, err);
-	while (!ret && is_out_of_reach(g) && clock_monotonic_ns() < end) {
-		ret = libvirt_guest_resume(guest, err);
-		if (ret)
-			break;
-		clock_wait_ms(1);
+	for (;;) {
 		pthread_mutex_lock(&g->stopper);
 		ret = stop_locked(g, err);
+		if (ret || !is_out_of_reach(g) || clock_monotonic_ns() >= end)
+			return ret;
+		ret = libvirt_guest_resume(guest, err);
+		if (ret)
+			return ret;
+		clock_wait_ms(1);
 	}
-	return ret;
 }
 
 int libvirt_guest_try_stop(struct guest *guest, struct error *err)
