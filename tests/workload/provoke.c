@@ -4,7 +4,7 @@
  *
  *   provoke kmalloc BYTES   makes the kernel kmalloc() that many bytes; its refusal is expected
  *   provoke idly COMMAND... runs the command with SCHED_IDLE
- *   provoke hold CPU        occupies the CPU with a higher priority, until killed
+ *   provoke hold CPU        occupies the CPU as a real-time task, until killed
  *   provoke toil CPU        occupies the CPU with work of the kernel, until killed
  *   provoke kexec KERNEL INITRD COMMAND_LINE   starts another kernel
  *   provoke crash KERNEL INITRD COMMAND_LINE   panics, which starts another kernel
@@ -18,7 +18,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -75,10 +74,13 @@ static void toil(int cpu)
 	check(false, "getrandom");
 }
 
+/* Any weight of the fair scheduler would leave the others a small part of the CPU. */
 static void hold(int cpu)
 {
-	check(setpriority(PRIO_PROCESS, 0, -20) == 0, "setpriority");
+	struct sched_param lowest = {.sched_priority = 1};
+
 	pin_to(cpu);
+	check(sched_setscheduler(0, SCHED_FIFO, &lowest) == 0, "sched_setscheduler");
 	for (volatile unsigned int i = 0;; i++)
 		;
 }
