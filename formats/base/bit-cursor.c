@@ -42,6 +42,10 @@ static inline bool put_whole(struct bit_cursor *c, uint64_t value, unsigned int 
 		four = c->big_endian ? htobe32((uint32_t)value) : htole32((uint32_t)value);
 		memcpy(at, &four, sizeof(four));
 		break;
+	case 48:
+		value = c->big_endian ? htobe64(value << 16) : htole64(value);
+		memcpy(at, &value, 48 / 8);
+		break;
 	case 64:
 		value = c->big_endian ? htobe64(value) : htole64(value);
 		memcpy(at, &value, sizeof(value));

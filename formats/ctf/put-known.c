@@ -5,24 +5,52 @@
 #include "formats/event/graph-fields.h"
 #include "formats/event/kmem.h"
 
-/* Returns how many events the form can express. */
-static INLINE size_t put_events(struct ctf_writer *w, uint64_t id, const struct event_field *fields,
-				size_t nr_fields, const struct event_run *run, size_t n,
+/* Events of a run, in a form. `fields` are constants. */
+struct putting {
+	struct ctf_writer *w;
+	const struct event_field *fields;
+	size_t nr_fields, size; /* on disk */
+	uint64_t id;
+	struct ctf_values_search code;
+};
+
+/* Returns how many of `n`, which is a constant, the form can express. */
+static INLINE size_t put_some(struct putting *p, size_t n, const int64_t *ns, const uint8_t *bytes,
+			      size_t stride, uint8_t *at)
+{
+#pragma GCC unroll 4
+	for (size_t i = 0; i < n; i++) {
+		const uint64_t header = ctf_compact_header(p->id, (uint64_t)ns[i]);
+
+		if (!put_at(p->w, &p->code, p->fields, p->nr_fields, 0, header, bytes + i * stride,
+			    at + i * p->size))
+			return i;
+	}
+	return n;
+}
+
+/* Returns how many of the first `n` the form can express. */
+static INLINE size_t put_events(struct putting p, const struct event_run *run, size_t n,
 				uint8_t *at)
 {
+	enum { UNROLLED = 4 };
 	const size_t stride = run->stride;
 	const int64_t *const ns = run->ns;
 	const uint8_t *bytes = run->bytes;
-	struct ctf_values_search code = ctf_values_search(&w->code);
+	size_t i, some;
 
-	for (size_t i = 0; i < n; i++, bytes += stride) {
-		const uint64_t header = ctf_compact_header(id, (uint64_t)ns[i]);
-
-		if (!put_at(w, &code, fields, nr_fields, 0, header, bytes, at))
-			return i;
-		at += size_of(fields, nr_fields, 0);
+	for (i = 0; i + UNROLLED <= n; i += UNROLLED) {
+		some = put_some(&p, UNROLLED, ns + i, bytes, stride, at);
+		if (some < UNROLLED)
+			return i + some;
+		bytes += UNROLLED * stride;
+		at += UNROLLED * p.size;
 	}
-	return n;
+	for (; i < n && put_some(&p, 1, ns + i, bytes, stride, at); i++) {
+		bytes += stride;
+		at += p.size;
+	}
+	return i;
 }
 
 /* `fields` are constants. */
@@ -37,7 +65,8 @@ static INLINE size_t put_run(struct ctf_writer *w, const struct ctf_form *f,
 		return 0;
 	while (!ctf_clock_is_near(w, run->ns[n - 1]))
 		n--;
-	n = put_events(w, f->id, fields, nr_fields, run, n, w->bytes + w->used);
+	n = put_events((struct putting){w, fields, nr_fields, size, f->id, ctf_values_search(&w->code)},
+		       run, n, w->bytes + w->used);
 	w->used += n * size;
 	if (n)
 		w->clock = (uint64_t)run->ns[n - 1];

@@ -417,6 +417,12 @@ static void put_text(struct bit_cursor *c, const char *text)
 	while (*text++);
 }
 
+/* Two integers of 16 and 32 bits, at once. */
+static void put_near(struct bit_cursor *c, uint16_t id, uint32_t address)
+{
+	bit_put(c, c->big_endian ? (uint64_t)id << 32 | address : (uint64_t)address << 16 | id, 48);
+}
+
 static void put_code(struct bit_cursor *c, const struct ctf_values *code, bool near)
 {
 	for (size_t i = 0; i < code->nr_used; i++) {
@@ -424,8 +430,12 @@ static void put_code(struct bit_cursor *c, const struct ctf_values *code, bool n
 
 		if (is_near(address) != near)
 			continue;
+		if (near) {
+			put_near(c, code->used[i].id, (uint32_t)address);
+			continue;
+		}
 		bit_put(c, code->used[i].id, 16);
-		bit_put(c, address, near ? 32 : 64);
+		bit_put(c, address, 64);
 	}
 }
 

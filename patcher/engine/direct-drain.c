@@ -42,18 +42,26 @@ static void count(struct drained *d, uint32_t slot, size_t n)
 	d->records[slot] += n;
 }
 
-static void put_events(struct drained *d, const struct direct_run *records, int64_t *ns)
+static void read_events(struct drained *d, const struct direct_slot *slot,
+			const struct direct_run *records, uint8_t *events)
+{
+	direct_read(&slot->plan, records, events);
+	if (slot->want.fields & DIRECT_STACK)
+		direct_read_stacks(d->x, slot, records, events);
+}
+
+static void put_events(struct drained *d, const struct direct_run *records)
 {
 	const struct direct_slot *slot = &d->x->direct.slots[records->id];
 	const struct direct_want *want = &slot->want;
-	_Alignas(uint64_t) uint8_t events[DIRECT_EVENTS_BYTES];
-	struct event_run run = {records->n, ns, events, slot->plan.stride};
+	_Alignas(uint64_t) uint8_t room[DIRECT_EVENTS_BYTES];
+	uint8_t *events = slot->plan.is_bare ? (void *)records->ip : room;
+	struct event_run run = {records->n, records->ns, events, slot->plan.stride};
 
-	direct_read(&slot->plan, records, events);
-	if (want->fields & DIRECT_STACK)
-		direct_read_stacks(d->x, slot, records, events);
+	if (!slot->plan.is_bare)
+		read_events(d, slot, records, events);
 	if (want->filter)
-		run.n = choose(d, want->filter, events, run.stride, ns, run.n);
+		run.n = choose(d, want->filter, events, run.stride, records->ns, run.n);
 	if (!run.n)
 		return;
 	count(d, records->id, run.n);
@@ -61,7 +69,7 @@ static void put_events(struct drained *d, const struct direct_run *records, int6
 }
 
 /* Events with long strings may be too many for one go. */
-static void put_run(struct drained *d, const struct direct_run *records, int64_t *ns)
+static void put_run(struct drained *d, const struct direct_run *records)
 {
 	const size_t most = d->x->direct.slots[records->id].plan.most;
 	struct direct_run part = *records;
@@ -69,22 +77,19 @@ static void put_run(struct drained *d, const struct direct_run *records, int64_t
 
 	for (; left > most; left -= most) {
 		part.n = most;
-		put_events(d, &part, ns);
+		put_events(d, &part);
 		part.first += most * part.size;
-		ns += most;
+		part.ns += most;
+		part.ip += most;
 	}
 	part.n = left;
-	put_events(d, &part, ns);
+	put_events(d, &part);
 }
 
 static void put_batch(void *arg, struct direct_batch *batch)
 {
-	int64_t *next = batch->ns;
-
-	for (size_t i = 0; i < batch->nr_runs; i++) {
-		put_run(arg, &batch->runs[i], next);
-		next += batch->runs[i].n;
-	}
+	for (size_t i = 0; i < batch->nr_runs; i++)
+		put_run(arg, &batch->runs[i]);
 }
 
 /* Returns how many records there were. */

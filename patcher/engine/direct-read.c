@@ -6,6 +6,8 @@
 #include "patcher/engine/direct.h"
 #include "patcher/text/site.h"
 
+_Static_assert((int)SITE_SIZE == (int)DIRECT_SITE_BYTES, "records have the addresses of calls");
+
 static void add(struct direct_plan *plan, enum direct_copy copy, size_t from, size_t to,
 		int64_t bias)
 {
@@ -75,13 +77,13 @@ static void add_strings(struct direct_plan *plan, const struct fetch_program *fe
 void direct_plan_make(struct direct_plan *plan, const struct direct_want *want,
 		      const struct direct_layout *layout)
 {
-	const size_t size = event_size(want);
+	const bool is_bare = !want->fields && !want->fetch;
+	const size_t size = is_bare ? sizeof(uint64_t) : event_size(want);
 
 	*plan = (struct direct_plan){.stride = (uint16_t)(size + stack_size(want)),
-				     .stack = (uint16_t)size};
+				     .stack = (uint16_t)size,
+				     .is_bare = is_bare};
 	plan->most = (uint16_t)(DIRECT_EVENTS_BYTES / plan->stride);
-	add(plan, DIRECT_COPY_TEXT, offsetof(struct direct_record, ip),
-	    offsetof(struct function_event, ip), -SITE_SIZE);
 	if (want->fields & DIRECT_PARENT)
 		add(plan, DIRECT_COPY_TEXT, layout->parent,
 		    offsetof(struct function_event, parent_ip), 0);
@@ -104,13 +106,13 @@ void direct_plan_make(struct direct_plan *plan, const struct direct_want *want,
 /* --- a field of a record; `from` is the guest's memory, read once -------------------------------
  */
 
-static inline void copy_text(const uint8_t *from, uint8_t *to, int64_t bias)
+static inline void copy_text(const uint8_t *from, uint8_t *to)
 {
 	int32_t low;
 	int64_t address;
 
 	memcpy(&low, from, sizeof(low));
-	address = low + bias;
+	address = low;
 	memcpy(to, &address, sizeof(address));
 }
 
@@ -147,9 +149,8 @@ static inline __attribute__((always_inline)) void copy_column(const struct direc
 	const int64_t bias = c->bias;
 
 	if (copy == DIRECT_COPY_TEXT) {
-#pragma GCC unroll 4
 		for (size_t i = 0; i < n; i++)
-			copy_text(from + i * size, to + i * stride, bias);
+			copy_text(from + i * size, to + i * stride);
 	} else if (copy == DIRECT_COPY_WORD) {
 		for (size_t i = 0; i < n; i++)
 			copy_word(from + i * size, to + i * stride, bias);
@@ -205,11 +206,19 @@ static void copy_texts(const struct direct_plan *plan, const struct direct_run *
 	}
 }
 
+/* The first member of each event. */
+static void put_ips(const struct direct_run *run, uint8_t *events, size_t stride)
+{
+	for (size_t i = 0; i < run->n; i++)
+		memcpy(events + i * stride, &run->ip[i], sizeof(run->ip[i]));
+}
+
 void direct_read(const struct direct_plan *plan, const struct direct_run *run, uint8_t *events)
 {
 	const struct direct_column *c = plan->columns, *const end = c + plan->nr_columns;
 	const size_t n = run->n;
 
+	put_ips(run, events, plan->stride);
 	/* entries and returns alternate: the loops over one record go */
 	if (n == 1) {
 		for (; c < end; c++)

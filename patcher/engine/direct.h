@@ -39,7 +39,7 @@ enum direct_state {
 
 /* How a field gets from a record to an event. */
 enum direct_copy {
-	DIRECT_COPY_TEXT,  /* 32 bits, sign-extended, plus the bias: an address of text */
+	DIRECT_COPY_TEXT,  /* 32 bits, sign-extended: an address of text */
 	DIRECT_COPY_INT,   /* 32 bits */
 	DIRECT_COPY_WORD,  /* 64 bits plus the bias */
 	DIRECT_COPY_WORDS, /* so many times 64 bits */
@@ -70,6 +70,7 @@ struct direct_plan {
 	uint16_t stride; /* bytes of an event */
 	uint16_t most;   /* events that DIRECT_EVENTS_BYTES have room for */
 	uint16_t stack;  /* where its call chain is, if it has one */
+	bool is_bare;    /* the address of the site is all that an event has: nothing to copy */
 	uint16_t nr_columns;
 	struct direct_column columns[DIRECT_MAX_COLUMNS];
 	uint16_t strings_at; /* bytes from the start of a record: the first one, if it has some */

@@ -44,27 +44,63 @@ static const uint8_t *end_of_run(const struct gathering *g, size_t size)
 	return g->at + (bytes < room ? bytes : room);
 }
 
-/* The stamps of the records from `at` on that have this commit word, and their times: into the batch,
- * from its element `i` on, up to one that is before the one in front of it. Returns the element
- * behind the last. */
-static inline size_t read_stamps(struct direct_batch *batch, size_t i, const uint8_t *at,
-				 const uint8_t *stop, size_t size, uint32_t commit,
-				 const struct tsc_near_clock near)
+static inline void read_record(struct direct_batch *batch, size_t i,
+			       const struct direct_record *record, uint64_t tsc,
+			       const struct tsc_near_clock *near)
 {
-	uint64_t floor = batch->tsc[i - 1];
+	const uint32_t ip = __atomic_load_n(&record->ip, __ATOMIC_RELAXED);
 
-	for (; at < stop; at += size) {
-		const struct direct_record *record = (const void *)at;
-		uint64_t tsc;
+	batch->ns[i] = (int64_t)tsc_near_ns(near, tsc);
+	batch->ip[i] = (uint64_t)(int64_t)(int32_t)ip - DIRECT_SITE_BYTES;
+}
 
-		if (__atomic_load_n(&record->commit, __ATOMIC_ACQUIRE) != commit)
-			break;
-		tsc = __atomic_load_n(&record->tsc, __ATOMIC_RELAXED);
-		if (tsc < floor)
-			break;
-		batch->tsc[i] = floor = tsc;
-		batch->ns[i++] = (int64_t)tsc_near_ns(&near, tsc);
+/* What the records of a run have in common. */
+struct likeness {
+	struct tsc_near_clock near;
+	uint64_t latest; /* stamp */
+	uint32_t commit;
+};
+
+/* The record at `at`, if it is like those before it, and not earlier. */
+static inline __attribute__((always_inline)) bool
+read_next(struct direct_batch *batch, size_t i, const uint8_t *at, const struct likeness *like,
+	  uint64_t *floor)
+{
+	const struct direct_record *record = (const void *)at;
+	uint64_t tsc;
+
+	if (__atomic_load_n(&record->commit, __ATOMIC_ACQUIRE) != like->commit)
+		return false;
+	tsc = __atomic_load_n(&record->tsc, __ATOMIC_RELAXED);
+	if (tsc < *floor || tsc > like->latest)
+		return false;
+	*floor = tsc;
+	read_record(batch, i, record, tsc, &like->near);
+	return true;
+}
+
+/* The records from `at` on: into the batch, from its element `i` on, as long as they are alike. Returns
+ * the element behind the last. A function by itself, so that registers hold all that the loop needs. */
+static __attribute__((noinline)) size_t read_run(struct direct_batch *batch, size_t i, const uint8_t *at,
+			      const uint8_t *stop, size_t size, const struct likeness *likeness,
+			      uint64_t *last)
+{
+	enum { UNROLLED = 4 };
+	const struct likeness like = *likeness;
+	uint64_t floor = *last;
+
+	for (; at < stop && (size_t)(stop - at) > (UNROLLED - 1) * size; at += UNROLLED * size) {
+#pragma GCC unroll 4
+		for (size_t k = 0; k < UNROLLED; k++)
+			if (!read_next(batch, i + k, at + k * size, &like, &floor)) {
+				*last = floor;
+				return i + k;
+			}
+		i += UNROLLED;
 	}
+	for (; at < stop && read_next(batch, i, at, &like, &floor); at += size)
+		i++;
+	*last = floor;
 	return i;
 }
 
@@ -84,6 +120,21 @@ static inline uint32_t size_of(const struct gathering *g, uint32_t id)
 	return items <= shape->items ? shape->size + items * (uint32_t)sizeof(uint64_t) : 0;
 }
 
+/* Whether the record behind the next one may be like it: they often alternate. */
+static inline bool is_next(const struct gathering *g, size_t size, uint32_t commit)
+{
+	const struct direct_record *record = (const void *)(g->at + size);
+
+	return (const uint8_t *)record < g->stop &&
+	       __atomic_load_n(&record->commit, __ATOMIC_RELAXED) == commit;
+}
+
+/* The latest stamp that this pass may take, and that is near the first. */
+static uint64_t latest_of(const struct gathering *g)
+{
+	return g->horizon < g->near->last ? g->horizon : g->near->last;
+}
+
 /* The next record, and those behind it that have the same commit word, up to one whose stamp has to
  * be mended, or is far from the first. The guest may change a record at any time: its header is
  * read once, and then believed. */
@@ -96,8 +147,9 @@ static enum step gather_run(struct gathering *g)
 	const uint32_t size = size_of(g, id);
 	struct direct_batch *const batch = &g->batch;
 	const size_t first = batch->n;
-	uint64_t tsc, latest;
-	size_t n = first + 1;
+	struct likeness like;
+	uint64_t tsc;
+	size_t n;
 
 	if (!size || size > (size_t)(g->end - g->at))
 		return commit ? STEP_MALFORMED : STEP_UNCOMMITTED;
@@ -106,18 +158,17 @@ static enum step gather_run(struct gathering *g)
 		return STEP_END;
 	if (!tsc_is_near(g->near, tsc))
 		*g->near = tsc_clock_near(g->quick, tsc);
-	batch->tsc[first] = tsc;
-	batch->ns[first] = (int64_t)tsc_near_ns(g->near, tsc);
-	if (!g->ring->config.shapes[id].items)
-		n = read_stamps(batch, n, g->at + size, end_of_run(g, size), size, commit,
-				*g->near);
-	latest = g->horizon < g->near->last ? g->horizon : g->near->last;
-	while (n > first + 1 && batch->tsc[n - 1] > latest)
-		n--;
-	batch->n = n;
-	n -= first;
-	batch->runs[batch->nr_runs++] = (struct direct_run){id, size, n, g->at};
-	g->ring->floor = batch->tsc[batch->n - 1];
+	read_record(batch, first, record, tsc, g->near);
+	batch->n = first + 1;
+	if (!g->ring->config.shapes[id].items && is_next(g, size, commit)) {
+		like = (struct likeness){*g->near, latest_of(g), commit};
+		batch->n = read_run(batch, batch->n, g->at + size, end_of_run(g, size), size, &like,
+				    &tsc);
+	}
+	n = batch->n - first;
+	batch->runs[batch->nr_runs++] =
+		(struct direct_run){id, size, n, g->at, batch->ns + first, batch->ip + first};
+	g->ring->floor = tsc;
 	g->at += n * size;
 	return STEP_GATHERED;
 }

@@ -7,20 +7,26 @@
 
 enum { DIRECT_BATCH = 128 };
 
-/* Records of one id, behind each other in the guest's memory. That may change meanwhile: only the
- * fields behind the commit word and the stamp are to be read, each once. */
+/*
+ * Records of one id, behind each other in the guest's memory, and what was read of each: its time, and
+ * the address of its site (whatever stood there at a return, whose record has none). The memory may
+ * change meanwhile: only the fields behind struct direct_record are to be read, each once.
+ */
 struct direct_run {
 	uint32_t id;   /* has a shape */
 	uint32_t size; /* bytes from one record to the next, items included */
 	size_t n;      /* at least 1; 1 if its records may have items */
 	const uint8_t *first;
+	int64_t *ns;
+	uint64_t *ip;
 };
 
-/* Some records of a ring, in their order. */
+/* Some records of a ring, in their order. The times never go back, from one batch to the next
+ * neither. */
 struct direct_batch {
 	size_t n, nr_runs;
-	uint64_t tsc[DIRECT_BATCH]; /* never go back, from one batch to the next neither */
-	int64_t ns[DIRECT_BATCH];   /* likewise: their times */
+	int64_t ns[DIRECT_BATCH];
+	uint64_t ip[DIRECT_BATCH];
 	struct direct_run runs[DIRECT_BATCH];
 };
 

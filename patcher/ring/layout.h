@@ -140,6 +140,8 @@ struct direct_record {
 
 _Static_assert(sizeof(struct direct_record) == 16, "fixed by trampolines");
 
+enum { DIRECT_SITE_BYTES = 5 }; /* from the site to the instruction behind it */
+
 enum direct_field {
 	/* of the current task, as enum event_task_fields: the kernel's pid, a thread's; its
 	 * process's; its name; the id of its cgroup, 0: none; and what the call chain is made of */

@@ -39,7 +39,8 @@ static void set_length(size_t argument, uint32_t length)
 /* A record that has so many bytes for its strings. */
 static void read_record(uint32_t bytes)
 {
-	const struct direct_run run = {0, layout.size + bytes, 1, record};
+	uint64_t ip = 0;
+	const struct direct_run run = {0, layout.size + bytes, 1, record, NULL, &ip};
 
 	direct_read(&plan, &run, events);
 }
@@ -121,7 +122,8 @@ static void test_texts(void)
 {
 	enum { RECORDS = 3, CHARACTERS = 64 };
 	const struct fetch_helpers helpers = {0};
-	struct direct_run run = {0, 0, RECORDS, record};
+	uint64_t ip[RECORDS] = {0};
+	struct direct_run run = {0, 0, RECORDS, record, NULL, ip};
 	struct error err;
 	uint8_t *text;
 
