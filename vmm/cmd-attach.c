@@ -58,12 +58,15 @@ static int describe_end(const struct attach *a)
 static int conclude(const struct attach *a)
 {
 	struct error err;
-	int status;
+	int ret, status;
 
 	print_traps(a);
-	if (recorder_conclude(a->recorder, &err) && !a->why)
+	ret = recorder_conclude(a->recorder, &err);
+	if (ret && !a->why)
 		return cli_error(verb, &err);
 	status = describe_end(a);
+	if (ret && a->saved_breaks)
+		cli_error(verb, &err);
 	recorder_print_next(a->recorder);
 	return status;
 }

@@ -52,6 +52,8 @@ struct fake_qemu {
 	enum run run;
 	enum reason reason; /* libvirt's, while it does not run */
 	bool dead_libvirtd;
+	atomic_bool busy_libvirtd;
+	_Atomic unsigned int nr_waiting; /* for it */
 	bool panicked;
 	const char *refused; /* a command of the monitor, after `spare` others; NULL: none */
 	unsigned int spare;
@@ -566,6 +568,10 @@ static struct fake_qemu *locked(virDomainPtr domain)
 {
 	struct fake_qemu *q = (struct fake_qemu *)domain;
 
+	atomic_fetch_add(&q->nr_waiting, 1);
+	while (atomic_load(&q->busy_libvirtd))
+		clock_wait_ms(1);
+	atomic_fetch_sub(&q->nr_waiting, 1);
 	pthread_mutex_lock(&q->lock);
 	return q;
 }
@@ -1143,6 +1149,16 @@ void fake_qemu_set_dead_libvirtd(struct fake_qemu *q, bool dead)
 	pthread_mutex_lock(&q->lock);
 	q->dead_libvirtd = dead;
 	pthread_mutex_unlock(&q->lock);
+}
+
+void fake_qemu_set_busy_libvirtd(struct fake_qemu *q, bool busy)
+{
+	atomic_store(&q->busy_libvirtd, busy);
+}
+
+unsigned int fake_qemu_nr_waiting(struct fake_qemu *q)
+{
+	return atomic_load(&q->nr_waiting);
 }
 
 void fake_qemu_join(struct fake_qemu *q)

@@ -111,6 +111,9 @@ void fake_qemu_resume(struct fake_qemu *qemu);
 void fake_qemu_panic(struct fake_qemu *qemu);
 /* libvirtd answers nothing but errors from now on, or answers again. */
 void fake_qemu_set_dead_libvirtd(struct fake_qemu *qemu, bool dead);
+/* libvirtd saves the domain, say: it answers when that is over. How many calls wait for it. */
+void fake_qemu_set_busy_libvirtd(struct fake_qemu *qemu, bool busy);
+unsigned int fake_qemu_nr_waiting(struct fake_qemu *qemu);
 /* QEMU refuses this command of its monitor, but for the next `spare` ones. */
 void fake_qemu_refuse(struct fake_qemu *qemu, const char *command, unsigned int spare);
 /* Seconds after which libvirt ends a connection whose peer hangs; 0: never. Of the last connection,

@@ -25,6 +25,27 @@ struct libvirt_break {
 	bool journaled;
 };
 
+/* QEMU's RunState, as far as sonde or an administrator causes it. DEBUG: the gdbstub has stopped
+ * it. */
+enum libvirt_status { LIBVIRT_STATUS_RUNNING, LIBVIRT_STATUS_PAUSED, LIBVIRT_STATUS_DEBUG };
+
+struct libvirt_answer {
+	bool known; /* else libvirt could not say */
+	enum libvirt_status status;
+};
+
+/* asker.c */
+struct libvirt_asker {
+	pthread_t thread;
+	pthread_mutex_t lock;
+	pthread_cond_t wake;
+	bool running;
+	int answered; /* eventfd; -1 before it starts */
+	/* under lock: */
+	bool asked, ending;
+	struct libvirt_answer answer; /* the last one */
+};
+
 /* Protected by the guest's `stopper`, but for `wake` and the atomic fields. */
 struct libvirt_traps {
 	bool enabled;
@@ -43,14 +64,18 @@ struct libvirt_traps {
 	guest_trap_fn *fn;
 	void *arg;
 	struct libvirt_trap_counts counts;
-	unsigned int unpaced; /* hits since the last wait for libvirt */
+	uint64_t served;      /* stops */
 	struct error failure; /* why no breakpoint is served any more; code 0: served */
 
 	pthread_t thread;
 	int wake; /* eventfd: `running` has changed */
 	atomic_bool ending;
 	atomic_bool moving; /* QEMU writes the memory elsewhere: breakpoints stay out for good */
-	bool unpaced_now;   /* of the thread: wait for libvirt when no lock is held */
+	/* Of the thread: hits since libvirt was last asked; it has been, and has not answered; `served` then. */
+	unsigned int unpaced;
+	bool waiting;
+	uint64_t served_before;
+	struct libvirt_asker asker;
 
 	atomic_bool exposed; /* there are armed breakpoints, which are not parked */
 	atomic_bool patched; /* libvirt_guest_expose() */
@@ -106,9 +131,6 @@ bool libvirt_guest_is_stopped(struct guest *guest);
  * replaced; armed breakpoints are parked then. */
 int libvirt_guest_open_stub(struct libvirt_guest *g, struct error *err);
 
-/* QEMU's RunState, as far as sonde or an administrator causes it. DEBUG: the gdbstub has stopped
- * it. */
-enum libvirt_status { LIBVIRT_STATUS_RUNNING, LIBVIRT_STATUS_PAUSED, LIBVIRT_STATUS_DEBUG };
 /* -ECANCELED: any other state (it is being moved, saved or ended). -ESRCH: the traced instance has
  * ended. */
 int libvirt_guest_status(struct libvirt_guest *g, enum libvirt_status *out, struct error *err);
@@ -148,12 +170,22 @@ void libvirt_traps_init(struct libvirt_traps *traps);
 /* Without the lock. */
 void libvirt_traps_deinit(struct libvirt_guest *g);
 
+/* --- asker.c --------------------------------------------------------------------------------- */
+
+int libvirt_asker_start(struct libvirt_guest *g, struct error *err);
+/* If it was started. It may have to wait for libvirt's answer. */
+void libvirt_asker_stop(struct libvirt_guest *g);
+/* Ask libvirt, whose last answer has come: traps.asker.answered becomes readable when this one does. */
+void libvirt_asker_ask(struct libvirt_guest *g);
+/* True once for each. */
+bool libvirt_asker_has_answer(struct libvirt_guest *g, struct libvirt_answer *out);
+
 /* --- serve.c --------------------------------------------------------------------------------- */
 
 /* The thread that serves hits, until traps.ending. */
 void *libvirt_traps_serve(void *guest);
-/* With the lock: serve a stop notice of the gdbstub. `silent`: there was none for a while. */
-void libvirt_traps_poll(struct libvirt_guest *g, bool silent);
+/* With the lock: serve a stop notice of the gdbstub, if there is one. */
+void libvirt_traps_poll(struct libvirt_guest *g);
 
 /* --- beat.c ---------------------------------------------------------------------------------- */
 

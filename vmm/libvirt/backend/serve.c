@@ -16,7 +16,8 @@
 enum {
 	WATCH_MS = 500,  /* without a stop notice: check that the guest runs */
 	PARKED_MS = 100, /* with parked breakpoints: check whether the guest runs again */
-	PACE_HITS = 8,   /* wait for libvirt after so many; each makes two events for it */
+	PACE_HITS = 8,   /* ask libvirt after so many; each makes two events for it */
+	PACE_MS = 5,     /* between hits until it answers */
 };
 
 /* --- hits ------------------------------------------------------------------------------------ */
@@ -95,30 +96,11 @@ static int handle_hit(struct libvirt_guest *g, const struct rsp_stop *stop, stru
 	return ret;
 }
 
-/*
- * QEMU reports each stop and resume to libvirt, which writes them to disk. If libvirt lags behind,
- * all commands queue behind these events, those of its other users too. So wait for it from time to
- * time, with a command, whose answer comes after them. That may take as long as a migration or a
- * save, so the lock must not be held and the guest must run.
- */
-static void pace_libvirt(struct libvirt_guest *g)
-{
-	enum libvirt_status status;
-
-	if (!g->traps.unpaced_now)
-		return;
-	g->traps.unpaced_now = false;
-	libvirt_guest_status(g, &status, NULL);
-}
-
 static int handle_stop(struct libvirt_guest *g, const struct rsp_stop *stop, struct error *err)
 {
 	if (!stop->trap)
 		return g->traps.in_memory ? libvirt_breaks_park(g, err) : 0;
-	if (++g->traps.unpaced == PACE_HITS) {
-		g->traps.unpaced = 0;
-		g->traps.unpaced_now = true;
-	}
+	g->traps.unpaced++;
 	return handle_hit(g, stop, err);
 }
 
@@ -142,6 +124,7 @@ static void serve(struct libvirt_guest *g, const struct rsp_stop *stop)
 	struct error err;
 
 	g->traps.running = false;
+	g->traps.served++;
 	libvirt_guest_begin_stop(g);
 	/* QEMU chooses the vCPU that it reports */
 	g->traps.chosen = g->traps.sees_kernel = stop->known && stop->trap;
@@ -156,25 +139,13 @@ static void serve(struct libvirt_guest *g, const struct rsp_stop *stop)
 	g->traps.counts.held_ns += clock_monotonic_ns() - begin;
 }
 
-/* --- the thread ------------------------------------------------------------------------------ */
+/* --- stop notices ---------------------------------------------------------------------------- */
 
 static bool has_stop_notice(struct libvirt_guest *g)
 {
 	struct pollfd poll_fd = {.fd = g->stub.fd, .events = POLLIN};
 
 	return g->traps.running && (rsp_has_more(&g->stub.rsp) || poll(&poll_fd, 1, 0) > 0);
-}
-
-/* A stop that finds the guest running puts the breakpoints back when it resumes. libvirt's state,
- * which needs no answer of QEMU's, says whether that is worth trying. */
-static void end_park(struct libvirt_guest *g)
-{
-	enum libvirt_run_state state;
-
-	if (libvirt_domain_state(g->domain, &state, NULL) || state != LIBVIRT_RUNS ||
-	    libvirt_guest_stop(&g->guest, NULL))
-		return;
-	libvirt_guest_resume(&g->guest, NULL);
 }
 
 /* With the guest stopped by a byte to the gdbstub. */
@@ -222,9 +193,8 @@ static void give_up(struct libvirt_guest *g, const struct error *why)
 		libvirt_guest_resume(&g->guest, NULL);
 }
 
-void libvirt_traps_poll(struct libvirt_guest *g, bool silent)
+void libvirt_traps_poll(struct libvirt_guest *g)
 {
-	enum libvirt_status status = LIBVIRT_STATUS_RUNNING;
 	struct rsp_stop stop = {.trap = true};
 	struct error err;
 
@@ -238,36 +208,86 @@ void libvirt_traps_poll(struct libvirt_guest *g, bool silent)
 	} else if (atomic_load(&g->traps.moving)) {
 		if (!g->traps.parked && park_for_move(g, &err))
 			libvirt_traps_fail(&g->traps, &err);
-	} else if (g->traps.parked) {
-		end_park(g);
-	} else if (silent && !libvirt_guest_status(g, &status, NULL) &&
-		   status == LIBVIRT_STATUS_DEBUG) {
-		/* newer QEMUs send one stop notice only, that of an earlier stop */
-		serve(g, &stop);
 	}
 }
 
-static void wait_for_hit(struct libvirt_guest *g, bool *silent)
+/* --- libvirt's answers ------------------------------------------------------------------------ */
+
+/*
+ * QEMU reports each stop and resume to libvirt, which writes them to disk. If libvirt lags behind, all
+ * commands queue behind these events, those of its other users too. So it is asked from time to time,
+ * and answers after these events. Until then hits come at a slow pace.
+ */
+static bool is_to_be_asked(const struct libvirt_traps *t, bool silent)
 {
-	struct pollfd fds[] = {{.fd = g->traps.wake, .events = POLLIN},
+	return !t->waiting && !atomic_load(&t->moving) &&
+	       (t->unpaced >= PACE_HITS || (silent && t->running));
+}
+
+static void ask(struct libvirt_guest *g)
+{
+	struct libvirt_traps *t = &g->traps;
+
+	t->waiting = true;
+	t->unpaced = 0;
+	t->served_before = t->served;
+	libvirt_asker_ask(g);
+}
+
+/* The guest runs again: a stop puts the breakpoints back when it resumes. */
+static void end_park(struct libvirt_guest *g)
+{
+	if (!libvirt_guest_stop(&g->guest, NULL))
+		libvirt_guest_resume(&g->guest, NULL);
+}
+
+static void take_answer(struct libvirt_guest *g)
+{
+	struct libvirt_traps *t = &g->traps;
+	struct rsp_stop stop = {.trap = true};
+	struct libvirt_answer answer;
+
+	if (!libvirt_asker_has_answer(g, &answer))
+		return;
+	t->waiting = false;
+	if (!answer.known || !t->running || t->failure.code || t->served != t->served_before ||
+	    has_stop_notice(g))
+		return;
+	/* newer QEMUs send one stop notice only, that of an earlier stop */
+	if (answer.status == LIBVIRT_STATUS_DEBUG && !t->parked)
+		serve(g, &stop);
+	else if (answer.status == LIBVIRT_STATUS_RUNNING && t->parked)
+		end_park(g);
+}
+
+/* --- the thread ------------------------------------------------------------------------------ */
+
+/* True: nothing has happened for a while. */
+static bool wait_for_hit(struct libvirt_guest *g)
+{
+	struct libvirt_traps *t = &g->traps;
+	struct pollfd fds[] = {{.fd = t->wake, .events = POLLIN},
+			       {.fd = t->asker.answered, .events = POLLIN},
 			       {.fd = -1, .events = POLLIN}};
-	bool has_more = false;
+	bool has_more = false, silent;
 	eventfd_t count;
 	int ms = -1;
 
 	pthread_mutex_lock(&g->stopper);
-	if (g->traps.running && !g->traps.failure.code) {
-		fds[1].fd = g->stub.fd;
-		ms = g->traps.parked ? PARKED_MS : WATCH_MS;
+	if (t->running && !t->failure.code) {
+		fds[2].fd = g->stub.fd;
+		ms = t->parked ? PARKED_MS : WATCH_MS;
 		has_more = rsp_has_more(&g->stub.rsp);
 	}
 	pthread_mutex_unlock(&g->stopper);
-	*silent = false;
 	if (has_more)
-		return;
-	*silent = poll(fds, 2, ms) == 0;
+		return false;
+	if (t->waiting)
+		poll(fds, 2, PACE_MS);
+	silent = poll(fds, 3, ms) == 0;
 	if (fds[0].revents)
-		eventfd_read(g->traps.wake, &count);
+		eventfd_read(t->wake, &count);
+	return silent;
 }
 
 void *libvirt_traps_serve(void *arg)
@@ -276,12 +296,14 @@ void *libvirt_traps_serve(void *arg)
 	bool silent;
 
 	while (!atomic_load(&g->traps.ending)) {
-		wait_for_hit(g, &silent);
+		silent = wait_for_hit(g);
 		pthread_mutex_lock(&g->stopper);
 		/* the thread itself holds no stop here */
-		libvirt_traps_poll(g, silent);
+		libvirt_traps_poll(g);
+		take_answer(g);
+		if (is_to_be_asked(&g->traps, silent))
+			ask(g);
 		pthread_mutex_unlock(&g->stopper);
-		pace_libvirt(g);
 	}
 	return NULL;
 }

@@ -119,6 +119,11 @@ static void cancel_stop_line(struct libvirt_guest *g)
 		libvirt_journal_stop(g->journal, false, NULL);
 }
 
+static int refuse_moving(struct error *err)
+{
+	return error_set(err, ECANCELED, "the domain is being migrated");
+}
+
 /* LIBVIRT_STATUS_DEBUG: stopped at a breakpoint of a tracer that has died, or by this one. */
 static int stop_running(struct libvirt_guest *g, struct error *err)
 {
@@ -138,12 +143,33 @@ static int stop_running(struct libvirt_guest *g, struct error *err)
 	return ret;
 }
 
-static int interrupt(struct libvirt_guest *g, struct error *err)
+/*
+ * libvirt may answer no sooner than a save is over, and before that it stops the domain, whose breakpoints
+ * have to leave its memory at once. So others may serve stops meanwhile; they may make the answer a wrong
+ * one.
+ */
+static int status_while_served(struct libvirt_guest *g, enum libvirt_status *out, struct error *err)
 {
-	enum libvirt_status status;
-	int ret = status_at_stop(g, &status, err);
+	enum { TRIES = 3 }; /* of a guest that hits breakpoints all the time */
 
-	if (!ret && status != LIBVIRT_STATUS_PAUSED && g->journal)
+	for (int i = 0; i < TRIES; i++) {
+		const uint64_t before = g->traps.served;
+		int ret;
+
+		pthread_mutex_unlock(&g->stopper);
+		ret = status_at_stop(g, out, err);
+		pthread_mutex_lock(&g->stopper);
+		if (ret || g->traps.served == before)
+			return ret;
+	}
+	return status_at_stop(g, out, err);
+}
+
+static int interrupt(struct libvirt_guest *g, enum libvirt_status status, struct error *err)
+{
+	int ret = 0;
+
+	if (status != LIBVIRT_STATUS_PAUSED && g->journal)
 		ret = libvirt_journal_stop(g->journal, true, err);
 	if (!ret)
 		ret = libvirt_traps_interrupt(g, status, err);
@@ -157,8 +183,16 @@ static int interrupt(struct libvirt_guest *g, struct error *err)
 /* The gdbstub stops it, or QEMU's monitor if the connection to the gdbstub is lost. */
 static int stop_served(struct libvirt_guest *g, struct error *err)
 {
-	int ret = rsp_is_lost(&g->stub.rsp) ? 0 : interrupt(g, err);
+	const bool lost = rsp_is_lost(&g->stub.rsp);
+	enum libvirt_status status;
+	int ret = lost ? 0 : status_while_served(g, &status, err);
 
+	if (!ret && atomic_load(&g->traps.moving))
+		return refuse_moving(err);
+	if (!ret && !g->traps.running)
+		return stop_running(g, err);
+	if (!ret && !lost)
+		ret = interrupt(g, status, err);
 	if (!rsp_is_lost(&g->stub.rsp))
 		return ret;
 	g->lost_stub = true;
@@ -232,7 +266,7 @@ static int stop_locked(struct libvirt_guest *g, struct error *err)
 	int ret = 0;
 
 	if (!atomic_load(&g->stops) && atomic_load(&g->traps.moving)) {
-		ret = error_set(err, ECANCELED, "the domain is being migrated");
+		ret = refuse_moving(err);
 	} else if (!atomic_load(&g->stops)) {
 		ret = g->traps.running ? stop_served(g, err) : stop_running(g, err);
 		if (!ret)

@@ -115,7 +115,7 @@ int libvirt_guest_set_trap_handler(struct guest *guest, guest_trap_fn *fn, void 
 
 void libvirt_traps_init(struct libvirt_traps *t)
 {
-	t->wake = t->beater_wake = -1;
+	t->wake = t->beater_wake = t->asker.answered = -1;
 }
 
 int libvirt_guest_use_traps(struct libvirt_guest *g, uint64_t text, uint64_t text_gpa,
@@ -132,6 +132,9 @@ int libvirt_guest_use_traps(struct libvirt_guest *g, uint64_t text, uint64_t tex
 	t->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (!t->breaks || t->wake < 0)
 		return error_set(err, ENOMEM, "out of memory");
+	ret = libvirt_asker_start(g, err);
+	if (ret)
+		return ret;
 	if (thread_start(&t->thread, "sonde-traps", libvirt_traps_serve, g))
 		return error_set(err, EAGAIN, "cannot start the thread that serves breakpoints");
 	t->enabled = true;
@@ -148,6 +151,7 @@ void libvirt_traps_deinit(struct libvirt_guest *g)
 		wake(t);
 		pthread_join(t->thread, NULL);
 	}
+	libvirt_asker_stop(g);
 	libvirt_beat_stop(g);
 	if (t->wake >= 0)
 		close(t->wake);
@@ -175,7 +179,7 @@ void libvirt_guest_move(struct libvirt_guest *g)
 	pthread_mutex_lock(&g->stopper);
 	atomic_store(&g->traps.moving, true);
 	for (int i = 0; i < TRIES && g->traps.running && !g->traps.parked; i++)
-		libvirt_traps_poll(g, false);
+		libvirt_traps_poll(g);
 	pthread_mutex_unlock(&g->stopper);
 }
 

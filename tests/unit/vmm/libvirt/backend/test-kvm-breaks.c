@@ -543,6 +543,71 @@ static void test_parked(uint64_t cr3, uint32_t cs)
 	end_trace(&f);
 }
 
+/* --- while libvirt answers nothing ------------------------------------------------------------ */
+
+static void *stop_and_resume(void *arg)
+{
+	struct fixture *f = arg;
+	struct guest *guest = libvirt_guest(f->g);
+
+	if (!guest->control->stop(guest, NULL))
+		guest->control->resume(guest, NULL);
+	return NULL;
+}
+
+static bool is_waited_for(struct fixture *f)
+{
+	return fake_qemu_nr_waiting(f->qemu);
+}
+
+/* libvirt stops the domain to save it, and someone waits for libvirt then. */
+static void save(struct fixture *f, const char *who)
+{
+	ok(await(f, is_waited_for), "%s waits for libvirt, which is busy", who);
+	fake_qemu_suspend(f->qemu);
+	ok(await(f, is_parked), "a domain that is saved meanwhile has its own bytes");
+	fake_qemu_set_busy_libvirtd(f->qemu, false);
+}
+
+static void test_busy_at_stop(void)
+{
+	struct fixture f;
+	pthread_t thread;
+
+	set_up(&f, KERNEL_CR3, KERNEL_CS);
+	if (set_all(&f, true))
+		abort();
+	fake_qemu_set_busy_libvirtd(f.qemu, true);
+	if (pthread_create(&thread, NULL, stop_and_resume, &f))
+		abort();
+	save(&f, "a stop");
+	pthread_join(thread, NULL);
+	ok(is_parked(&f) && !fake_qemu_runs(f.qemu) && !has_failed(&f),
+	   "the stop finds it suspended, and leaves it alone");
+	fake_qemu_resume(f.qemu);
+	ok(await(&f, is_back), "when it is resumed the breakpoints are put back");
+	end_trace(&f);
+}
+
+/* `hits`: before; without, a look after a while without any. */
+static void test_busy_at_look(unsigned int hits)
+{
+	struct fixture f;
+
+	set_up(&f, KERNEL_CR3, KERNEL_CS);
+	if (set_all(&f, true))
+		abort();
+	fake_qemu_set_busy_libvirtd(f.qemu, true);
+	for (unsigned int i = 0; i < hits; i++)
+		hit(&f, 0, i % PLACES);
+	ok(f.hits == hits && !has_failed(&f), "%u hits are served", hits);
+	save(&f, "the thread that asks");
+	ok(!fake_qemu_runs(f.qemu) && !has_failed(&f), "and stays suspended");
+	fake_qemu_resume(f.qemu);
+	ok(await(&f, is_back), "when it is resumed the breakpoints are put back");
+	end_trace(&f);
+}
+
 static bool is_parked_and_runs(struct fixture *f)
 {
 	return is_parked(f) && fake_qemu_runs(f->qemu) && !has_failed(f);
@@ -846,6 +911,9 @@ int main(int argc, char **argv)
 	test_full_disk(FAKE_GARBAGE);
 	test_set_while_parked();
 	test_changed();
+	test_busy_at_stop();
+	test_busy_at_look(0);
+	test_busy_at_look(20);
 	test_own_int3();
 	test_refusals();
 	test_half_back();
