@@ -19,6 +19,7 @@ use lib $FindBin::RealBin, "$FindBin::RealBin/../lib";
 use AttachTest;
 use Campaign;
 use Files;
+use Testbed;
 
 my $seed = $ENV{SEED} // int(time) ^ $$;
 my @kernels = split ' ', $ENV{PREEMPT_KERNELS} // (in_campaign() ? '6.12 6.1' : '6.12');
@@ -48,7 +49,7 @@ sub check_journal {
 sub test_kernel {
 	my ($version, $share) = @_;
 	my $name = 'preempt-' . $version =~ s/\./-/r;
-	my $image = "$build/kernels/$version/vmlinuz";
+	my $image = fetch_kernel($version) . "/vmlinuz";
 	start_ticking($name, kernel => $image, cpus => 2, cmdline => 'preempt=full');
 	like($libvirt->serial($name), qr/Dynamic Preempt: full/, "$version: the kernel preempts its tasks");
 	check_journal($name, $version);

@@ -146,7 +146,7 @@ sub make_initrd {
 	my ($name, $version) = @_;
 	my @files = ("$FindBin::RealBin/yields-inside=/etc/rc");
 	if (can_livepatch($name)) {
-		build_module("$build/kernels/$version", "$tree/tests/workload/livepatch-module.c", "$work/livepatch.ko");
+		build_module(fetch_kernel($version), "$tree/tests/workload/livepatch-module.c", "$work/livepatch.ko");
 		push @files, "$work/livepatch.ko=/lib/livepatch.ko";
 	}
 	build_initrd("$work/$name.cpio", @files);
@@ -157,7 +157,7 @@ sub test_kernel {
 	my $name = 'yields-' . $version =~ s/\./-/r;
 	make_initrd($name, $version);
 	# With two vCPUs QEMU 7.2's emulation hangs now and then when the guest changes its text, traced or not.
-	start_ticking($name, kernel => "$build/kernels/$version/vmlinuz", initrd => "$work/$name.cpio", line => 1);
+	start_ticking($name, kernel => fetch_kernel($version) . "/vmlinuz", initrd => "$work/$name.cpio", line => 1);
 	my @exits = find_exits($name, $version);
 	my $probed = rehearse($name, @exits);
 	my $pid = $libvirt->spawn('traced', attach_command($name, '--monitor', "$work/run/m"));
@@ -199,7 +199,7 @@ sub test_hibernation {
 # The other kernel ticks, too; its initramfs has none to start.
 sub test_kexec {
 	my ($version) = @_;
-	my ($name, $image) = ('kexec-' . $version =~ s/\./-/r, "$build/kernels/$version/vmlinuz");
+	my ($name, $image) = ('kexec-' . $version =~ s/\./-/r, fetch_kernel($version) . "/vmlinuz");
 	build_initrd("$work/small", "$tree/tests/libvirt/ticks=/etc/rc");
 	build_initrd("$work/large", "$FindBin::RealBin/yields-inside=/etc/rc", "$image=/boot/vmlinuz", "$work/small=/boot/initrd");
 	start_ticking($name, kernel => $image, initrd => "$work/large", line => 1, mib => 512);
