@@ -5,7 +5,7 @@ enum { NR_SYMBOLS = 4 };
 
 /*
  * Variables, functions that modules may call or that other files do: include/linux/ftrace.h and
- * kprobes.h, kernel/power/ of hibernation, kernel/kexec_core.c. No system calls: kernels without
+ * kprobes.h, kernel/power/ of hibernation, kernel/kexec_core.c, include/linux/module.h. No system calls: kernels without
  * the feature have a symbol for those, too (kernel/sys_ni.c).
  */
 static const char *const symbols[KERNEL_FEATURES][NR_SYMBOLS] = {
@@ -15,6 +15,7 @@ static const char *const symbols[KERNEL_FEATURES][NR_SYMBOLS] = {
 				 "snapshot_write_next"},
 	[FEATURE_KEXEC] = {"machine_kexec", "kexec_image", "kexec_in_progress",
 			   "kimage_load_segment"},
+	[FEATURE_MODULES] = {"module_mutex", "module_layout", "find_module", "try_module_get"},
 };
 
 const char *kernel_feature_symbol(const struct kernel *kernel, enum kernel_feature feature)

@@ -130,8 +130,15 @@ struct engine_ask {
 	struct displaced place;
 	enum ask_wait wait;
 	bool refuses;      /* if there is no answer in time, the function fails */
+	bool many;         /* see struct ask_spec */
 	uint32_t argument; /* ASK_SPIN; see struct ask_spec */
 	unsigned int patience_ms;
+};
+
+struct engine_question {
+	size_t ask;        /* which function */
+	uint64_t number;   /* of this function's; of many tasks the last one's */
+	uint64_t argument; /* unless they are many */
 };
 
 enum engine_answer { ANSWER_LATER, ANSWER_GO, ANSWER_REFUSE };
@@ -143,7 +150,11 @@ struct engine_asks {
 	/* A function waits. It is asked again after ANSWER_LATER, until it gives up. May stop the
 	 * guest, unless another thread holds it stopped: with *held set, at first false, the engine
 	 * lets it go on when the answer is there. */
-	enum engine_answer (*answer)(void *arg, size_t ask, uint64_t argument, bool *held);
+	enum engine_answer (*answer)(void *arg, const struct engine_question *question, bool *held);
+	/* The function does not ask: tasks may be where it would (`many` only). From install(). */
+	void (*left_out)(void *arg, size_t ask);
+	/* Since the last call for this function, a task has waited in vain, and has gone on. */
+	void (*gave_up)(void *arg, size_t ask);
 	/* Some times per second, whatever is asked. */
 	void (*poll)(void *arg);
 	void *arg;

@@ -49,6 +49,7 @@ static int add_code(struct ring_engine *x, size_t i, struct error *err)
 		.place = ask->place,
 		.wait = ask->wait,
 		.refuses = ask->refuses,
+		.many = ask->many,
 		.sleep = x->config.asks->sleep,
 		.argument = ask->argument,
 		.patience = ring_engine_ticks(x, (uint64_t)ask->patience_ms * NS_PER_MS),
@@ -106,10 +107,10 @@ static void put(uint64_t *word, uint64_t value)
 	__atomic_store_n(word, value, __ATOMIC_RELEASE);
 }
 
-static bool is_waiting(const struct ask_box *box, uint64_t *asked)
+static bool is_waiting(const struct ask_box *box, bool many, uint64_t *asked)
 {
 	*asked = get(&box->asked);
-	return get(&box->waiting) && get(&box->answered) != *asked && get(&box->refused) != *asked;
+	return (many || get(&box->waiting)) && get(&box->answered) != *asked && get(&box->refused) != *asked;
 }
 
 /*
@@ -120,16 +121,18 @@ static bool is_waiting(const struct ask_box *box, uint64_t *asked)
 static void serve(struct ring_engine *x, size_t i, struct ask_box *box)
 {
 	const struct engine_asks *config = x->config.asks;
+	struct engine_question question = {.ask = i};
 	enum engine_answer answer;
 	bool held = false;
-	uint64_t asked;
 
-	put(&box->given_up, 0);
-	if (!is_waiting(box, &asked))
+	if (__atomic_exchange_n(&box->given_up, 0, __ATOMIC_ACQ_REL))
+		config->gave_up(config->arg, i);
+	if (!is_waiting(box, config->v[i].many, &question.number))
 		return;
-	answer = config->answer(config->arg, i, get(&box->argument), &held);
+	question.argument = get(&box->argument);
+	answer = config->answer(config->arg, &question, &held);
 	if (answer != ANSWER_LATER)
-		put(answer == ANSWER_GO ? &box->answered : &box->refused, asked);
+		put(answer == ANSWER_GO ? &box->answered : &box->refused, question.number);
 	if (held)
 		x->guest->control->resume(x->guest, NULL);
 }
@@ -189,7 +192,7 @@ static bool keeps_jump(const struct ring_engine *x, size_t i)
 	uint64_t asked;
 
 	return asks->boxes && asks->jumps[i].applied && x->config.asks->v[i].wait == ASK_SLEEP &&
-	       is_waiting(&asks->boxes[i], &asked);
+	       is_waiting(&asks->boxes[i], false, &asked);
 }
 
 int asks_restore(struct ring_engine *x, bool all, struct patch_outcome *outcome, struct error *err)
@@ -217,12 +220,30 @@ bool asks_keep_jumps(const struct ring_engine *x)
 	return any;
 }
 
+/* Whether a vCPU, or a task that was preempted, is between the instructions that the jump replaces. No
+ * mutex keeps tasks out of a function that many may be in. */
+static bool is_entered(struct ring_engine *x, const struct engine_ask *ask)
+{
+	const struct quiesce_policy policy = {.tasks = &x->tasks,
+					      .gva = ask->place.gva + 1,
+					      .size = ask->place.size - 1U,
+					      .paused = true};
+	struct quiesce quiesce;
+
+	return quiesce_begin(&quiesce, x->guest, &policy, NULL) || quiesce_check(&quiesce, NULL);
+}
+
 int asks_begin(struct ring_engine *x, struct error *err)
 {
+	const struct engine_asks *config = x->config.asks;
 	struct ring_asks *asks = &x->asks;
 	int ret = asks->n ? start_thread(x, err) : 0;
 
-	for (size_t i = 0; !ret && i < asks->n; i++)
-		ret = patch_set_apply(&asks->jumps[i], x->kernel, err);
+	for (size_t i = 0; !ret && i < asks->n; i++) {
+		if (config->v[i].many && is_entered(x, &config->v[i]))
+			config->left_out(config->arg, i);
+		else
+			ret = patch_set_apply(&asks->jumps[i], x->kernel, err);
+	}
 	return ret;
 }

@@ -16,6 +16,7 @@ static const uint64_t quiet_ns = 200000000;
  * with kprobe_mutex (kernel/kprobes.c), the others with system_transition_mutex
  * (kernel/power/hibernate.c and user.c, kernel/reboot.c). All hibernation goes through
  * hibernate_preallocate_memory(), after user space has been frozen and before the image is made.
+ * Several tasks may be in do_init_module() (kernel/module/main.c), which holds no lock.
  */
 static const struct {
 	const char *function, *name, *leaving;
@@ -34,6 +35,7 @@ static const struct {
 			     FEATURE_HIBERNATION, ASK_SLEEP, true, 20000},
 	[ASK_KEXEC] = {"kernel_kexec", "kexec", "the guest starts another kernel (kexec)",
 		       FEATURE_KEXEC, ASK_SLEEP, false, 20000},
+	[ASK_MODULES] = {"do_init_module", "modules", NULL, FEATURE_MODULES, ASK_SPIN, false, 1000},
 };
 
 const char *session_ask_name(enum session_ask kind)
@@ -101,6 +103,7 @@ static int find_ask(const struct trace_session *s, enum session_ask kind, struct
 	*out = (struct engine_ask){.function = kinds[kind].function,
 				   .wait = kinds[kind].wait,
 				   .refuses = kinds[kind].refuses,
+				   .many = kind == ASK_MODULES,
 				   .patience_ms = kinds[kind].patience_ms};
 	ret = find_place(s, kind, &out->place, err);
 	if (ret != -ENOENT && kinds[kind].wait == ASK_SLEEP && !s->asks.config.sleep)
@@ -108,9 +111,11 @@ static int find_ask(const struct trace_session *s, enum session_ask kind, struct
 	return ret ? ret : find_argument(s, kind, &out->argument, err);
 }
 
-/* By a trap, in a guest that has traps. */
+/* By a trap, in a guest that has traps: but for modules, which ring their bell, or are polled for. */
 static int find_trap(const struct trace_session *s, enum session_ask kind, struct error *err)
 {
+	if (kind >= SESSION_YIELDS)
+		return error_set(err, ENOENT, "a guest with traps does not ask");
 	return oneshot_place(&s->kernel, kinds[kind].function) ? 0 : lacks(s, kind, err);
 }
 
@@ -215,18 +220,36 @@ static enum engine_answer answer_kprobe(struct trace_session *s, uint64_t addres
 	return ret ? failed(s, &err, ANSWER_REFUSE) : ANSWER_GO;
 }
 
-static enum engine_answer answer(void *arg, size_t ask, uint64_t argument, bool *held)
+static enum engine_answer answer(void *arg, const struct engine_question *question, bool *held)
 {
 	struct trace_session *s = arg;
-	const enum session_ask kind = s->asks.kinds[ask];
+	const enum session_ask kind = s->asks.kinds[question->ask];
 
 	if (kind == ASK_FTRACE)
 		return answer_ftrace(s, held);
 	if (kind == ASK_KPROBES)
-		return answer_kprobe(s, argument, held);
+		return answer_kprobe(s, question->argument, held);
+	if (kind == ASK_MODULES)
+		return modules_answer(s, question->number);
 	/* when the tracer has gone, the function has its own bytes back */
 	atomic_store(&s->leaving_kernel, kinds[kind].leaving);
 	return ANSWER_LATER;
+}
+
+static void left_out(void *arg, size_t ask)
+{
+	struct trace_session *s = arg;
+	const enum session_ask kind = s->asks.kinds[ask];
+
+	error_set(&s->asks.missing[kind], EBUSY, "a task is in %s()", kinds[kind].function);
+}
+
+/* A module's first functions have been called. */
+static void gave_up(void *arg, size_t ask)
+{
+	struct trace_session *s = arg;
+
+	count_event(&s->counters, COUNTER_LATE_MODULES, s->asks.kinds[ask] == ASK_MODULES);
 }
 
 /* With the guest stopped. */
@@ -253,6 +276,8 @@ static void poll(void *arg)
 void session_asks_init(struct trace_session *s)
 {
 	s->asks.config.answer = answer;
+	s->asks.config.left_out = left_out;
+	s->asks.config.gave_up = gave_up;
 	s->asks.config.poll = poll;
 	s->asks.config.arg = s;
 }

@@ -169,7 +169,7 @@ static int try_change(struct lane_plan *p, bool hold, struct error *err)
 	if (!ret)
 		lane_plan_keep(p, true);
 	if (!ret)
-		modules_open_bell(s, change.bell);
+		modules_open_bell(s, change.bell, p->part ? s->bell.open : p->n > 0);
 	return ret;
 }
 
@@ -344,5 +344,5 @@ void direct_forget(struct trace_session *s)
 		s->instances.v[i]->active = false;
 	s->direct_pending = true;
 	s->direct_failure.code = 0;
-	modules_open_bell(s, false);
+	modules_open_bell(s, 0, false);
 }

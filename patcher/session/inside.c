@@ -10,11 +10,11 @@ uint64_t inside_of(const struct session_instance *instance)
 }
 
 /* Where the tracer stops the guest, or makes it ask, it changes the text by other means. */
-static bool is_asking(const char *function)
+static bool is_asking(const struct trace_session *s, const char *function)
 {
 	for (enum session_ask kind = 0; kind < SESSION_ASKS; kind++)
 		if (function && !strcmp(function, session_ask_function(kind)))
-			return true;
+			return kind < SESSION_YIELDS || session_is_asked(s, kind);
 	return false;
 }
 
@@ -38,7 +38,7 @@ static int read_one(struct trace_session *s, uint64_t gva, const struct kprobe_t
 	if (!ret && !inside_place_is_refused(place) &&
 	    kprobe_table_reaches(kprobes, gva, place->insn.size))
 		place->refusal = site_refuse(place->patch.function, gva, KPROBE_IS_REGISTERED);
-	if (!ret && is_asking(place->patch.function))
+	if (!ret && is_asking(s, place->patch.function))
 		place->refusal = site_refuse(place->patch.function, gva,
 					     "the tracer itself patches this function");
 	return ret;

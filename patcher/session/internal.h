@@ -33,9 +33,18 @@
 
 /*
  * Functions at whose beginning a guest without traps waits for the session: it changes its own
- * text, or leaves its kernel. One thread of the ring engine answers.
+ * text, or leaves its kernel, which the tracer gives way to; or it has loaded a module. One thread of
+ * the ring engine answers.
  */
-enum session_ask { ASK_FTRACE, ASK_KPROBES, ASK_HIBERNATION, ASK_KEXEC, SESSION_ASKS };
+enum session_ask {
+	ASK_FTRACE,
+	ASK_KPROBES,
+	ASK_HIBERNATION,
+	ASK_KEXEC,
+	SESSION_YIELDS,
+	ASK_MODULES = SESSION_YIELDS,
+	SESSION_ASKS,
+};
 
 struct session_asks {
 	struct engine_asks config;
@@ -137,13 +146,16 @@ struct session_profile {
 /*
  * Modules come and go while functions are recorded. do_init_module() runs when the sites of a
  * module are in the kernel's list, and none of its functions has been called: its site rings a
- * bell, and the vCPU waits there until the thread that starts and stops has followed.
+ * bell, and the vCPU waits there until the thread that starts and stops has followed. In a guest
+ * without port traps the function asks (ASK_MODULES), which rings the same bell.
  */
 struct module_bell {
 	pthread_mutex_t lock;
 	pthread_cond_t heard_one;
 	uint64_t rung, heard; /* how often; under lock */
 	bool open;            /* someone hears it; under lock */
+	/* Of the thread that answers: the last question, and how often the bell had rung then. */
+	uint64_t asked, ticket;
 	/* Of the thread that starts and stops: the site; whether the guest held it at the last
 	 * look. */
 	uint64_t site;
@@ -429,9 +441,11 @@ void modules_deinit(struct trace_session *session);
 /* The site at which modules ring, of this table; 0: there is none, modules are polled for. */
 uint64_t modules_bell_site(const struct trace_session *session, const struct site_table *table,
 			   const struct shared_sites *sites);
-/* The site at which vCPUs ring from now on, and are waited for; 0: the bell is closed, and those
- * that wait go on. */
-void modules_open_bell(struct trace_session *session, uint64_t site);
+/* The site at which vCPUs ring from now on, and are waited for; 0: none. `follows`: functions of modules
+ * are wanted; else the bell is closed, and those that wait go on. */
+void modules_open_bell(struct trace_session *session, uint64_t site, bool follows);
+/* A task is about to call a module's first function (ASK_MODULES). On the engine's thread. */
+enum engine_answer modules_answer(struct trace_session *session, uint64_t question);
 /* Record the functions of modules that have come, and forget those that are gone. */
 int modules_follow(struct trace_session *session, struct error *err);
 /* Read the ORC tables of modules, if stacks need some that are not there. */

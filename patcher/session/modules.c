@@ -56,15 +56,23 @@ static void hear(struct module_bell *bell, uint64_t rung)
 	pthread_mutex_unlock(&bell->lock);
 }
 
-void modules_open_bell(struct trace_session *s, uint64_t site)
+/* In guests that ask, each module does. */
+static bool is_asked(const struct trace_session *s)
+{
+	return session_is_asked(s, ASK_MODULES);
+}
+
+void modules_open_bell(struct trace_session *s, uint64_t site, bool follows)
 {
 	struct module_bell *bell = &s->bell;
 
 	bell->site = site;
 	bell->was_held = false;
 	pthread_mutex_lock(&bell->lock);
-	bell->open = site;
-	if (!site)
+	if (!bell->open)
+		bell->asked = 0;
+	bell->open = site || (follows && is_asked(s));
+	if (!bell->open)
 		bell->heard = bell->rung;
 	pthread_cond_broadcast(&bell->heard_one);
 	pthread_mutex_unlock(&bell->lock);
@@ -106,6 +114,23 @@ void session_on_bell(void *arg)
 	}
 	count_event(&s->counters, COUNTER_LATE_MODULES, bell->heard < ticket);
 	pthread_mutex_unlock(&bell->lock);
+}
+
+enum engine_answer modules_answer(struct trace_session *s, uint64_t question)
+{
+	struct module_bell *bell = &s->bell;
+	bool heard;
+
+	pthread_mutex_lock(&bell->lock);
+	if (bell->asked != question)
+		bell->ticket = bell->open ? ++bell->rung : 0;
+	bell->asked = question;
+	heard = bell->heard >= bell->ticket;
+	pthread_mutex_unlock(&bell->lock);
+	/* what cannot be done at once is tried again */
+	if (!heard && s->options.wake)
+		s->options.wake(s->options.wake_arg);
+	return heard ? ANSWER_GO : ANSWER_LATER;
 }
 
 /* --- following -------------------------------------------------------------------------------- */
@@ -208,7 +233,7 @@ static int look(struct trace_session *s, const struct module_bell *now, struct e
 
 	if (s->ftrace.out)
 		return leave_out(s, now->rung != now->heard);
-	held = is_bell_held(s);
+	held = !is_asked(s) && is_bell_held(s);
 	rings = !held && !s->bell.was_held;
 	ret = has_changed(s);
 	if (ret > 0)
@@ -222,11 +247,12 @@ int modules_follow(struct trace_session *s, struct error *err)
 	struct module_bell *bell = &s->bell, now;
 	int ret;
 
-	if (!direct_is_active(s) || !session_look_is_due(s, &s->next_follow))
-		return 0;
 	pthread_mutex_lock(&bell->lock);
 	now = (struct module_bell){.rung = bell->rung, .heard = bell->heard, .open = bell->open};
 	pthread_mutex_unlock(&bell->lock);
+	if (!direct_is_active(s) ||
+	    (now.rung == now.heard && !session_look_is_due(s, &s->next_follow)))
+		return 0;
 	ret = look(s, &now, err);
 	/* next time */
 	if (ret == -EAGAIN || ret == -ESTALE || ret == -EBUSY)

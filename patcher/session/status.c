@@ -193,8 +193,8 @@ static void fill_instances(const struct trace_session *s, struct trace_status *o
 /* -ENOENT: the kernel does no such thing. */
 static void fill_yields(const struct trace_session *s, struct trace_status *out)
 {
-	_Static_assert((int)SESSION_ASKS == (int)TRACE_MAX_YIELDS, "each kind has a row");
-	for (enum session_ask kind = 0; kind < SESSION_ASKS; kind++) {
+	_Static_assert((int)SESSION_YIELDS == (int)TRACE_MAX_YIELDS, "each kind has a row");
+	for (enum session_ask kind = 0; kind < SESSION_YIELDS; kind++) {
 		struct trace_yield *yield = &out->yields[out->nr_yields];
 		const struct error *why = &s->asks.missing[kind];
 

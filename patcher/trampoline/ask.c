@@ -51,15 +51,35 @@ static void emit_given_up(struct ask_emitter *e)
 	asm_jump_if(&e->a, ASM_NE, e->spec->refuses ? &e->refuse : &e->go);
 }
 
+/* RCX = the number of this task's question. */
+static void emit_ask_as_one_of_many(struct ask_emitter *e)
+{
+	static const uint8_t lock = 0xf0;
+
+	asm_constant32(&e->a, ASM_RCX, 1);
+	asm_bytes(&e->a, &lock, sizeof(lock));
+	asm_xadd(&e->a, BOX(e, asked), ASM_RCX);
+	asm_alu(&e->a, ASM_64, ASM_ADD, ASM_RCX, 1);
+}
+
 static void emit_ask(struct ask_emitter *e)
 {
+	if (e->spec->many) {
+		emit_ask_as_one_of_many(e);
+		return;
+	}
 	asm_increment(&e->a, BOX(e, asked));
 	asm_store_constant(&e->a, ASM_32, BOX(e, waiting), 1);
 }
 
-/* RCX changes. */
+/* RCX changes, but for the number of one of many. */
 static void emit_answer(struct ask_emitter *e)
 {
+	if (e->spec->many) {
+		asm_compare_load(&e->a, ASM_RCX, BOX(e, answered));
+		asm_jump_if(&e->a, ASM_BE, &e->go);
+		return;
+	}
 	asm_load(&e->a, ASM_64, ASM_RCX, BOX(e, asked));
 	asm_compare_load(&e->a, ASM_RCX, BOX(e, answered));
 	asm_jump_if(&e->a, ASM_E, &e->go);
@@ -135,8 +155,10 @@ static void emit_spinning(struct ask_emitter *e)
 
 	memcpy(&jump, e->jump, sizeof(jump));
 	emit_given_up(e);
-	asm_load(&e->a, ASM_64, ASM_RAX, asm_at(ASM_RDI, e->spec->argument));
-	asm_store(&e->a, ASM_64, BOX(e, argument), ASM_RAX);
+	if (!e->spec->many) {
+		asm_load(&e->a, ASM_64, ASM_RAX, asm_at(ASM_RDI, e->spec->argument));
+		asm_store(&e->a, ASM_64, BOX(e, argument), ASM_RAX);
+	}
 	emit_deadline(e);
 	asm_move(&e->a, ASM_R10, ASM_RAX);
 	emit_ask(e);
@@ -162,7 +184,8 @@ static void emit_go(struct ask_emitter *e)
 	const struct displaced *place = &e->spec->place;
 
 	asm_bind(&e->a, &e->go);
-	asm_store_constant(&e->a, ASM_32, BOX(e, waiting), 0);
+	if (!e->spec->many)
+		asm_store_constant(&e->a, ASM_32, BOX(e, waiting), 0);
 	asm_bytes(&e->a, place->bytes, place->size);
 	asm_jump_to(&e->a, place->gva + place->size);
 }

@@ -83,7 +83,7 @@ static void prepare(struct fake_session *fs, const struct way *way)
 		fs->fg.guest.caps =
 			(fs->fg.guest.caps & ~(uint32_t)GUEST_CAP_PORT_TRAP) | GUEST_CAP_BREAK;
 	if (way->live)
-		fake_module_prepare(fs);
+		fake_module_prepare(fs, true);
 	faulty_guest_init(&fs->fg);
 	memcpy(ram, fs->fg.base.ram, FAKE_RAM);
 }

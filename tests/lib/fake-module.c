@@ -68,10 +68,11 @@ static void add_loader(struct fake_session *fs)
 	fake_put32(&fs->fg.base, FAKE_FTRACE_LIST_GPA + 16, FAKE_NR_SITES + 1);
 }
 
-void fake_module_prepare(struct fake_session *fs)
+void fake_module_prepare(struct fake_session *fs, bool has_loader)
 {
 	map_module_area(fs);
-	add_loader(fs);
+	if (has_loader)
+		add_loader(fs);
 	fake_module_unload(fs);
 	fake_session_keep_text(fs);
 }

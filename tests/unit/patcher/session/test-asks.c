@@ -24,7 +24,7 @@ enum {
 	SLOT_SIZE = 5,
 };
 
-static const uint64_t askers[SESSION_ASKS] = {FAKE_PREPARE, FAKE_PREPARE_KPROBE, FAKE_HIBERNATE,
+static const uint64_t askers[SESSION_YIELDS] = {FAKE_PREPARE, FAKE_PREPARE_KPROBE, FAKE_HIBERNATE,
 					      FAKE_KEXEC};
 static struct fake_session fs;
 
@@ -173,11 +173,11 @@ static void test_places(void)
 	struct trace_status status;
 
 	begin();
-	for (enum session_ask kind = 0; kind < SESSION_ASKS; kind++)
+	for (enum session_ask kind = 0; kind < SESSION_YIELDS; kind++)
 		ok(first_byte(askers[kind]) == JMP, "%s: the function asks",
 		   session_ask_name(kind));
 	status = fake_session_status(&fs);
-	is_u64(status.nr_yields, SESSION_ASKS, "the status names all that the tracer gives way to");
+	is_u64(status.nr_yields, SESSION_YIELDS, "the status names all that the tracer gives way to");
 	is_str(status.yields[0].to, "ftrace", "the first is ftrace");
 	is_str(status.yields[0].refusal, "", "which it gives way to");
 	end();
@@ -554,7 +554,7 @@ static void test_plan(void)
 	fs.fg.guest.caps &= ~(uint32_t)GUEST_CAP_PORT_TRAP;
 	ok(!trace_session_plan(fs.session, NULL, &plan, NULL) && plan->entries.n == FAKE_NR_PROBES,
 	   "a session that has not started plans");
-	is_u64(fake_session_status(&fs).nr_yields, SESSION_ASKS,
+	is_u64(fake_session_status(&fs).nr_yields, SESSION_YIELDS,
 	       "its status names all that the tracer gives way to");
 	ok(fake_session_text_same(&fs), "nothing is changed");
 	fake_session_destroy(&fs);

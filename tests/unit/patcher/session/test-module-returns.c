@@ -25,7 +25,7 @@ static void create(void)
 	fake_session_list_return_sites(&fs);
 	fs.fg.guest.caps &= ~(unsigned int)GUEST_CAP_PORT_TRAP;
 	trace_session_set_options(fs.session, &options);
-	fake_module_prepare(&fs);
+	fake_module_prepare(&fs, true);
 }
 
 static bool add(const char *spec)

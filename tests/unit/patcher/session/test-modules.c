@@ -20,15 +20,21 @@ enum {
 static const uint8_t nop[] = {0x0f, 0x1f, 0x44, 0x00, 0x00};
 static struct fake_session fs;
 
-static void create(bool port)
+enum loader {
+	LOADER_RINGS, /* do_init_module(), in a guest with port traps */
+	LOADER_ASKS,  /* in one without */
+	LOADER_INLINED,
+};
+
+static void create(enum loader loader)
 {
 	const struct trace_options options = {.exitless = true, .ring_bytes = RING_BYTES};
 
 	fake_session_create(&fs);
-	if (!port)
+	if (loader != LOADER_RINGS)
 		fs.fg.guest.caps &= ~(unsigned int)GUEST_CAP_PORT_TRAP;
 	trace_session_set_options(fs.session, &options);
-	fake_module_prepare(&fs);
+	fake_module_prepare(&fs, loader != LOADER_INLINED);
 }
 
 /* The sites of a module that is loaded have their own bytes. */
@@ -98,7 +104,7 @@ static void test_polled(void)
 	struct site_function function = {0};
 	char name[64];
 
-	create(false);
+	create(LOADER_INLINED);
 	ok(start("function:*:mod:brd"), "a module can be asked for that is not there");
 	is_u64(sites_of(0), 0, "none of its functions is recorded");
 	fake_module_place(&fs);
@@ -138,7 +144,7 @@ static void test_slow_names(void)
 	char name[64];
 	uint64_t reads, stops;
 
-	create(false);
+	create(LOADER_INLINED);
 	fs.fg.guest.caps |= GUEST_STOPS_TO_READ;
 	fake_module_load(&fs);
 	ok(start("kmem"), "tracing starts");
@@ -165,7 +171,7 @@ static void test_selection(void)
 {
 	struct error err = {0};
 
-	create(false);
+	create(LOADER_INLINED);
 	fake_module_load(&fs);
 	ok(start("function:brd_read,kfree"), "functions of a module and of the kernel");
 	ok(records(true, false) && sites_of(0) == 2, "only those that are wanted are recorded");
@@ -190,7 +196,7 @@ static void free_text(struct fake_guest *fg)
 
 static void test_race(void)
 {
-	create(false);
+	create(LOADER_INLINED);
 	ok(start("function:kfree,*:mod:brd"), "a function and a module");
 	fake_module_load(&fs);
 	fs.fg.on_stop = free_text;
@@ -230,7 +236,7 @@ static void test_bell(void)
 	struct error err = {0};
 	pthread_t thread;
 
-	create(true);
+	create(LOADER_RINGS);
 	fs.session->options.wake = wake;
 	ok(start("function:*:mod:brd"), "a module is asked for");
 	ok(*fake_text(&fs.fg, FAKE_INIT_MODULE) == CALL,
@@ -248,6 +254,89 @@ static void test_bell(void)
 	ok(!trace_session_remove_instance(fs.session, "function", &err) &&
 		   *fake_text(&fs.fg, FAKE_INIT_MODULE) != CALL,
 	   "without tracers the loader does not ring: %s", err.text);
+	end();
+}
+
+static struct ask_box *box(void)
+{
+	size_t i = 0;
+
+	while (fs.session->asks.kinds[i] != ASK_MODULES)
+		i++;
+	return &ring_engine_of(fs.session->ring_engine)->asks.boxes[i];
+}
+
+static void ask(uint64_t number)
+{
+	__atomic_store_n(&box()->asked, number, __ATOMIC_RELEASE);
+}
+
+static bool is_answered(uint64_t number)
+{
+	return __atomic_load_n(&box()->answered, __ATOMIC_ACQUIRE) == number;
+}
+
+static bool wait_answered(uint64_t number)
+{
+	for (int i = 0; i < PATIENCE_MS && !is_answered(number); i++)
+		clock_wait_ms(1);
+	return is_answered(number);
+}
+
+static uint64_t asking_place(void)
+{
+	const struct engine_asks *asks = &fs.session->asks.config;
+
+	return asks->v[box() - ring_engine_of(fs.session->ring_engine)->asks.boxes].place.gva;
+}
+
+static bool has_jump(void)
+{
+	return *fake_text(&fs.fg, asking_place() - fake_gva(0)) == 0xe9;
+}
+
+/* A vCPU stands in the bytes that the jump would replace. */
+static void test_entered(void)
+{
+	create(LOADER_ASKS);
+	fs.fg.vcpus[1].regs.rip = fake_gva(FAKE_INIT_MODULE) + 1;
+	ok(start("function:*:mod:brd"), "a module is asked for while a task is in the loader");
+	ok(!has_jump(), "the loader does not ask");
+	fake_module_load(&fs);
+	ok(tick() && records(true, true), "functions of a module that was loaded are recorded");
+	is_u64(nr_late(), 1, "that their first calls were missed is counted");
+	end();
+}
+
+static void test_asked(void)
+{
+	struct error err = {0};
+
+	create(LOADER_ASKS);
+	fs.session->options.wake = wake;
+	atomic_store(&wakes, 0);
+	ok(start("function:*:mod:brd"), "a module is asked for");
+	ok(has_jump(), "the loader asks");
+	fake_module_load(&fs);
+	ask(1);
+	for (int i = 0; i < PATIENCE_MS && atomic_load(&wakes) < 2; i++)
+		clock_wait_ms(1);
+	ok(atomic_load(&wakes) > 1 && !is_answered(1), "a task that loads a module waits");
+	ok(tick() && records(true, true) && wait_answered(1),
+	   "it goes on when the module's functions are recorded");
+	is_u64(nr_late(), 0, "none of their calls is missing");
+	ask(3);
+	for (int i = 0; i < PATIENCE_MS && !is_answered(3); i++, clock_wait_ms(1))
+		tick();
+	ok(is_answered(3), "two tasks at a time get one answer");
+	__atomic_store_n(&box()->given_up, 1, __ATOMIC_RELEASE);
+	for (int i = 0; i < PATIENCE_MS && !nr_late(); i++)
+		clock_wait_ms(1);
+	is_u64(nr_late(), 1, "one that waited in vain is counted");
+	ok(!trace_session_remove_instance(fs.session, "function", &err), "the tracer goes: %s",
+	   err.text);
+	ask(4);
+	ok(wait_answered(4), "without tracers nobody waits");
 	end();
 }
 
@@ -271,7 +360,7 @@ static void test_held(void)
 {
 	uint64_t late;
 
-	create(true);
+	create(LOADER_RINGS);
 	ok(start("function:*:mod:brd"), "a module is asked for");
 	hold_bell(true);
 	fake_module_load(&fs);
@@ -294,7 +383,7 @@ static void test_held(void)
 /* Nobody hears it. */
 static void test_deaf(void)
 {
-	create(true);
+	create(LOADER_RINGS);
 	ok(start("function:*:mod:brd"), "a module is asked for");
 	fake_module_load(&fs);
 	ok(fake_session_call(&fs, 1, FAKE_INIT_MODULE, 0) == 1 && records(false, false),
@@ -311,6 +400,8 @@ int main(void)
 	test_selection();
 	test_race();
 	test_bell();
+	test_asked();
+	test_entered();
 	test_held();
 	test_deaf();
 	return tap_done();

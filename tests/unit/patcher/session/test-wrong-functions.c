@@ -17,7 +17,7 @@ static void create(void)
 
 	fake_session_create(&fs);
 	trace_session_set_options(fs.session, &options);
-	fake_module_prepare(&fs);
+	fake_module_prepare(&fs, true);
 }
 
 static void end(void)

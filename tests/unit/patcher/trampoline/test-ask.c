@@ -65,7 +65,8 @@ static uint64_t sleeps(const struct asker *a)
 			       __ATOMIC_ACQUIRE);
 }
 
-static void begin(struct asker *a, enum ask_wait wait, bool refuses, uint64_t patience)
+static void begin_spec(struct asker *a, enum ask_wait wait, bool refuses, bool many,
+		       uint64_t patience)
 {
 	struct decoder *decoder;
 	struct error err;
@@ -75,6 +76,7 @@ static void begin(struct asker *a, enum ask_wait wait, bool refuses, uint64_t pa
 				    .box = (uint64_t)(uintptr_t)a->box,
 				    .wait = wait,
 				    .refuses = refuses,
+				    .many = many,
 				    .argument = PARAMETER,
 				    .patience = patience};
 	put_sleep(a);
@@ -94,6 +96,11 @@ static void begin(struct asker *a, enum ask_wait wait, bool refuses, uint64_t pa
 	a->cpu->in.reg[RDI] = (uint64_t)(uintptr_t)a->parameter;
 	a->parameter[PARAMETER / 8] = 0x1234567890;
 	a->cpu->target = (uint64_t)(uintptr_t)a->function.code;
+}
+
+static void begin(struct asker *a, enum ask_wait wait, bool refuses, uint64_t patience)
+{
+	begin_spec(a, wait, refuses, false, patience);
 }
 
 static void end(struct asker *a)
@@ -258,6 +265,58 @@ static void test_late(enum ask_wait wait)
 	end(&a);
 }
 
+/* --- one of many ------------------------------------------------------------------------------ */
+
+enum { BEFORE = 5, OTHERS = 2 }; /* questions */
+
+/* When a task has asked, others ask, too, and then they are answered in turn. */
+static void *serve_many(void *arg)
+{
+	struct host *h = arg;
+	struct ask_box *box = h->asker->box;
+
+	while (get(&box->asked) == BEFORE)
+		clock_wait_ms(1);
+	__atomic_add_fetch(&box->asked, OTHERS, __ATOMIC_ACQ_REL);
+	clock_wait_ms(10);
+	h->argument = get(&box->answered);
+	__atomic_store_n(&box->answered, h->refuse ? BEFORE + 1 : get(&box->asked),
+			 __ATOMIC_RELEASE);
+	return NULL;
+}
+
+static void test_many(bool own)
+{
+	struct asker a;
+	struct host h = {.asker = &a, .refuse = own};
+	pthread_t thread;
+
+	begin_spec(&a, ASK_SPIN, false, true, forever);
+	a.box->asked = a.box->answered = BEFORE;
+	if (pthread_create(&thread, NULL, serve_many, &h))
+		abort();
+	fake_cpu_run();
+	pthread_join(thread, NULL);
+	ok(result(&a) == RESULT && h.argument == BEFORE && preserved(&a),
+	   "one of many goes on after the answer to %s question", own ? "its own" : "the last");
+	ok(a.box->asked == BEFORE + 1 + OTHERS && !a.box->waiting && !a.box->argument,
+	   "it counts its question only");
+	end(&a);
+}
+
+static void test_many_in_vain(void)
+{
+	struct asker a;
+
+	begin_spec(&a, ASK_SPIN, false, true, shortly);
+	fake_cpu_run();
+	ok(result(&a) == RESULT && a.box->given_up && a.box->asked == 1 && preserved(&a),
+	   "one of many goes on without an answer");
+	fake_cpu_run();
+	ok(result(&a) == RESULT && a.box->asked == 1, "the next one does not wait");
+	end(&a);
+}
+
 /* Another process has put the text back: nobody will answer. */
 static void test_restored(void)
 {
@@ -319,6 +378,9 @@ int main(void)
 		test_dead(wait, false);
 		test_late(wait);
 	}
+	test_many(true);
+	test_many(false);
+	test_many_in_vain();
 	test_restored();
 	test_sleeper_comes_back();
 	test_refusals();
