@@ -109,7 +109,7 @@ int ftrace_handoff_give(struct ftrace_handoff *h, struct error *err)
 	ret = patch_set_revert(&h->plan->shared, h->kernel, NULL, err);
 	entries = patch_set_revert(&h->plan->entries, h->kernel, NULL, ret ? NULL : err);
 	ret = ret ? ret : entries;
-	h->partly = ret != 0;
+	h->partly = h->plan->shared.applied || h->plan->entries.applied;
 	return ret;
 }
 

@@ -71,12 +71,11 @@ int patch_plan_change(struct patch_plan *plan, const bool *off, const struct ker
 	going.applied = true;
 	if (!ret)
 		ret = patch_set_revert(&going, kernel, NULL, err);
-	if (!ret) {
-		ret = patch_set_apply(&coming, kernel, err);
-		if (ret)
-			patch_set_apply(&going, kernel, NULL);
-	}
 	if (!ret)
+		ret = patch_set_apply(&coming, kernel, err);
+	if (ret)
+		patch_set_apply(&going, kernel, NULL);
+	else
 		patch_plan_set_off(plan, off);
 	patch_set_deinit(&coming);
 	patch_set_deinit(&going);

@@ -376,10 +376,29 @@ static int stop_outside(const struct patch_set *set, struct guest *guest, struct
 	return ret;
 }
 
+int patch_set_revert(struct patch_set *set, const struct kernel *kernel,
+		     struct patch_outcome *outcome, struct error *err)
+{
+	struct guest *guest = kernel->guest;
+	struct patch_outcome unused = {0};
+	const struct undo u = {set, kernel, false, outcome ? outcome : &unused};
+	int ret, resumed;
+
+	if (!set->applied)
+		return 0;
+	ret = stop_outside(set, guest, err);
+	if (ret)
+		return ret;
+	ret = undo(&u, 0, set->n, err);
+	set->applied = ret != 0;
+	resumed = guest->control->resume(guest, ret ? NULL : err);
+	return ret ? ret : resumed;
+}
+
 int patch_set_apply(struct patch_set *set, const struct kernel *kernel, struct error *err)
 {
 	struct guest *guest = kernel->guest;
-	int ret;
+	int ret, resumed;
 
 	if (set->applied)
 		return 0;
@@ -392,27 +411,11 @@ int patch_set_apply(struct patch_set *set, const struct kernel *kernel, struct e
 	if (!ret)
 		ret = write_new(set, kernel, err);
 	set->applied = !ret;
-	guest->control->resume(guest, ret ? NULL : err);
-	return ret;
-}
-
-int patch_set_revert(struct patch_set *set, const struct kernel *kernel,
-		     struct patch_outcome *outcome, struct error *err)
-{
-	struct guest *guest = kernel->guest;
-	struct patch_outcome unused = {0};
-	const struct undo u = {set, kernel, false, outcome ? outcome : &unused};
-	int ret;
-
-	if (!set->applied)
-		return 0;
-	ret = stop_outside(set, guest, err);
-	if (ret)
+	resumed = guest->control->resume(guest, ret ? NULL : err);
+	if (ret || !resumed)
 		return ret;
-	ret = undo(&u, 0, set->n, err);
-	set->applied = ret != 0;
-	guest->control->resume(guest, NULL);
-	return ret;
+	patch_set_revert(set, kernel, NULL, NULL);
+	return resumed;
 }
 
 int patch_set_yield(struct patch_set *set, size_t i, const struct kernel *kernel, struct error *err)

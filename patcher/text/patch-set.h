@@ -96,7 +96,8 @@ int patch_set_read(struct patch_set *set, const struct kernel *kernel, patch_byt
  * With every vCPU stopped: verify all old bytes, refuse if a vCPU is strictly inside a patch, write
  * all, read back. On any failure everything written is put back and *err has the reason and the
  * address of the first refusal: -ESTALE old bytes differ or transient text is gone, -EBUSY a vCPU
- * stayed inside, -EIO.
+ * stayed inside, -EIO. If the guest does not resume, that error; the set is still applied if
+ * nothing could be put back.
  */
 int patch_set_apply(struct patch_set *set, const struct kernel *kernel, struct error *err);
 
@@ -104,7 +105,8 @@ int patch_set_apply(struct patch_set *set, const struct kernel *kernel, struct e
  * With every vCPU stopped: put the old bytes back wherever the new ones still stand. A set that is
  * not applied has nothing to take back; one of which patches failed stays applied, so that a later
  * call tries them again. Transient patches whose text is gone count as unchanged. Adds to *outcome,
- * which may be NULL.
+ * which may be NULL. If the guest does not resume afterwards, that error; the set is not applied
+ * then, as the old bytes are back.
  */
 int patch_set_revert(struct patch_set *set, const struct kernel *kernel,
 		     struct patch_outcome *outcome, struct error *err);

@@ -133,7 +133,10 @@ static int resume(struct guest *guest, struct error *err)
 		return error_set(err, EPERM, "resume without stop");
 	fg->stopped--;
 	pthread_mutex_unlock(&fg->gate);
-	return 0;
+	if (fg->stopped || !fg->failing_resumes)
+		return 0;
+	fg->failing_resumes--;
+	return error_set(err, ENOTCONN, "the guest does not resume");
 }
 
 static bool is_stopped(struct guest *guest)

@@ -54,6 +54,7 @@ struct fake_guest {
 	uint64_t failing_gpa;           /* a write that touches this byte fails; 0 = none */
 	uint64_t missing_gpa;           /* a read that touches it fails with -EFAULT; likewise */
 	uint64_t failing_break;         /* gva of a breakpoint that is not removed; likewise */
+	unsigned int failing_resumes;   /* so many of the next ones fail, of the outermost stop */
 	_Atomic uint64_t reads, writes; /* of guest memory, ever */
 	_Atomic uint64_t clock;
 	_Atomic uint64_t last_tsc;

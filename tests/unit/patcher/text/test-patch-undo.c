@@ -235,6 +235,41 @@ static void test_yield(void)
 	teardown();
 }
 
+static void fail_after_resume(struct fake_guest *guest)
+{
+	if (!guest->failing_resumes)
+		guest->failing_gpa = gpa_of(0);
+}
+
+/* As of a domain whose QEMU does not take the command. */
+static void test_no_resume(void)
+{
+	struct patch_outcome outcome = {0};
+	struct error err = {0};
+
+	setup();
+	fg.failing_resumes = 1;
+	ok(patch_set_apply(&set, &fg.kernel, &err) == -ENOTCONN && err.code == ENOTCONN,
+	   "a set is not applied to a guest that does not resume");
+	ok(!set.applied && count(fake_patch_old) == NR && !fg.stopped,
+	   "its text is put back, and the guest is asked to resume again");
+	fg.failing_resumes = 1;
+	fg.on_stop = fail_after_resume;
+	ok(patch_set_apply(&set, &fg.kernel, NULL) == -ENOTCONN && set.applied &&
+		   count(fake_patch_old) == NR - 1,
+	   "a set of which a patch cannot be put back then is still applied");
+	fg.on_stop = NULL;
+	fg.failing_gpa = 0;
+	err.code = 0;
+	fg.failing_resumes = 1;
+	ok(patch_set_revert(&set, &fg.kernel, &outcome, &err) == -ENOTCONN && err.code == ENOTCONN,
+	   "a revert reports a guest that does not resume");
+	ok(!set.applied && outcome.restored == 1 && outcome.unchanged == NR - 1 &&
+		   count(fake_patch_old) == NR,
+	   "what it has put back counts as put back");
+	teardown();
+}
+
 int main(void)
 {
 	test_pages();
@@ -248,5 +283,6 @@ int main(void)
 	test_no_regs();
 	test_read_only();
 	test_yield();
+	test_no_resume();
 	return tap_done();
 }
