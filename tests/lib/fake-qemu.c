@@ -518,9 +518,11 @@ static char *register_text(const struct fake_qemu *q)
 
 static char *hmp(struct fake_qemu *q, const char *text)
 {
-	char *reply = NULL;
+	char *reply = NULL, name[32];
 	uint64_t gpa;
 
+	if (sscanf(text, "%31s", name) == 1 && is_refused(q, name))
+		return strdup("unknown command\r\n");
 	if (!strcmp(text, "gdbserver none")) {
 		end_server(q);
 	} else if (!strncmp(text, "gdbserver", 9)) {

@@ -180,16 +180,10 @@ static int add_range(struct libvirt_memory *m, struct libvirt_domain *domain,
 	return ret;
 }
 
-/* Adds the scratch memory device, if the guest has one. */
-static int ask_shmem(struct libvirt_domain *domain, struct libvirt_ram *ram, int *n,
-		     struct error *err)
+/* Adds the scratch memory device, if the guest has one. Without it the rest can be restored. */
+static void ask_shmem(struct libvirt_domain *domain, struct libvirt_ram *ram, int *n)
 {
-	int ret = libvirt_shmem_find(domain, &ram[*n], err);
-
-	if (ret == -ENOENT || ret == -EAGAIN)
-		return 0;
-	*n += !ret;
-	return ret;
+	*n += !libvirt_shmem_find(domain, &ram[*n], NULL);
 }
 
 static int open_process(struct libvirt_memory *m, struct libvirt_domain *domain,
@@ -231,13 +225,12 @@ int libvirt_memory_open(struct libvirt_memory *m, struct libvirt_domain *domain,
 
 	*m = (struct libvirt_memory){.mem_fd = -1};
 	n = ask_ram(domain, ram, err);
-	ret = n < 0 ? n : 0;
-	if (!ret && with_shmem)
-		ret = ask_shmem(domain, ram, &n, err);
-	if (ret)
-		return ret;
+	if (n < 0)
+		return n;
+	if (with_shmem)
+		ask_shmem(domain, ram, &n);
 	ret = open_process(m, domain, ram, n, &why);
-	if (ret == -ESRCH || ret == -EACCES) {
+	if (ret == -ESRCH || ret == -EACCES || ret == -EPROTO) {
 		leave_to_stub(m, ram, n, &why);
 		return 0;
 	}

@@ -9,10 +9,10 @@
 
 /*
  * Reads a domain's RAM: from its shared backing file, else from the QEMU process's memory
- * (/proc/PID/mem). If neither is readable, the caller has to use the gdbstub, which stops the
- * guest. RAM is never mapped: reading a page that the guest has not touched yet through a mapping
- * would allocate it. Writes have to go through QEMU, which has to know of changed code
- * (gdb/stub.h).
+ * (/proc/PID/mem). If neither is readable, or QEMU does not say where in it the RAM is, the caller
+ * has to use the gdbstub, which stops the guest. RAM is never mapped: reading a page that the guest
+ * has not touched yet through a mapping would allocate it. Writes have to go through QEMU, which
+ * has to know of changed code (gdb/stub.h).
  */
 enum { LIBVIRT_MAX_REGIONS = 64 }; /* a range of RAM may consist of several: NUMA nodes, DIMMs */
 
@@ -30,7 +30,8 @@ struct libvirt_memory {
 	char how[160]; /* for users: how it is read, and why so */
 };
 
-/* `with_shmem`: a plugged scratch memory device (shmem.h) counts as RAM. */
+/* `with_shmem`: a plugged scratch memory device (shmem.h) counts as RAM, if QEMU says where it is.
+ */
 int libvirt_memory_open(struct libvirt_memory *memory, struct libvirt_domain *domain,
 			bool with_shmem, struct error *err);
 void libvirt_memory_close(struct libvirt_memory *memory);

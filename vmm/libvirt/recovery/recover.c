@@ -96,7 +96,10 @@ static int find_shmem(struct recovery *r, struct libvirt_ram *out, struct error 
 
 	if (ret)
 		*out = (struct libvirt_ram){0};
-	return ret == -ENOENT || ret == -EAGAIN ? 0 : ret;
+	if (!ret || ret == -ENOENT || ret == -EAGAIN)
+		return 0;
+	error_prefix(err, "the guest has its own code back, but its memory device was not found: ");
+	return ret;
 }
 
 static int undo_stopped(struct recovery *r, struct error *err)

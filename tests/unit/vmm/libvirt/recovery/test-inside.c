@@ -105,8 +105,10 @@ static bool holds(uint64_t gpa, const char *text)
 /* Trampolines are in the device's memory, which the guest's kernel maps if `mapped`. */
 static void begin_traced(bool mapped)
 {
-	const struct task_stacks tasks = {
-		.root = KERNEL_CR3, .first = first_task, .levels = 4, .stack_bytes = TASK_STACK_BYTES};
+	const struct task_stacks tasks = {.root = KERNEL_CR3,
+					  .first = first_task,
+					  .levels = 4,
+					  .stack_bytes = TASK_STACK_BYTES};
 	struct fake_memory memory;
 	uint64_t next = TABLES;
 
@@ -154,16 +156,38 @@ static void test_misfit(void)
 	end();
 }
 
-/* Where the device's memory is decides whether a vCPU may be in it. */
+/* Where the device's memory is decides whether a vCPU may be in it. It is asked for when the memory
+ * is opened, too. */
 static void test_unknown_place(void)
 {
-	begin_traced(true);
-	/* the first one is asked when the memory is opened */
-	fake_qemu_refuse(qemu, "query-pci", 1);
-	ok(recover() < 0 && keeps_device() && fake_qemu_runs(qemu),
-	   "as long as QEMU does not say where the device is, the guest keeps it mapped: %s",
-	   why.text);
-	end();
+	static const char text[] = "the guest has its own code back, but its memory device was not "
+				   "found: query-pci: ";
+
+	for (unsigned int answers = 0; answers < 2; answers++) {
+		begin_traced(true);
+		fake_qemu_refuse(qemu, "query-pci", answers);
+		ok(recover() == -EREMOTEIO && strstr(why.text, text),
+		   "QEMU says where the device is %u times, and then refuses: %s", answers,
+		   why.text);
+		ok(keeps_device() && fake_qemu_runs(qemu),
+		   "the guest has its own text and runs, but keeps the device, mapped");
+		end();
+	}
+}
+
+/* How RAM is read without the gdbstub, and how many vCPUs may come. */
+static void test_no_answers(void)
+{
+	static const char *const commands[] = {"gpa2hva", "query-hotpluggable-cpus"};
+
+	for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
+		begin();
+		write_ours(TEXT, "guest", "trace", 5);
+		fake_qemu_refuse(qemu, commands[i], 0);
+		ok(!recover() && holds(TEXT, "guest") && fake_qemu_runs(qemu),
+		   "a domain whose QEMU refuses %s is recovered: %s", commands[i], why.text);
+		end();
+	}
 }
 
 static void test_unmapped(void)
@@ -189,6 +213,7 @@ int main(int argc, char **argv)
 	test_inside();
 	test_misfit();
 	test_unknown_place();
+	test_no_answers();
 	test_unmapped();
 	return tap_done();
 }
