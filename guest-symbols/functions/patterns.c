@@ -11,6 +11,7 @@
 #include <unistd.h>
 #include "formats/base/fs.h"
 #include "formats/base/glob.h"
+#include "guest-symbols/symbols/symbols.h"
 
 static const char scope[] = ":mod:";
 
@@ -84,7 +85,9 @@ static int split(struct function_pattern *p, struct error *err)
 		if (ret)
 			return ret;
 	}
-	return check_part(p->text, name_at, p->name, err);
+	ret = check_part(p->text, name_at, p->name, err);
+	symbol_clean_name(p->name);
+	return ret;
 }
 
 static void pattern_deinit(struct function_pattern *p)

@@ -12,7 +12,8 @@
  *
  *	[!]NAME[:mod:[!]MODULE]
  *
- * NAME and MODULE are names or globs (formats/base/glob.h). An empty NAME is *. Without a module
+ * NAME and MODULE are names or globs (formats/base/glob.h). An empty NAME is *. A suffix of NAME
+ * that the symbols lack, too, is left out (symbol_clean_name()). Without a module
  * the pattern holds for the kernel and all modules. MODULE matches no function of the kernel
  * itself, !MODULE all of them. A leading ! takes the functions out.
  *
@@ -21,7 +22,7 @@
  */
 struct function_pattern {
 	char *text;         /* as the user has it, with the ! */
-	char *name;         /* a name, or a glob */
+	char *name;         /* a clean name, or a glob */
 	const char *module; /* within `name`'s memory; NULL: any, and the kernel itself */
 	bool negated, module_negated;
 	char *where; /* "FILE:LINE", NULL if not from a file */

@@ -13,12 +13,27 @@
 /* __START_KERNEL_map (Documentation/arch/x86/x86_64/mm.rst) */
 #define KERNEL_ADDRESSES 0xffffffff80000000
 
+enum { NAME_SIZE = 512 }; /* KSYM_NAME_LEN since 6.1 */
+
 struct symbol_table {
 	struct symbol *v;
 	size_t n;
 	char *names;
 	struct name_index index;
 };
+
+void symbol_clean_name(char *name)
+{
+	static const char mark[] = ".llvm.", digits[] = "0123456789abcdef";
+	char *suffix = strstr(name, mark);
+	size_t length = sizeof(mark) - 1;
+
+	if (!suffix || suffix == name)
+		return;
+	length += strspn(suffix + length, digits);
+	if (!suffix[length] || suffix[length] == '.')
+		memmove(suffix, suffix + length, strlen(suffix + length) + 1);
+}
 
 int symbol_builder_init(struct symbol_builder *builder, size_t n, size_t names_size,
 			struct error *err)
@@ -55,6 +70,12 @@ char *symbol_builder_add(struct symbol_builder *builder, uint64_t address, uint6
 	name[length] = '\0';
 	builder->names_used += length + 1;
 	return name;
+}
+
+static void clean_names(struct symbol_builder *builder)
+{
+	for (size_t i = 0; i < builder->n; i++)
+		symbol_clean_name(builder->names + (builder->v[i].name - builder->names));
 }
 
 /* Names are laid out in the order they were added, which makes the sort stable. */
@@ -106,6 +127,7 @@ int symbol_builder_finish(struct symbol_builder *builder, struct symbol_table **
 		symbol_builder_deinit(builder);
 		return error_set(err, ENOMEM, "no memory for the symbol table");
 	}
+	clean_names(builder);
 	table->v = builder->v;
 	table->n = builder->n;
 	table->names = builder->names;
@@ -140,9 +162,15 @@ const struct symbol *symbols_at(const struct symbol_table *table, size_t index)
 
 const struct symbol *symbols_find(const struct symbol_table *table, const char *name)
 {
-	struct name_cursor cursor = name_index_start(&table->index, name);
+	struct name_cursor cursor;
+	char clean[NAME_SIZE];
 	uint32_t i;
 
+	if (strlen(name) < NAME_SIZE) {
+		symbol_clean_name(strcpy(clean, name));
+		name = clean;
+	}
+	cursor = name_index_start(&table->index, name);
 	while (name_index_next(&table->index, &cursor, &i))
 		if (!strcmp(table->v[i].name, name))
 			return &table->v[i];

@@ -6,7 +6,12 @@
 #include <stdint.h>
 #include "formats/base/error.h"
 
-/* Names and link-time addresses of a kernel. All names of an address are kept. */
+/*
+ * Names and link-time addresses of a kernel. All names of an address are kept. A static function
+ * that clang's LTO has made visible to other files has its name in the source
+ * (symbol_clean_name()). Other suffixes stay, as what has them is not the whole function, or takes
+ * other parameters: fn.isra.0, fn.constprop.0, fn.part.0, fn.cold.
+ */
 struct symbol {
 	uint64_t address;
 	uint64_t size; /* to the next higher symbol address (or from an ELF symtab), 0 = unknown */
@@ -20,7 +25,14 @@ struct symbol_table; /* sorted by address; names indexed */
 size_t symbols_count(const struct symbol_table *table);
 const struct symbol *symbols_at(const struct symbol_table *table, size_t index);
 
-/* First symbol of that name in address order, or NULL. */
+/*
+ * Take the suffix out that clang's LTO adds to the names of static functions and variables, in
+ * place: "fn.llvm.1234" becomes "fn", and "fn.llvm.1234.cold" "fn.cold" (Linux, kernel/kallsyms.c,
+ * cleanup_symbol_name(); LLVM, ModuleSummaryIndex::getGlobalNameForLocal()).
+ */
+void symbol_clean_name(char *name);
+
+/* First symbol of that name, which need not be clean, in address order, or NULL. */
 const struct symbol *symbols_find(const struct symbol_table *table, const char *name);
 
 /* Address of `name`, or 0. */

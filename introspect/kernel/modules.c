@@ -57,6 +57,7 @@ static int add_symbol(struct kernel_names *names, const struct module_view *modu
 	if (ret)
 		return ret;
 	out = &names->symbols[names->n];
+	symbol_clean_name(name);
 	snprintf(text, sizeof(text), "%s [%s]", name, module->name);
 	out->name = budget_strdup(names->budget, text);
 	if (!out->name)

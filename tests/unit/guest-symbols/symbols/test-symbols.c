@@ -55,6 +55,32 @@ static void test_bad_map(const char *label, const char *text, uint64_t offset)
 	is_u64(err.address, offset, "the error has the offset");
 }
 
+/* Those of a kernel built with clang's LTO. */
+static void test_promoted(void)
+{
+	static const char text[] = "ffffffff81000000 T _text\n"
+				   "ffffffff81000100 t c_stop.llvm.17132674095431275852\n"
+				   "ffffffff81000200 t c_stop.llvm.9c\n"
+				   "ffffffff81000300 t c_next.llvm.9c.cold.1\n"
+				   "ffffffff81000400 t c_show.isra.0\n"
+				   "ffffffff81000500 t odd.llvm.name\n"
+				   "ffffffff81000600 t .llvm.1\n";
+	static const char *const shown[] = {"_text",         "c_stop",        "c_stop",
+					    "c_next.cold.1", "c_show.isra.0", "odd.llvm.name",
+					    ".llvm.1"};
+	struct symbol_table *table = NULL;
+
+	ok(!symbols_from_system_map(text, strlen(text), &table, NULL), "a kernel has such names");
+	for (size_t i = 0; i < symbols_count(table); i++)
+		is_str(symbols_at(table, i)->name, shown[i], "a name is the source's");
+	is_u64(symbols_address(table, "c_stop"), 0xffffffff81000100,
+	       "a promoted function is found by its own name");
+	is_u64(symbols_address(table, "c_stop.llvm.5"), 0xffffffff81000100,
+	       "and by a name with such a suffix");
+	is_u64(symbols_address(table, "c_show"), 0, "another suffix is part of the name");
+	symbols_destroy(table);
+}
+
 static const char strings[] = "\0local\0global\0data\0weak\0source.c";
 static const Elf64_Sym elf_symbols[] = {
 	{0},
@@ -117,6 +143,7 @@ int main(void)
 	test_bad_map("an address of 17 digits is refused", "1ffffffff81000000 T _text\n", 0);
 	test_bad_map("a name with a space is refused", "ffffffff81000000 T two words\n", 0);
 	test_bad_map("a line without a name is refused", "ffffffff81000000 T\n", 0);
+	test_promoted();
 	test_elf();
 	return tap_done();
 }

@@ -33,7 +33,7 @@ static void plant_module(void)
 	fake_put64(&fake, KALLSYMS_GPA, fake_direct(SYMTAB_GPA));
 	fake_put32(&fake, KALLSYMS_GPA + 8, 5);
 	fake_put64(&fake, KALLSYMS_GPA + 16, fake_direct(STRTAB_GPA));
-	memcpy(fake.ram + STRTAB_GPA, "\0alpha\0beta\0data\0import", 24);
+	memcpy(fake.ram + STRTAB_GPA, "\0alpha\0beta\0data\0import\0gamma.llvm.12", 38);
 	put_symbol(0, 0, 0, SHN_UNDEF);
 	put_symbol(1, 7, MODULE_TEXT + 0x1000, 1);
 	put_symbol(2, 1, MODULE_TEXT + 0x100, 1);
@@ -127,6 +127,21 @@ static void test_gone(void)
 	kernel_names_destroy(second);
 }
 
+/* Clang's LTO has made it visible to other files. */
+static void test_promoted(void)
+{
+	struct kernel_names *names;
+	uint64_t start, size;
+	char name[64];
+
+	plant_module();
+	put_symbol(2, 24, MODULE_TEXT + 0x100, 1);
+	names = create();
+	ok(!lookup(names, MODULE_TEXT + 0x110, name, &start, &size) && !strcmp(name, "gamma [mod]"),
+	   "a module's static function has the name that it has in the source: %s", name);
+	kernel_names_destroy(names);
+}
+
 /* A guest with millions of module symbols. */
 static void test_budget(void)
 {
@@ -196,6 +211,7 @@ int main(void)
 		return tap_skip_all("no fake kernel");
 	test_lookup();
 	test_gone();
+	test_promoted();
 	test_budget();
 	test_damage();
 	fake_kernel_destroy(&fake);
