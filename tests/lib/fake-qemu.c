@@ -499,7 +499,15 @@ static json_t *command(struct fake_qemu *q, const char *name)
 	return json_object();
 }
 
-/* As far as sonde reads it: all but the first vCPU are halted in user mode. */
+/* Without KVM all but the first vCPU are in user mode. */
+static unsigned int cpl_of(const struct fake_qemu *q, unsigned int vcpu)
+{
+	if (q->kvm)
+		return q->cs[vcpu] & 3;
+	return vcpu ? 3 : 0;
+}
+
+/* As far as sonde reads it: all but the first vCPU are halted. */
 static char *register_text(const struct fake_qemu *q)
 {
 	char *text = NULL;
@@ -508,9 +516,9 @@ static char *register_text(const struct fake_qemu *q)
 
 	for (unsigned int i = 0; out && i < q->nr_vcpus; i++)
 		fprintf(out,
-			"\r\nCPU#%u\r\nRIP=%" PRIx64 " RFL=2 [-] CPL=%d II=0 A20=1 SMM=0 HLT=%d\r\n"
+			"\r\nCPU#%u\r\nRIP=%" PRIx64 " RFL=2 [-] CPL=%u II=0 A20=1 SMM=0 HLT=%d\r\n"
 			"CR0=80000011 CR2=0 CR3=%" PRIx64 " CR4=20\r\nEFER=500\r\n",
-			i, q->registers[i][RIP], i ? 3 : 0, i ? 1 : 0, q->cr3[i]);
+			i, q->registers[i][RIP], cpl_of(q, i), i ? 1 : 0, q->cr3[i]);
 	if (!out || fclose(out))
 		abort();
 	return text;

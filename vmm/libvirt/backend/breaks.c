@@ -76,10 +76,9 @@ enum {
 	USER_CPL = 3,
 };
 
-static bool maps(struct libvirt_guest *g, unsigned int vcpu, uint64_t cr3,
+static bool maps(struct libvirt_guest *g, const struct guest_sregs *sregs, uint64_t cr3,
 		 const struct libvirt_break *b)
 {
-	const struct guest_sregs *sregs = &g->registers[vcpu].sregs;
 	struct page_walk walk;
 
 	return vcpu_in_long_mode(sregs) &&
@@ -95,7 +94,7 @@ static int choose_vcpu(struct libvirt_guest *g, const struct libvirt_break *b, s
 
 	for (unsigned int i = 0; !ret && !t->chosen && i < g->guest.nr_vcpus; i++) {
 		ret = libvirt_guest_read_registers(g, i, err);
-		if (ret || !maps(g, i, g->registers[i].sregs.cr3, b))
+		if (ret || !maps(g, &g->registers[i].sregs, g->registers[i].sregs.cr3, b))
 			continue;
 		ret = rsp_choose(&g->stub.rsp, i, err);
 		t->chosen = t->sees_kernel = !ret;
@@ -116,7 +115,7 @@ static bool may_lend(struct libvirt_guest *g, unsigned int vcpu, const struct li
 	*loan = (struct journal_loan){
 		.vcpu = vcpu, .cr3 = r->sregs.cr3, .lent = vcpu_kernel_cr3(r->sregs.cr3)};
 	return r->sregs.cpl == USER_CPL && (r->cs == USER_CS || !(loan->cr3 >> 32)) &&
-	       loan->lent != loan->cr3 && maps(g, vcpu, loan->lent, b);
+	       loan->lent != loan->cr3 && maps(g, &r->sregs, loan->lent, b);
 }
 
 static bool find_loan(struct libvirt_guest *g, const struct libvirt_break *b,
@@ -218,13 +217,34 @@ static int set_in_qemu(struct libvirt_guest *g, const struct libvirt_break *b, b
 	return rsp_breakpoint(&g->stub.rsp, b->gva, on, err);
 }
 
+/* The gdbstub is closed, and stays so: few stops set a breakpoint. That a vCPU may lend in 64-bit
+ * code only is left to set_in_qemu(). */
+static bool in_reach_of_first(struct libvirt_guest *g)
+{
+	const struct libvirt_break *text = &g->traps.text;
+
+	if (libvirt_guest_read_states(g, NULL))
+		return true;
+	for (unsigned int i = 0; i < g->guest.nr_vcpus; i++) {
+		const struct guest_sregs *sregs = &g->states[i];
+
+		if (maps(g, sregs, sregs->cr3, text) ||
+		    (sregs->cpl == USER_CPL && maps(g, sregs, vcpu_kernel_cr3(sregs->cr3), text)))
+			return true;
+	}
+	return false;
+}
+
 bool libvirt_breaks_in_reach(struct libvirt_guest *g)
 {
 	const struct libvirt_traps *t = &g->traps;
 	struct journal_loan loan;
 
-	if (!t->enabled || !t->in_memory || libvirt_guest_open_stub(g, NULL) ||
-	    choose_vcpu(g, &t->text, NULL))
+	if (!t->enabled || !t->in_memory)
+		return true;
+	if (!t->nr_armed)
+		return in_reach_of_first(g);
+	if (libvirt_guest_open_stub(g, NULL) || choose_vcpu(g, &t->text, NULL))
 		return true;
 	return t->sees_kernel || find_loan(g, &t->text, &loan);
 }

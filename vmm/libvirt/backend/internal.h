@@ -148,8 +148,10 @@ int libvirt_guest_get_sregs(struct guest *guest, unsigned int vcpu, struct guest
 			    struct error *err);
 /* May be called while it runs. */
 void libvirt_guest_sample_idle(struct guest *guest, bool *outside);
-/* Read registers[vcpu] unless this stop has done so. */
+/* Read registers[vcpu], by the gdbstub, unless this stop has done so. */
 int libvirt_guest_read_registers(struct libvirt_guest *g, unsigned int vcpu, struct error *err);
+/* Read states[], by QEMU's monitor, unless this stop has done so. */
+int libvirt_guest_read_states(struct libvirt_guest *g, struct error *err);
 
 /* --- traps.c --------------------------------------------------------------------------------- */
 

@@ -4,8 +4,7 @@
 #include <string.h>
 #include "vmm/libvirt/backend/internal.h"
 
-/* The gdbstub does not report which vCPUs are halted, nor which exist. */
-static int read_states(struct libvirt_guest *g, struct error *err)
+int libvirt_guest_read_states(struct libvirt_guest *g, struct error *err)
 {
 	int ret = 0;
 
@@ -15,10 +14,11 @@ static int read_states(struct libvirt_guest *g, struct error *err)
 	return ret;
 }
 
-/* An empty slot is given registers, too: those of a vCPU that was never started. */
+/* The gdbstub does not report which vCPUs are halted, nor which exist. An empty slot is given
+ * registers, too: those of a vCPU that was never started. */
 static bool is_empty_slot(struct libvirt_guest *g, unsigned int vcpu)
 {
-	return !read_states(g, NULL) && !libvirt_vcpu_exists(&g->states[vcpu]);
+	return !libvirt_guest_read_states(g, NULL) && !libvirt_vcpu_exists(&g->states[vcpu]);
 }
 
 int libvirt_guest_read_registers(struct libvirt_guest *g, unsigned int vcpu, struct error *err)
@@ -72,7 +72,7 @@ int libvirt_guest_get_sregs(struct guest *guest, unsigned int vcpu, struct guest
 	int ret = libvirt_guest_read_registers(g, vcpu, err);
 
 	if (!ret)
-		ret = read_states(g, err);
+		ret = libvirt_guest_read_states(g, err);
 	if (ret)
 		return ret;
 	*out = g->registers[vcpu].sregs;

@@ -304,7 +304,7 @@ static void test_full_at_first(void)
 	end_trace(&f);
 }
 
-/* The gdbstub refuses the vCPU whose page tables a breakpoint needs: at the stop, and once more. */
+/* The gdbstub refuses, once, the vCPU whose page tables a breakpoint needs. */
 static void test_refused_vcpu(void)
 {
 	struct guest *guest;
@@ -314,7 +314,6 @@ static void test_refused_vcpu(void)
 	guest = libvirt_guest(f.g);
 	f.fault = FAKE_REFUSE;
 	f.refuse = "Hc";
-	f.times = 2;
 	libvirt_guest_stop(guest, NULL);
 	ok(guest->traps->set_break(guest, gva_of(0), gpa_of(0), true, NULL) < 0 && !f.refuse,
 	   "without a vCPU a breakpoint is an error");
@@ -639,6 +638,28 @@ static void *leave_entry_code(void *arg)
 	return NULL;
 }
 
+static bool stops_without_stub(struct fixture *f)
+{
+	struct guest *guest = libvirt_guest(f->g);
+	bool without = !libvirt_guest_stop(guest, NULL) && !fake_qemu_has_debugger(f->qemu);
+
+	return !libvirt_guest_resume(guest, NULL) && without;
+}
+
+/* Before the first one is set, and after the last one is removed. */
+static void test_no_breaks(uint64_t cr3, uint32_t cs)
+{
+	struct fixture f;
+
+	set_up(&f, cr3, cs);
+	ok(stops_without_stub(&f), "a stop does not open the gdbstub before a breakpoint is set");
+	set_all(&f, true);
+	ok(!stops_without_stub(&f), "with breakpoints it is open");
+	set_all(&f, false);
+	ok(stops_without_stub(&f), "a stop does not open it after they are removed");
+	end_trace(&f);
+}
+
 /* A stop finds the vCPUs in the kernel's first instructions, with the page tables of user mode. */
 static void test_stopped_out_of_reach(bool first, bool on)
 {
@@ -899,6 +920,8 @@ int main(int argc, char **argv)
 	test_parked(KERNEL_CR3, KERNEL_CS);
 	test_parked(USER_CR3, USER_CS);
 	test_put_back_later();
+	test_no_breaks(KERNEL_CR3, KERNEL_CS);
+	test_no_breaks(USER_CR3, USER_CS);
 	test_stopped_out_of_reach(true, true);
 	test_stopped_out_of_reach(false, true);
 	test_stopped_out_of_reach(false, false);
