@@ -3,13 +3,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <termios.h>
 #include <unistd.h>
+#include "vmm/terminal/modes.h"
 
 /* --- escape keys ------------------------------------------------------------------------------ */
 
@@ -53,74 +52,38 @@ size_t terminal_keys_feed(struct terminal_keys *keys, const uint8_t *in, size_t 
 
 /* --- raw mode --------------------------------------------------------------------------------- */
 
-static struct {
-	_Atomic bool raw;
-	int fd;
-	struct termios saved;
-} terminal;
-
-/* Also those that end a program unless it handles them, as it does later. */
-static const int fatal_signals[] = {SIGSEGV, SIGBUS,  SIGILL, SIGFPE, SIGABRT,
-				    SIGQUIT, SIGTERM, SIGINT, SIGHUP};
-
-static void restore_and_die(int signal_number)
-{
-	terminal_leave_raw();
-	/* SA_RESETHAND has restored the default action, which makes the usual core dump. */
-	raise(signal_number);
-}
-
-static void hook_exits(void)
-{
-	static bool hooked;
-	struct sigaction action = {.sa_handler = restore_and_die, .sa_flags = SA_RESETHAND};
-
-	if (hooked)
-		return;
-	hooked = true;
-	atexit(terminal_leave_raw);
-	for (size_t i = 0; i < sizeof(fatal_signals) / sizeof(fatal_signals[0]); i++) {
-		struct sigaction now;
-
-		/* nohup ignores SIGHUP */
-		if (!sigaction(fatal_signals[i], NULL, &now) && now.sa_handler == SIG_DFL)
-			sigaction(fatal_signals[i], &action, NULL);
-	}
-}
-
 int terminal_enter_raw(int fd, struct error *err)
 {
 	struct termios raw;
+	int ret;
 
 	if (!isatty(fd) || tcgetpgrp(fd) != getpgrp())
 		return error_set(err, ENOTTY, "standard input is not a terminal in the foreground");
-	if (tcgetattr(fd, &terminal.saved) < 0)
-		return error_set(err, errno, "cannot read terminal modes: %s", strerror(errno));
-	raw = terminal.saved;
+	/* first: a signal may come in between */
+	ret = terminal_modes_keep(fd, NULL, err);
+	if (ret)
+		return ret;
+	tcgetattr(fd, &raw);
 	raw.c_iflag &= ~(unsigned int)(BRKINT | ICRNL | INLCR | IGNCR | INPCK | ISTRIP | IXON);
 	raw.c_lflag &= ~(unsigned int)(ECHO | ICANON | IEXTEN | ISIG);
 	/* Output processing stays on, so that messages of the host begin at the left margin. */
 	raw.c_cc[VMIN] = 1;
 	raw.c_cc[VTIME] = 0;
-	hook_exits();
-	terminal.fd = fd;
-	/* first: a signal may come in between */
-	atomic_store(&terminal.raw, true);
 	if (!tcsetattr(fd, TCSANOW, &raw))
 		return 0;
-	atomic_store(&terminal.raw, false);
-	return error_set(err, errno, "cannot set terminal modes: %s", strerror(errno));
+	ret = error_set(err, errno, "cannot set terminal modes: %s", strerror(errno));
+	terminal_modes_restore();
+	return ret;
 }
 
 void terminal_leave_raw(void)
 {
-	if (atomic_exchange(&terminal.raw, false))
-		tcsetattr(terminal.fd, TCSANOW, &terminal.saved);
+	terminal_modes_restore();
 }
 
 bool terminal_is_raw(void)
 {
-	return atomic_load(&terminal.raw);
+	return terminal_modes_are_kept();
 }
 
 /* --- standard input --------------------------------------------------------------------------- */

@@ -3,48 +3,36 @@
 
 #include <errno.h>
 #include <ncurses.h>
-#include <signal.h>
-#include <termios.h>
 #include <unistd.h>
+#include "vmm/terminal/modes.h"
 
 static SCREEN *terminal;
-static struct termios shell_modes;
 
-static void restore_and_die(int number)
+static void leave_screen(void)
 {
 	if (terminal)
 		endwin();
-	/* newterm() may be at work */
-	tcsetattr(STDIN_FILENO, TCSANOW, &shell_modes);
-	/* SA_RESETHAND has restored the default action */
-	raise(number);
-}
-
-/* Unless they are ignored, as SIGHUP is under nohup. ncurses handles two of them only where nobody
- * does, and not before it has set the terminal up. */
-static void restore_at_ends(void)
-{
-	static const int ends[] = {SIGINT, SIGTERM, SIGQUIT, SIGHUP};
-	const struct sigaction action = {.sa_handler = restore_and_die, .sa_flags = SA_RESETHAND};
-	struct sigaction now;
-
-	for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++)
-		if (!sigaction(ends[i], NULL, &now) && now.sa_handler == SIG_DFL)
-			sigaction(ends[i], &action, NULL);
 }
 
 int top_terminal_open(struct error *err)
 {
+	int ret;
+
 	/* At the end of its input it would draw all the time. */
 	if (!isatty(STDIN_FILENO))
 		return error_set(err, ENOTSUP, "standard input is no terminal: use --once");
-	tcgetattr(STDIN_FILENO, &shell_modes);
-	restore_at_ends();
+	/* first: ncurses handles two signals only where nobody does, and not before it has set the
+	 * terminal up */
+	ret = terminal_modes_keep(STDIN_FILENO, leave_screen, err);
+	if (ret)
+		return ret;
 	terminal = isatty(STDOUT_FILENO) ? newterm(NULL, stdout, stdin) : NULL;
-	if (!terminal)
+	if (!terminal) {
+		terminal_modes_restore();
 		return error_set(err, ENOTSUP,
 				 "standard output is no terminal that can be drawn "
 				 "on: use --once");
+	}
 	set_escdelay(25);
 	cbreak();
 	noecho();
@@ -57,7 +45,7 @@ void top_terminal_close(void)
 {
 	if (!terminal)
 		return;
-	endwin();
+	terminal_modes_restore();
 	delscreen(terminal);
 	terminal = NULL;
 }
