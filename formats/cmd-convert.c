@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "formats/analysis/since-init.h"
+#include "formats/base/fs.h"
 #include "formats/base/text.h"
 #include "formats/cli/cli.h"
 #include "formats/cli/options.h"
@@ -56,7 +57,7 @@ static const struct cli_option option_table[] = {
 	{.name = "output",
 	 .letter = 'o',
 	 .value = "OUT",
-	 .help = "directory, new or empty; or file, new",
+	 .help = "directory, new or empty; or file, new; -: standard output",
 	 .store = cli_store_text,
 	 .offset = offsetof(struct options, output)},
 	{.name = "value",
@@ -176,6 +177,8 @@ static int check_options(const struct options *options, int nr_operands)
 	if (options->force && !exporter_find(formats[options->format]))
 		return cli_usage(verb.name,
 				 "--force: a directory is never replaced; name a new one");
+	if (path_is_stdout(options->output) && !exporter_find(formats[options->format]))
+		return cli_usage(verb.name, "-o -: a trace is a directory; name a new one");
 	if (check_host(options) || check_lines(options) || check_calls(options))
 		return CLI_USAGE;
 	return check_value(options);
@@ -185,10 +188,10 @@ static void print_result(const char *source, const struct options *options,
 			 const struct trace_part *part, const struct copy_result *result)
 {
 	const uint64_t lost = counters_lost(&result->losses.counters);
-	const bool is_all = trace_part_is_all(part);
+	const bool is_all = trace_part_is_all(part), on_stdout = path_is_stdout(options->output);
 
-	fprintf(stderr, "sonde convert: %s in %s\n", text_number(result->events, "record").s,
-		options->output);
+	fprintf(stderr, "sonde convert: %s %s %s\n", text_number(result->events, "record").s,
+		on_stdout ? "on" : "in", on_stdout ? "standard output" : options->output);
 	if (!is_all)
 		fprintf(stderr, "sonde convert: a part of the trace, %s\n",
 			trace_part_text(part).s);

@@ -191,7 +191,8 @@ static const struct cli_option option_table[] = {
 	CLI_JSON_OPTION(struct options, "print JSON"),
 	{.name = "html",
 	 .value = "FILE",
-	 .help = "write a report for browsers to FILE, which must be new",
+	 .help = "write a report for browsers to FILE, which must be new;\n"
+		 "-: standard output",
 	 .store = cli_store_text,
 	 .offset = offsetof(struct options, html.path)},
 	{.name = "force",

@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -128,6 +129,11 @@ int output_file_open(int dir_fd, const char *name)
 	return output_file_create(dir_fd, name);
 }
 
+bool path_is_stdout(const char *path)
+{
+	return !strcmp(path, "-");
+}
+
 int file_read(int fd, void *bytes, size_t size, struct error *err)
 {
 	const struct byte_source source = byte_source_file(fd, size);
@@ -137,6 +143,23 @@ int file_read(int fd, void *bytes, size_t size, struct error *err)
 		return error_set(err, (int)-n, "cannot read: %s", strerror((int)-n));
 	if ((size_t)n < size)
 		return error_set(err, EIO, "became shorter while it was read");
+	return 0;
+}
+
+int file_write(int fd, const void *bytes, size_t size)
+{
+	const uint8_t *from = bytes;
+
+	while (size) {
+		ssize_t n = write(fd, from, size);
+
+		if (n < 0 && errno == EAGAIN)
+			poll(&(struct pollfd){.fd = fd, .events = POLLOUT}, 1, -1);
+		else if (n < 0 && errno != EINTR)
+			return -errno;
+		from += n < 0 ? 0 : n;
+		size -= n < 0 ? 0 : (size_t)n;
+	}
 	return 0;
 }
 

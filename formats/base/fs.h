@@ -2,6 +2,7 @@
 #ifndef SONDE_FORMATS_BASE_FS_H
 #define SONDE_FORMATS_BASE_FS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include "formats/base/error.h"
@@ -26,8 +27,15 @@ int output_file_create(int dir_fd, const char *name);
  * is removed. */
 int output_file_open(int dir_fd, const char *name);
 
+/* Whether an output is standard output, as in other programs: "-". A file of that name is "./-". */
+bool path_is_stdout(const char *path);
+
 /* Read the first `size` bytes of a regular file. Returns 0 or -errno; -EIO: it is shorter. */
 int file_read(int fd, void *bytes, size_t size, struct error *err);
+
+/* Write all of `bytes` where the descriptor stands, as to a pipe, and wait while it is full. 0 or
+ * -errno. */
+int file_write(int fd, const void *bytes, size_t size);
 
 /* Writing the files of a trace directory, on disks that may be full. All return 0 or -errno. */
 

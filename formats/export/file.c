@@ -83,10 +83,26 @@ static int check_place(const struct export_file *file, const char *path, struct 
 	return 0;
 }
 
+/* Scratch files have a folder of their own, which may be missing if there are none. */
+static int open_stdout(struct export_file *file, struct error *err)
+{
+	const char *scratch = getenv("TMPDIR");
+
+	file->is_stdout = true;
+	file->fd = STDOUT_FILENO;
+	file->dir_fd =
+		open(scratch && *scratch ? scratch : "/tmp", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	file->name = strdup("standard output");
+	return file->name ? 0 : error_set(err, ENOMEM, "out of memory");
+}
+
 static int open_file(struct export_file *file, const char *path, struct error *err)
 {
-	int ret = open_dir(file, path);
+	int ret;
 
+	if (path_is_stdout(path))
+		return open_stdout(file, err);
+	ret = open_dir(file, path);
 	if (ret)
 		return error_set(err, -ret, "%s: cannot write there: %s", path, strerror(-ret));
 	ret = check_place(file, path, err);
@@ -126,7 +142,7 @@ void export_file_destroy(struct export_file *file)
 		return;
 	if (file->temp_name[0])
 		unlinkat(file->dir_fd, file->temp_name, 0);
-	if (file->fd >= 0)
+	if (file->fd >= 0 && file->fd != STDOUT_FILENO)
 		close(file->fd);
 	if (file->dir_fd >= 0)
 		close(file->dir_fd);
@@ -164,16 +180,53 @@ static int take_name(struct export_file *file)
 	return 0;
 }
 
+/* What was gathered goes to standard output. */
+static int hand_out(const struct export_file *file)
+{
+	uint64_t at = 0;
+	int ret = 0;
+
+	while (!ret && at < file->written) {
+		ssize_t n = pread(file->fd, file->buffer, EXPORT_BUFFER, (off_t)at);
+
+		if (n <= 0)
+			return n ? -errno : -EIO;
+		ret = file_write(STDOUT_FILENO, file->buffer, (size_t)n);
+		at += (uint64_t)n;
+	}
+	return ret;
+}
+
+static int keep(struct export_file *file)
+{
+	if (file->is_gathered)
+		return hand_out(file);
+	if (file->is_stdout)
+		return 0;
+	if (fdatasync(file->fd) && errno != EINVAL)
+		return -errno;
+	return take_name(file);
+}
+
+int export_file_will_patch(struct export_file *file)
+{
+	int fd = file->is_stdout ? export_scratch_file(file) : 0;
+
+	if (!file->is_stdout || fd < 0)
+		return fd;
+	file->fd = fd;
+	file->is_gathered = true;
+	return 0;
+}
+
 int export_file_finish(struct export_file *file, struct error *err)
 {
 	int ret;
 
 	export_flush(file);
 	ret = file->error;
-	if (!ret && fdatasync(file->fd) && errno != EINVAL)
-		ret = -errno;
 	if (!ret)
-		ret = take_name(file);
+		ret = keep(file);
 	return ret ? error_set(err, -ret, "%s: cannot write: %s", file->name, strerror(-ret)) : 0;
 }
 
@@ -192,13 +245,19 @@ int export_scratch_file(const struct export_file *file)
 
 /* --- its content ----------------------------------------------------------------------------- */
 
-void export_flush(struct export_file *file)
+static int write_buffer(const struct export_file *file)
 {
 	size_t done;
 
+	if (file->is_stdout && !file->is_gathered)
+		return file_write(file->fd, file->buffer, file->used);
+	return file_write_at(file->fd, file->buffer, file->used, file->written, &done);
+}
+
+void export_flush(struct export_file *file)
+{
 	if (!file->error && file->used)
-		file->error =
-			file_write_at(file->fd, file->buffer, file->used, file->written, &done);
+		file->error = write_buffer(file);
 	file->written += file->used;
 	file->used = 0;
 }

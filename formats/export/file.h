@@ -13,6 +13,8 @@
  * The file that an export makes. It has no name until it is whole: an export that is interrupted
  * leaves nothing behind. What is written is gathered in a buffer.
  *
+ * The file "-" is standard output, which gets what leaves the buffer at once.
+ *
  * The first error of writing is kept. After it nothing is written, and export_file_finish() reports
  * it; until then no caller has to check, but one that writes for long may look at `error`.
  */
@@ -26,6 +28,8 @@ struct export_file {
 	char *name;
 	char temp_name[40]; /* where it is meanwhile; "": it has no name */
 	bool replace;
+	bool is_stdout; /* then `fd` is that, or what is gathered for it: */
+	bool is_gathered;
 };
 
 enum { EXPORT_BUFFER = 1 << 18, EXPORT_ROOM = 1 << 18 };
@@ -36,6 +40,10 @@ enum { EXPORT_BUFFER = 1 << 18, EXPORT_ROOM = 1 << 18 };
  * export_file_destroy().
  */
 int export_file_create(const char *path, bool replace, struct export_file **out, struct error *err);
+
+/* Before anything is put: export_patch() will be called. What is for standard output is gathered in
+ * a scratch file until the end. 0 or -errno. */
+int export_file_will_patch(struct export_file *file);
 
 /* Give the file its name, when all is written. Returns 0, or -errno and there is no file. */
 int export_file_finish(struct export_file *file, struct error *err);
@@ -52,10 +60,11 @@ void export_text(struct export_file *file, const char *text);
 void export_printf(struct export_file *file, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 
-/* Overwrite bytes that were written before. */
+/* Overwrite bytes that were written before; see export_file_will_patch(). */
 void export_patch(struct export_file *file, uint64_t offset, const void *bytes, size_t size);
 
-/* A new file without a name beside the file: a descriptor, or -errno. */
+/* A new file without a name beside the file, or for standard output in TMPDIR: a descriptor, or
+ * -errno. */
 int export_scratch_file(const struct export_file *file);
 
 /* Bytes before what is appended next. */

@@ -188,6 +188,8 @@ static int create(const struct export_input *input, struct exporter **out, struc
 		ret = add_buffers(t);
 	if (!ret)
 		ret = ftrace_spool_init(&t->spool, input->file);
+	if (!ret)
+		ret = export_file_will_patch(input->file);
 	if (ret) {
 		destroy(&t->base);
 		return error_set(err, -ret, "trace.dat: %s", strerror(-ret));

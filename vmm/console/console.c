@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include "formats/base/fs.h"
 
 static const char panic_marker[] = "Kernel panic - not syncing: ";
 
@@ -38,7 +39,7 @@ struct panic_watch {
 	size_t matched;  /* bytes of the marker seen so far */
 	uint32_t before; /* the last four bytes */
 	bool repeated;   /* the marker is that of a panic's last line, "---[ end Kernel ..." */
-	uint64_t ended;                /* lines of messages */
+	uint64_t ended;  /* lines of messages */
 	struct panic_line *line;       /* that the bytes belong to; or NULL */
 	struct panic_line first, last; /* `last`: of later ones than the first */
 	struct panic_line settled;     /* of these, when the panic had been reported */
@@ -225,7 +226,7 @@ static int open_output(struct console *console, struct error *err)
 	console->fd = -1;
 	if (console->config.discard)
 		return 0;
-	if (!path) {
+	if (!path || path_is_stdout(path)) {
 		open_standard_output(console);
 		return 0;
 	}

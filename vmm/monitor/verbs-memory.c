@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include "formats/base/fs.h"
 #include "introspect/guest/control.h"
 #include "introspect/guest/page-walk.h"
 #include "vmm/monitor/job.h"
@@ -220,14 +221,17 @@ static int save_to_file(const struct save *save, const char *filename, struct er
 static int run_save(struct save *save, struct error *err)
 {
 	json_t *args = save->call->args;
+	const char *filename = json_string_value(json_object_get(args, "filename"));
 
+	if (path_is_stdout(filename))
+		return error_set(err, EINVAL, "standard output is the tracer's own; name a file");
 	save->at = monitor_arg_u64(args, "val");
 	save->size = monitor_arg_u64(args, "size");
 	if (!save->size)
 		return error_set(err, EINVAL, "size is 0");
 	if (save->size - 1 > UINT64_MAX - save->at)
 		return error_set(err, EINVAL, "val + size is beyond the end of the address space");
-	return save_to_file(save, json_string_value(json_object_get(args, "filename")), err);
+	return save_to_file(save, filename, err);
 }
 
 static int pmemsave(struct monitor_call *call, struct error *err)

@@ -15,7 +15,7 @@ enum { MODE = 0644 };
 
 struct metrics_file {
 	struct disk_thread thread; /* ends when it has nothing to do */
-	int dir_fd;
+	int dir_fd;                /* -1: of standard output */
 	char *name, *temp_name;
 	/* With the thread's lock held: */
 	char *text; /* to be written; or NULL */
@@ -29,6 +29,8 @@ static int write_text(const struct metrics_file *f, const char *text)
 	size_t done;
 	int fd, ret;
 
+	if (f->dir_fd < 0)
+		return file_write(STDOUT_FILENO, text, strlen(text));
 	/* Left by a process that was killed; never another user's, by O_EXCL. */
 	unlinkat(f->dir_fd, f->temp_name, 0);
 	fd = openat(f->dir_fd, f->temp_name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
@@ -122,8 +124,13 @@ static int open_dir(struct metrics_file *f, const char *path)
 {
 	const char *slash = strrchr(path, '/');
 	struct stat st;
-	char *dir = slash ? strndup(path, slash == path ? 1 : (size_t)(slash - path)) : strdup(".");
+	char *dir;
 
+	if (path_is_stdout(path)) {
+		f->name = strdup("standard output");
+		return f->name ? 0 : -ENOMEM;
+	}
+	dir = slash ? strndup(path, slash == path ? 1 : (size_t)(slash - path)) : strdup(".");
 	f->name = strdup(slash ? slash + 1 : path);
 	if (!dir || !f->name || asprintf(&f->temp_name, ".%s.%d", f->name, (int)getpid()) < 0) {
 		f->temp_name = NULL;

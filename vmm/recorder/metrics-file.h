@@ -7,7 +7,8 @@
 /*
  * A small file that is replaced again and again, for another program that reads it at any time:
  * it sees one text or the next one, whole. A thread writes, so that a disk that hangs does
- * not hold up the main thread. All users may read the file.
+ * not hold up the main thread. All users may read the file. Standard output ("-") gets one text
+ * after the other.
  */
 struct metrics_file;
 

@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include "formats/base/fs.h"
 #include "formats/cli/cli.h"
 #include "formats/trace/writer.h"
 #include "patcher/tracers/tracer.h"
@@ -162,7 +163,8 @@ const struct cli_option recorder_option_table[] = {
 	 FIELD(monitor)},
 	{.name = "metrics",
 	 .value = "FILE",
-	 .help = "every 5 s, write counts there for Prometheus",
+	 .help = "every 5 s, write counts there for Prometheus;\n"
+		 "-: standard output",
 	 .store = cli_store_text,
 	 FIELD(metrics)},
 	{.name = "live-metrics",
@@ -232,5 +234,7 @@ int recorder_options_check(const struct recorder_options *options, const char *v
 				 MAX_RING_BYTES / MIB);
 	if (options->output && !*options->output)
 		return cli_usage(verb, "no directory for the trace: add -o DIR");
+	if (options->output && path_is_stdout(options->output))
+		return cli_usage(verb, "-o -: a trace is a directory; name a new one");
 	return check_format(options, verb);
 }

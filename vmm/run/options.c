@@ -4,6 +4,7 @@
 #include <getopt.h>
 #include <stdio.h>
 #include <string.h>
+#include "formats/base/fs.h"
 #include "formats/cli/cli.h"
 
 enum { MIB = 1 << 20, DEFAULT_RAM_MIB = 512 };
@@ -109,7 +110,7 @@ static const struct cli_option machine_options[] = {
 	 FIELD(vm.boot)},
 	{.name = "console",
 	 .value = "FILE",
-	 .help = "the guest's serial output goes to FILE",
+	 .help = "the guest's serial output goes to FILE; -: standard output",
 	 .store = cli_store_text,
 	 FIELD(vm.console)},
 	{.name = "no-console",
@@ -162,6 +163,17 @@ static int check_traced(const struct recorder_options *o)
 	return 0;
 }
 
+static int check_stdout(const struct run_options *o)
+{
+	const bool has_console =
+		!o->vm.no_console && (!o->vm.console || path_is_stdout(o->vm.console));
+
+	if (!o->recorder.metrics || !path_is_stdout(o->recorder.metrics) || !has_console)
+		return 0;
+	return cli_usage(verb_name, "--metrics -: standard output is the guest's console: add "
+				    "--console FILE or --no-console");
+}
+
 static int check(const struct run_options *options)
 {
 	int ret;
@@ -171,7 +183,9 @@ static int check(const struct run_options *options)
 	if (options->ram_bytes % MIB)
 		return cli_usage(verb_name, "-m takes whole MiB");
 	ret = recorder_options_check(&options->recorder, verb_name);
-	return ret ? ret : check_traced(&options->recorder);
+	if (!ret)
+		ret = check_traced(&options->recorder);
+	return ret ? ret : check_stdout(options);
 }
 
 int run_options_parse(int argc, char **argv, struct run_options *options)

@@ -5,8 +5,10 @@
 #include <dirent.h>
 #include <errno.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -177,6 +179,87 @@ static void test_full(void)
 	is_u64(count_files(), 2, "there is no file then");
 }
 
+/* Standard output becomes a pipe, until end_pipe(). */
+struct piped {
+	int saved, fds[2];
+};
+
+static struct piped begin_pipe(void)
+{
+	struct piped p = {.saved = dup(STDOUT_FILENO)};
+
+	fflush(stdout);
+	if (p.saved < 0 || pipe(p.fds))
+		abort();
+	dup2(p.fds[1], STDOUT_FILENO);
+	close(p.fds[1]);
+	return p;
+}
+
+/* What is in it, also with another end of it open. */
+static const char *in_pipe(const struct piped *p)
+{
+	static char text[64];
+	int n = 0;
+
+	ioctl(p->fds[0], FIONREAD, &n);
+	n = n ? (int)read(p->fds[0], text, sizeof(text) - 1) : 0;
+	text[n > 0 ? n : 0] = '\0';
+	return text;
+}
+
+static void end_pipe(const struct piped *p)
+{
+	dup2(p->saved, STDOUT_FILENO);
+	close(p->saved);
+	close(p->fds[0]);
+}
+
+static void test_stdout(bool patch)
+{
+	struct piped p = begin_pipe();
+	struct export_file *file;
+	char first[64], rest[64];
+	int ret;
+
+	if (export_file_create("-", false, &file, NULL) || (patch && export_file_will_patch(file)))
+		abort();
+	export_text(file, "size 0000, ");
+	export_flush(file);
+	strcpy(first, in_pipe(&p));
+	export_text(file, "text");
+	if (patch)
+		export_patch(file, 5, "1234", 4);
+	ret = export_file_finish(file, NULL);
+	export_file_destroy(file);
+	strcpy(rest, in_pipe(&p));
+	end_pipe(&p);
+	ok(!ret && access("-", F_OK), "- is standard output, and no file");
+	is_str(first, patch ? "" : "size 0000, ",
+	       patch ? "what will be patched waits" : "what leaves the buffer is there at once");
+	is_str(rest, patch ? "size 1234, text" : "text", "at the end all of it is there");
+}
+
+/* Whoever reads it has ended. */
+static void test_broken_pipe(void)
+{
+	struct piped p = begin_pipe();
+	struct export_file *file;
+	struct error err;
+	int ret;
+
+	signal(SIGPIPE, SIG_IGN);
+	close(p.fds[0]);
+	if (export_file_create("-", false, &file, NULL))
+		abort();
+	export_text(file, "text");
+	ret = export_file_finish(file, &err);
+	export_file_destroy(file);
+	end_pipe(&p);
+	ok(ret == -EPIPE && !strcmp(err.text, "standard output: cannot write: Broken pipe"),
+	   "a pipe that nothing reads is an error: %s", err.text);
+}
+
 int main(void)
 {
 	dir = scratch_make();
@@ -187,6 +270,9 @@ int main(void)
 	test_race();
 	test_killed();
 	test_full();
+	test_stdout(false);
+	test_stdout(true);
+	test_broken_pipe();
 	scratch_remove(&dir);
 	return tap_done();
 }

@@ -109,7 +109,7 @@ static void test_file(void)
 }
 
 /* Standard output is a pipe that other processes share. */
-static void test_standard_output(void)
+static void test_standard_output(const char *stdout_path)
 {
 	struct console *console;
 	char text[16] = "";
@@ -118,7 +118,7 @@ static void test_standard_output(void)
 	if (pipe(fds))
 		abort();
 	dup2(fds[1], STDOUT_FILENO);
-	console = create(&(struct console_config){0});
+	console = create(&(struct console_config){.path = stdout_path});
 	flags = fcntl(STDOUT_FILENO, F_GETFL);
 	put(console, "to stdout");
 	console_flush(console);
@@ -126,7 +126,8 @@ static void test_standard_output(void)
 	dup2(before, STDOUT_FILENO);
 	close(before);
 	ok(read(fds[0], text, sizeof(text) - 1) > 0 && !strcmp(text, "to stdout"),
-	   "without a path the output goes to standard output");
+	   "%s the output goes to standard output",
+	   stdout_path ? "with the path -" : "without a path");
 	ok(!(flags & O_NONBLOCK), "a pipe that is shared stays blocking for the others");
 	close(fds[0]);
 	close(fds[1]);
@@ -296,7 +297,8 @@ int main(void)
 		return 1;
 	snprintf(path, sizeof(path), "%s/out", directory);
 	test_file();
-	test_standard_output();
+	test_standard_output(NULL);
+	test_standard_output("-");
 	test_bad_path();
 	test_failing_output();
 	test_discard();

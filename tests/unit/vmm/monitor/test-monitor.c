@@ -256,6 +256,9 @@ static void test_arguments(struct fixture *f)
 	     GENERIC("stop has no argument 'x'"));
 	asks(&peer, "{\"execute\":\"pmemsave\",\"arguments\":{\"val\":0,\"size\":1}}",
 	     GENERIC("pmemsave needs the argument 'filename' (a string)"));
+	asks(&peer,
+	     "{\"execute\":\"pmemsave\",\"arguments\":{\"val\":0,\"size\":1,\"filename\":\"-\"}}",
+	     GENERIC("standard output is the tracer's own; name a file"));
 	asks(&peer, "{\"execute\":\"pmemsave\",\"arguments\":{\"val\":0,\"size\":-1}}",
 	     GENERIC("argument 'size' of pmemsave must be an integer of 0 or more"));
 	asks(&peer, "{\"execute\":\"pmemsave\",\"arguments\":{\"val\":\"0xg\"}}",

@@ -3,7 +3,9 @@
 #include "vmm/recorder/metrics-file.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -11,7 +13,7 @@
 #include "tests/lib/tap.h"
 #include "tests/lib/trace-make.h"
 
-enum { LIMIT_MS = 180000, PAUSE_MS = 5 };
+enum { LIMIT_MS = 180000, PAUSE_MS = 5, PIPE_MS = 20000 };
 
 static char *text(const char *from)
 {
@@ -83,9 +85,44 @@ static void test_failures(void)
 	metrics_file_destroy(file);
 }
 
+/* Four bytes, when they come; false: they do not. */
+static bool read_text(int fd, char *to)
+{
+	struct pollfd readable = {.fd = fd, .events = POLLIN};
+
+	return poll(&readable, 1, PIPE_MS) > 0 && read(fd, to, 4) == 4;
+}
+
+/* One text after the other. */
+static void test_standard_output(void)
+{
+	struct metrics_file *file = NULL;
+	int fds[2], before = dup(STDOUT_FILENO), failure;
+	char out[32] = "";
+	bool complete;
+
+	fflush(stdout);
+	if (pipe(fds) || metrics_file_create("-", &file, NULL))
+		abort();
+	dup2(fds[1], STDOUT_FILENO);
+	metrics_file_put(file, text("one\n"));
+	complete = read_text(fds[0], out);
+	metrics_file_put(file, text("two\n"));
+	complete = complete && read_text(fds[0], out + 4);
+	failure = metrics_file_failure(file, NULL);
+	metrics_file_destroy(file);
+	dup2(before, STDOUT_FILENO);
+	close(before);
+	ok(!failure && access("-", F_OK), "- is standard output, and no file");
+	ok(complete && !strcmp(out, "one\ntwo\n"), "it gets one text after the other");
+	close(fds[0]);
+	close(fds[1]);
+}
+
 int main(void)
 {
 	test_replace();
 	test_failures();
+	test_standard_output();
 	return tap_done();
 }

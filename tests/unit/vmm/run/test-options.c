@@ -77,6 +77,8 @@ static void test_recorder(void)
 	ok(r->subbufs == 2 && r->subbuf_bytes == 4096 && r->max_rate == 50 &&
 		   r->duration_ms == 500 && r->until_events == 1000,
 	   "the numbers arrive");
+	is_u64((uint64_t)parse("-k b --trace kmem -o out --metrics - --console f"), 0,
+	       "metrics may go to standard output, if the console does not");
 	is_u64((uint64_t)parse("-k b --trace k=kmem:cache,pid -o out --format kmemtrace"), 0,
 	       "the format of kmem's events is accepted for one instance of it");
 	ok(!strcmp(trace_encoding_names[r->encoding], "kmemtrace"), "it arrives");
@@ -116,6 +118,9 @@ static void test_refusals(void)
 {
 	refuses("", "-k");
 	refuses("-k", "needs a value");
+	refuses("-k b --trace kmem -o -", "a trace is a directory");
+	refuses("-k b --trace kmem -o out --metrics -", "the guest's console: add --console FILE");
+	refuses("-k b --trace kmem -o out --metrics - --console -", "--no-console");
 	refuses("-k b -c 0", "1 to 64");
 	refuses("-k b -c 65", "1 to 64");
 	refuses("-k b -c x", "'x'");

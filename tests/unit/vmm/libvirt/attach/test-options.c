@@ -59,6 +59,7 @@ static void test_refusals(void)
 	refuses("", "see 'virsh list'");
 	refuses("-c qemu:///session", "see 'virsh -c qemu:///session list'");
 	refuses("web1", "add -o DIR");
+	refuses("web1 -o -", "a trace is a directory");
 	refuses("web1 web2 -o out", "unexpected argument 'web2'");
 	refuses("web1 -o out --trace bogus", "unknown tracer 'bogus'; known: kmem");
 	refuses("web1 -o out --trace kmem:cach", "did you mean 'cache'?");
