@@ -121,4 +121,4 @@ help:
 #=   TSAN=1        with ThreadSanitizer
 #=   COVERAGE=1    with gcov counters
 
--include $(LIB_OBJECTS:.o=.d) $(O)/vmm/main.d $(UNIT_TESTS:=.d) $(TEST_LIB_OBJECTS:.o=.d)
+-include $(LIB_OBJECTS:.o=.d) $(O)/vmm/main.d $(UNIT_TESTS:=.d) $(wildcard $(O)/tests/*/*.d)

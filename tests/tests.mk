@@ -328,8 +328,6 @@ $(O)/tests/bench/trace-repeat: $(O)/tests/bench/trace-repeat.o $(O)/libsonde.a
 	$(say) LD $@
 	$(Q)$(CC) $(LDFLAGS_ALL) $(LDFLAGS) -o $@ $^ $(PACKAGE_LIBS)
 
--include $(wildcard $(O)/tests/bench/*.d)
-
 # A trace that is cut off at each byte, and a million damaged ones: in two halves, with -j2 side by side. Each round
 # writes two files, which takes five times as long on a disk.
 .PHONY: check-damage check-damage-0 check-damage-1
