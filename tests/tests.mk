@@ -109,7 +109,7 @@ SLOW_TESTS := $(wildcard $(addprefix tests/unit/,formats/ctf/test-ctf.c guest-sy
 	guest-symbols/kmem/test-gfp-names.c introspect/tasks/test-percpu.c patcher/text/test-insn.c patcher/plan/test-scale.c \
 	vmm/boot/test-bzimage.c))
 QUICK_TESTS = $(if $(filter all,$(SANITIZED)),$(1),$(filter-out $(SLOW_TESTS),$(1)))
-THREADED_ROOMS := formats/trace introspect/tasks patcher/engine patcher/ring patcher/session vmm
+THREADED_ROOMS := formats/output formats/trace introspect/tasks patcher/engine patcher/ring patcher/session vmm
 # Empty, or the tests that the user has named.
 NAMED_TESTS = $(if $(ROOM)$(filter-out file,$(origin TESTS)),$(TESTS))
 ASAN_TESTS = $(or $(NAMED_TESTS),$(call QUICK_TESTS,$(UNIT_SOURCES)))

@@ -5,10 +5,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include "formats/base/error.h"
-#include "formats/event/event.h"
-#include "formats/trace/cache-table.h"
 #include "formats/event/call-sites.h"
-#include "formats/trace/output.h"
+#include "formats/event/event.h"
+#include "formats/output/output.h"
+#include "formats/trace/cache-table.h"
 #include "formats/trace/sidecar.h"
 
 /*

@@ -13,9 +13,9 @@
 #include "formats/base/clock.h"
 #include "formats/base/fs.h"
 #include "formats/event/record-stream.h"
+#include "formats/output/output.h"
 #include "formats/trace/cache-table.h"
 #include "formats/trace/encoder.h"
-#include "formats/trace/output.h"
 #include "formats/trace/sidecar.h"
 
 enum { RESERVED_BYTES = 256 << 10 }; /* at least */

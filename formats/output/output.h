@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#ifndef SONDE_FORMATS_TRACE_OUTPUT_H
-#define SONDE_FORMATS_TRACE_OUTPUT_H
+#ifndef SONDE_FORMATS_OUTPUT_OUTPUT_H
+#define SONDE_FORMATS_OUTPUT_OUTPUT_H
 
 #include <stdbool.h>
 #include <stddef.h>

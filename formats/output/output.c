@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "formats/trace/output.h"
+#include "formats/output/output.h"
 
 #include <errno.h>
 #include <pthread.h>
