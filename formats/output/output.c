@@ -4,13 +4,10 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stddef.h>
 #include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 #include "formats/base/clock.h"
-#include "formats/base/fs.h"
 #include "formats/base/thread.h"
+#include "formats/output/packet.h"
 
 static const uint64_t ns_per_ms = 1000000;
 enum {
@@ -19,24 +16,15 @@ enum {
 	LOOKS = 20,     /* of a waiting thread, until the disk counts as dead */
 };
 
-struct packet {
-	struct packet *next;
-	uint64_t number; /* of the order in which packets were put, over all streams */
-	size_t size;
-	struct output_events events;
-	_Alignas(max_align_t) uint8_t bytes[];
-};
-
 struct output_stream {
 	struct output *output;
 	struct output_stream *next;
 	struct output_file *file;
-	struct packet *head, **tail; /* the oldest first */
-	size_t queued;               /* bytes */
-	bool writing;                /* the head, without the lock */
-	int failed;                  /* -errno of the last try to write the head, or 0 */
-	uint64_t tried_ns;           /* when that was */
-	uint64_t tried_round;        /* the round of output_sync() that it belonged to */
+	struct packet_queue queue;
+	bool writing;         /* the head, without the lock */
+	int failed;           /* -errno of the last try to write the head, or 0 */
+	uint64_t tried_ns;    /* when that was */
+	uint64_t tried_round; /* the round of output_sync() that it belonged to */
 	struct output_events forgotten;
 };
 
@@ -63,26 +51,6 @@ struct output {
 	struct output_counts counts;
 };
 
-/* --- files ----------------------------------------------------------------------------------- */
-
-int packet_file_write(struct output_file *base, void *packet, size_t size)
-{
-	struct packet_file *file = (struct packet_file *)base;
-	size_t done;
-	int ret = file_write_at(file->fd, packet, size, file->size, &done);
-
-	if (!ret)
-		file->size += size;
-	else if (done && ftruncate(file->fd, (off_t)file->size))
-		ret = -errno;
-	return ret;
-}
-
-void packet_file_init(struct packet_file *file, int fd)
-{
-	*file = (struct packet_file){.base.write = packet_file_write, .fd = fd};
-}
-
 /* --- the queue, with the lock held ----------------------------------------------------------- */
 
 static void append(struct output_stream *stream, struct packet *packet)
@@ -90,37 +58,13 @@ static void append(struct output_stream *stream, struct packet *packet)
 	struct output *output = stream->output;
 
 	packet->number = output->next_number++;
-	*stream->tail = packet;
-	stream->tail = &packet->next;
-	stream->queued += packet->size;
+	packet_queue_append(&stream->queue, packet);
 	output->queued += packet->size;
 }
 
-static void remove_head(struct output_stream *stream)
+static void drop_head(struct output_stream *stream)
 {
-	struct packet *packet = stream->head;
-
-	stream->head = packet->next;
-	if (!stream->head)
-		stream->tail = &stream->head;
-	stream->queued -= packet->size;
-	stream->output->queued -= packet->size;
-	free(packet);
-}
-
-void output_events_add(struct output_events *sum, const struct output_events *more)
-{
-	for (unsigned int i = 0; i < OUTPUT_MAX_CLASSES; i++)
-		sum->n[i] += more->n[i];
-}
-
-uint64_t output_events_sum(const struct output_events *events)
-{
-	uint64_t sum = 0;
-
-	for (unsigned int i = 0; i < OUTPUT_MAX_CLASSES; i++)
-		sum += events->n[i];
-	return sum;
+	stream->output->queued -= packet_queue_drop_head(&stream->queue);
 }
 
 static bool is_flight_recorder(const struct output *output)
@@ -137,10 +81,10 @@ static bool is_released(const struct output *output, const struct packet *packet
 /* A flight recorder makes room for a packet. Those that are being written stay. */
 static void forget_oldest(struct output_stream *stream, size_t size)
 {
-	while (stream->head && !is_released(stream->output, stream->head) &&
-	       stream->queued + size > stream->output->config.keep_bytes) {
-		output_events_add(&stream->forgotten, &stream->head->events);
-		remove_head(stream);
+	while (stream->queue.head && !is_released(stream->output, stream->queue.head) &&
+	       stream->queue.bytes + size > stream->output->config.keep_bytes) {
+		output_events_add(&stream->forgotten, &stream->queue.head->events);
+		drop_head(stream);
 	}
 }
 
@@ -151,7 +95,7 @@ static bool has_room(const struct output_stream *stream, size_t size)
 	const size_t share = output->config.queue_bytes / output->nr_streams;
 	const size_t own = output->config.keep_bytes + share;
 
-	if (!stream->head || stream->queued + size <= own)
+	if (!stream->queue.head || stream->queue.bytes + size <= own)
 		return true;
 	return !stream->failed && !is_flight_recorder(output) &&
 	       output->queued + size <= output->config.queue_bytes;
@@ -202,7 +146,7 @@ static void note_room(struct output *output)
 static bool is_due(const struct output_stream *stream, uint64_t now)
 {
 	const struct output *output = stream->output;
-	const struct packet *head = stream->head;
+	const struct packet *head = stream->queue.head;
 
 	if (!head || head->number >= output->prepared || !is_released(output, head))
 		return false;
@@ -219,7 +163,8 @@ static bool is_round_over(const struct output *output)
 static bool has_unprepared(const struct output *output)
 {
 	for (const struct output_stream *s = output->streams; s; s = s->next) {
-		if (s->head && s->head->number >= output->prepared && is_released(output, s->head))
+		if (s->queue.head && s->queue.head->number >= output->prepared &&
+		    is_released(output, s->queue.head))
 			return true;
 	}
 	return false;
@@ -241,7 +186,7 @@ static void prepare(struct output *output)
 static void write_head(struct output_stream *stream)
 {
 	struct output *output = stream->output;
-	struct packet *head = stream->head;
+	struct packet *head = stream->queue.head;
 	const uint64_t round = output->round;
 	int ret;
 
@@ -260,7 +205,7 @@ static void write_head(struct output_stream *stream)
 	note_alive(output);
 	if (!ret) {
 		output->counts.written_bytes += head->size;
-		remove_head(stream);
+		drop_head(stream);
 	}
 	pthread_cond_broadcast(&output->progress);
 }
@@ -347,8 +292,8 @@ void output_destroy(struct output *output)
 	while (output->streams) {
 		struct output_stream *stream = output->streams;
 
-		while (stream->head)
-			remove_head(stream);
+		while (stream->queue.head)
+			drop_head(stream);
 		output->streams = stream->next;
 		free(stream);
 	}
@@ -363,7 +308,7 @@ int output_add(struct output *output, struct output_file *file, struct output_st
 		return -ENOMEM;
 	stream->output = output;
 	stream->file = file;
-	stream->tail = &stream->head;
+	packet_queue_init(&stream->queue);
 	pthread_mutex_lock(&output->lock);
 	stream->next = output->streams;
 	output->streams = stream;
@@ -374,32 +319,6 @@ int output_add(struct output *output, struct output_file *file, struct output_st
 }
 
 /* --- for encoders ---------------------------------------------------------------------------- */
-
-static struct packet *packet_of(void *bytes)
-{
-	return (struct packet *)(void *)((uint8_t *)bytes - offsetof(struct packet, bytes));
-}
-
-void *output_packet_new(size_t capacity)
-{
-	struct packet *packet = malloc(sizeof(*packet) + capacity);
-
-	return packet ? packet->bytes : NULL;
-}
-
-void output_packet_free(void *packet)
-{
-	if (packet)
-		free(packet_of(packet));
-}
-
-/* Of its memory, give back what it does not need. */
-static struct packet *shrink(struct packet *packet)
-{
-	struct packet *smaller = realloc(packet, sizeof(*packet) + packet->size);
-
-	return smaller ? smaller : packet;
-}
 
 static int check_room(struct output_stream *stream, size_t size)
 {
@@ -436,7 +355,7 @@ static int put_locked(struct output_stream *stream, struct packet *packet)
 	note_room(output);
 	if (!output->queued)
 		note_alive(output);
-	append(stream, shrink(packet));
+	append(stream, packet_shrink(packet));
 	pthread_cond_signal(&output->work);
 	return 0;
 }
@@ -483,7 +402,7 @@ int output_wait(struct output_stream *stream, size_t size)
 /* Whether the thread is done with a stream in this round. */
 static bool is_settled(const struct output_stream *stream, uint64_t round, uint64_t below)
 {
-	const struct packet *head = stream->head;
+	const struct packet *head = stream->queue.head;
 
 	if (!head || head->number >= below || !is_released(stream->output, head))
 		return true;
@@ -497,7 +416,7 @@ static bool all_settled(const struct output *output, uint64_t round, uint64_t be
 	*failed = 0;
 	for (const struct output_stream *s = output->streams; settled && s; s = s->next) {
 		settled = is_settled(s, round, below);
-		if (s->head && s->failed)
+		if (s->queue.head && s->failed)
 			*failed = s->failed;
 	}
 	return settled;
@@ -554,9 +473,9 @@ uint64_t output_discard(struct output_stream *stream, struct output_events *even
 	pthread_mutex_lock(&output->lock);
 	while (stream->writing)
 		pthread_cond_wait(&output->progress, &output->lock);
-	for (; stream->head; n++) {
-		output_events_add(events, &stream->head->events);
-		remove_head(stream);
+	for (; stream->queue.head; n++) {
+		output_events_add(events, &stream->queue.head->events);
+		drop_head(stream);
 	}
 	stream->failed = 0;
 	pthread_cond_broadcast(&output->progress);
@@ -574,7 +493,7 @@ int output_failed(const struct output_stream *stream)
 	int failed;
 
 	pthread_mutex_lock(&stream->output->lock);
-	failed = stream->head ? stream->failed : 0;
+	failed = stream->queue.head ? stream->failed : 0;
 	pthread_mutex_unlock(&stream->output->lock);
 	return failed;
 }
