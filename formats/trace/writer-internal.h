@@ -7,7 +7,7 @@
 #include "formats/trace/site-names.h"
 #include "formats/trace/writer.h"
 
-/* What writer.c (the trace as a whole) and instances.c (instances and their events) share. */
+/* What writer.c (the trace as a whole), instances.c and sinks.c (events of instances) share. */
 struct event_sink {
 	struct trace_writer *writer;
 	unsigned int vcpu;
@@ -71,6 +71,12 @@ int writer_describe(struct trace_writer *writer, unsigned int what, struct error
 
 /* Keep the first failure for trace_writer_error(). Returns ret. */
 int writer_keep_error(struct trace_writer *writer, int ret, const char *what, unsigned int vcpu);
+
+/*
+ * Put what a sink has gathered into the output. `waits`: for room, if the queue is full. Returns 0,
+ * -EAGAIN if the queue is full and it does not wait, or an error of output_put() or output_wait().
+ */
+int writer_flush_sink(struct event_sink *sink, bool waits);
 
 /* Write what all streams hold. Returns 0, or -errno of the first failure, which is kept. */
 int writer_flush_streams(struct trace_writer *writer, struct error *err);
