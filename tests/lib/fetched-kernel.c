@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "tests/lib/fetched-kernel.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include "tests/lib/tap.h"
 
 const char *fetched_kernel_path(char path[FETCHED_KERNEL_PATH], const char *version)
 {
@@ -16,12 +18,44 @@ struct kernel_image *fetched_kernel_image(const char *version)
 {
 	char path[FETCHED_KERNEL_PATH];
 	struct kernel_file *file;
-	struct kernel_image *image;
+	struct kernel_image *image = NULL;
+	struct error err = {0};
+	int ret = kernel_file_open(fetched_kernel_path(path, version), &file, &err);
 
-	if (kernel_file_open(fetched_kernel_path(path, version), &file, NULL))
+	if (ret == -ENOENT)
 		return NULL;
-	if (kernel_image_load(file, &image, NULL))
+	if (ret || kernel_image_load(file, &image, &err)) {
+		tap_diag("%s: %s", path, err.text);
 		abort();
+	}
 	kernel_file_close(file);
 	return image;
+}
+
+int fetched_kernels_test(const char *const *versions, fetched_kernel_fn *fn)
+{
+	for (; *versions; versions++) {
+		struct kernel_image *image = fetched_kernel_image(*versions);
+
+		if (image)
+			fn(image, *versions);
+		else
+			tap_skip(*versions, "not fetched: run tests/testbed/fetch-kernel");
+		kernel_image_destroy(image);
+	}
+	return tap_done();
+}
+
+void fetched_guest_init(struct fetched_guest *guest, const struct kernel_image *image)
+{
+	if (dump_guest_create(1, &guest->dump, NULL) ||
+	    dump_guest_add_buffer(guest->dump, FETCHED_PHYS_TEXT, image->init_bytes,
+				  image->init_size, DUMP_MAPPED, NULL))
+		abort();
+	kernel_at(&guest->kernel, dump_guest(guest->dump), image, 0, FETCHED_PHYS_TEXT);
+}
+
+void fetched_guest_deinit(struct fetched_guest *guest)
+{
+	dump_guest_destroy(guest->dump);
 }

@@ -10,8 +10,6 @@
 #include "tests/lib/fetched-kernel.h"
 #include "tests/lib/tap.h"
 
-static const char *const versions[] = {"5.10", "6.1", "6.12", "6.17", "7.0", "7.2"};
-
 static size_t resolve(const struct traceable_list *list, const struct function_patterns *patterns,
 		      struct error *err)
 {
@@ -57,7 +55,7 @@ static void test_many(const char *version, const struct traceable_list *list)
 	function_patterns_deinit(&patterns);
 }
 
-static void test_kernel(const char *version, const struct kernel_image *image)
+static void test_kernel(const struct kernel_image *image, const char *version)
 {
 	struct traceable_list list = {0};
 	struct error err = {0};
@@ -84,18 +82,7 @@ static void test_kernel(const char *version, const struct kernel_image *image)
 
 int main(void)
 {
-	size_t found = 0;
+	static const char *const versions[] = {"5.10", "6.1", "6.12", "6.17", "7.0", "7.2", NULL};
 
-	for (size_t i = 0; i < sizeof(versions) / sizeof(versions[0]); i++) {
-		struct kernel_image *image = fetched_kernel_image(versions[i]);
-
-		if (!image) {
-			tap_skip(versions[i], "no such kernel");
-			continue;
-		}
-		test_kernel(versions[i], image);
-		kernel_image_destroy(image);
-		found++;
-	}
-	return found ? tap_done() : tap_skip_all("no kernels: run tests/testbed/fetch-kernel");
+	return fetched_kernels_test(versions, test_kernel);
 }

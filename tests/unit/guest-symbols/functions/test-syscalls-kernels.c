@@ -26,7 +26,7 @@ static size_t count_lines(const char *lines)
 	return n;
 }
 
-static void test_kernel(const char *version, const struct kernel_image *image)
+static void test_64(const char *version, const struct kernel_image *image)
 {
 	const struct image_syscalls *calls;
 	bool ascends = true, is_there = false;
@@ -103,7 +103,8 @@ static bool leads_to_call(const struct kernel_image *image, const struct image_s
 	return bsearch(&address, calls->v, calls->n, sizeof(*calls->v), by_address);
 }
 
-/* Where each `call` of a system call is, or of what seems to be one: all of them are to be known. */
+/* Where each `call` of a system call is, or of what seems to be one: all of them are to be known.
+ */
 static void test_callers(const char *version, const struct kernel_image *image)
 {
 	enum { CALL = 0xe8, CALL_SIZE = 5 };
@@ -122,8 +123,8 @@ static void test_callers(const char *version, const struct kernel_image *image)
 
 		memcpy(&distance, text + i + 1, sizeof(distance));
 		to = at + CALL_SIZE + (uint64_t)(int64_t)distance;
-		if (text[i] != CALL || (!leads_to_call(image, native, to) &&
-					!leads_to_call(image, ia32, to)))
+		if (text[i] != CALL ||
+		    (!leads_to_call(image, native, to) && !leads_to_call(image, ia32, to)))
 			continue;
 		n++;
 		if (is_listed(native, at) || is_listed(ia32, at))
@@ -134,22 +135,17 @@ static void test_callers(const char *version, const struct kernel_image *image)
 	ok(n && !unknown, "%s: all that calls system calls is known: %zu calls", version, n);
 }
 
+static void test_kernel(const struct kernel_image *image, const char *version)
+{
+	test_64(version, image);
+	test_ia32(version, image);
+	test_callers(version, image);
+}
+
 int main(void)
 {
-	static const char *const versions[] = {"5.10", "6.1", "6.12",        "6.17",
-					       "7.0",  "7.2", "7.3-generic", "6.19-rt"};
-	int found = 0;
+	static const char *const versions[] = {"5.10", "6.1",         "6.12",    "6.17", "7.0",
+					       "7.2",  "7.3-generic", "6.19-rt", NULL};
 
-	for (size_t i = 0; i < sizeof(versions) / sizeof(versions[0]); i++) {
-		struct kernel_image *image = fetched_kernel_image(versions[i]);
-
-		if (!image)
-			continue;
-		found++;
-		test_kernel(versions[i], image);
-		test_ia32(versions[i], image);
-		test_callers(versions[i], image);
-		kernel_image_destroy(image);
-	}
-	return found ? tap_done() : tap_skip_all("no kernels: run tests/testbed/fetch-kernel");
+	return fetched_kernels_test(versions, test_kernel);
 }

@@ -10,7 +10,7 @@
 
 enum { MAX_OTHERS = 20 /* functions that align their stack first */ };
 
-static struct kernel_image *image;
+static const struct kernel_image *image;
 static struct orc_table table;
 
 /* A return address in this function whose entry is of this kind; 0: there is none. */
@@ -69,8 +69,9 @@ static void test_known(const char *version)
 	   "%s: RBP and what it is restored from are known", version);
 }
 
-static void test_kernel(const char *version)
+static void test_kernel(const struct kernel_image *kernel, const char *version)
 {
+	image = kernel;
 	orc_table_init(image, &table);
 	ok(orc_table_is_usable(&table) && table.n > 100000, "%s has %zu ORC entries", version,
 	   table.n);
@@ -80,16 +81,7 @@ static void test_kernel(const char *version)
 
 int main(void)
 {
-	static const char *const versions[] = {"5.10", "6.1", "6.12", "6.17", "7.0", "7.2"};
-	int found = 0;
+	static const char *const versions[] = {"5.10", "6.1", "6.12", "6.17", "7.0", "7.2", NULL};
 
-	for (size_t i = 0; i < sizeof(versions) / sizeof(versions[0]); i++) {
-		image = fetched_kernel_image(versions[i]);
-		if (!image)
-			continue;
-		found++;
-		test_kernel(versions[i]);
-		kernel_image_destroy(image);
-	}
-	return found ? tap_done() : tap_skip_all("no kernels: run tests/testbed/fetch-kernel");
+	return fetched_kernels_test(versions, test_kernel);
 }

@@ -25,7 +25,7 @@ enum {
 #define SLIDE UINT64_C(0x12000000)
 #define STACK UINT64_C(0xffffc90000010000)
 
-static struct kernel_image *image;
+static const struct kernel_image *image;
 static struct orc_table table;
 static struct orc_text text;
 
@@ -224,8 +224,9 @@ static void test_bad(const char *version)
 	   "%s: code outside of the image cuts the chain", version);
 }
 
-static void test_kernel(const char *version)
+static void test_kernel(const struct kernel_image *kernel, const char *version)
 {
+	image = kernel;
 	orc_table_init(image, &table);
 	text = (struct orc_text){
 		.table = &table, .start = image->text, .end = image->end, .slide = SLIDE};
@@ -238,17 +239,8 @@ static void test_kernel(const char *version)
 
 int main(void)
 {
-	static const char *const versions[] = {"5.10", "6.1", "6.12", "6.17", "7.0", "7.2"};
-	int found = 0;
+	static const char *const versions[] = {"5.10", "6.1", "6.12", "6.17", "7.0", "7.2", NULL};
 
 	srandom(1);
-	for (size_t i = 0; i < sizeof(versions) / sizeof(versions[0]); i++) {
-		image = fetched_kernel_image(versions[i]);
-		if (!image)
-			continue;
-		found++;
-		test_kernel(versions[i]);
-		kernel_image_destroy(image);
-	}
-	return found ? tap_done() : tap_skip_all("no kernels: run tests/testbed/fetch-kernel");
+	return fetched_kernels_test(versions, test_kernel);
 }

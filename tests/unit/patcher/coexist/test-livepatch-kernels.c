@@ -6,7 +6,6 @@
  * another directory than build/kernels.
  */
 #include <string.h>
-#include "guest-symbols/file/kernel-file.h"
 #include "guest-symbols/image/kernel-image.h"
 #include "tests/lib/fetched-kernel.h"
 #include "tests/lib/tap.h"
@@ -110,7 +109,7 @@ static bool is_asked(const struct kernel_image *image, char *names, size_t size)
 	return asking && !used;
 }
 
-static void test_image(const struct kernel_image *image, const char *version)
+static void test_kernel(const struct kernel_image *image, const char *version)
 {
 	static const char *const klp[] = {"klp_", "__klp_", NULL};
 	static const char *const uses[] = {"register_ftrace_function", "unregister_ftrace_function",
@@ -131,29 +130,9 @@ static void test_image(const struct kernel_image *image, const char *version)
 	   "%s: whatever lets ftrace change sites asks before%s", version, names);
 }
 
-static void test_kernel(const char *version)
-{
-	struct kernel_image *image = NULL;
-	struct kernel_file *file = NULL;
-	struct error err = {0};
-	char path[FETCHED_KERNEL_PATH];
-
-	fetched_kernel_path(path, version);
-	if (kernel_file_open(path, &file, &err)) {
-		tap_skip(version, err.text);
-		return;
-	}
-	if (ok(!kernel_image_load(file, &image, &err), "%s is loaded (%s)", version, err.text))
-		test_image(image, version);
-	kernel_image_destroy(image);
-	kernel_file_close(file);
-}
-
 int main(void)
 {
-	static const char *const versions[] = {"5.10", "6.1", "6.12", "6.17", "7.0", "7.2"};
+	static const char *const versions[] = {"5.10", "6.1", "6.12", "6.17", "7.0", "7.2", NULL};
 
-	for (size_t i = 0; i < sizeof(versions) / sizeof(versions[0]); i++)
-		test_kernel(versions[i]);
-	return tap_done();
+	return fetched_kernels_test(versions, test_kernel);
 }

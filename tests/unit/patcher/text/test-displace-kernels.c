@@ -10,12 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include "guest-symbols/functions/function-set.h"
-#include "introspect/guest/dump.h"
 #include "patcher/text/displace.h"
 #include "tests/lib/fetched-kernel.h"
 #include "tests/lib/tap.h"
 
-enum { PHYS_TEXT = 16 << 20, STEP = 401, MAX_BYTES = 1500, MAX_SHOWN = 10 };
+enum { STEP = 401, MAX_BYTES = 1500, MAX_SHOWN = 10 };
 
 #define ELSEWHERE 0xffffffffbf123457ull /* near enough to all that a kernel's text refers to */
 
@@ -200,31 +199,22 @@ static void test_functions(const struct kernel *kernel, struct decoder *decoder,
 	traceable_list_deinit(&list);
 }
 
-static void test_kernel(const char *version)
+static void test_kernel(const struct kernel_image *image, const char *version)
 {
-	struct kernel_image *image = fetched_kernel_image(version);
 	struct decoder *decoder = NULL;
-	struct dump_guest *dump = NULL;
-	struct kernel kernel;
+	struct fetched_guest guest;
 
-	if (!image) {
-		tap_skip(version, "not fetched");
-		return;
-	}
-	if (decoder_create(&decoder, NULL) || dump_guest_create(1, &dump, NULL))
+	if (decoder_create(&decoder, NULL))
 		abort();
-	kernel_at(&kernel, dump_guest(dump), image, 0, PHYS_TEXT);
-	test_functions(&kernel, decoder, version);
-	dump_guest_destroy(dump);
+	fetched_guest_init(&guest, image);
+	test_functions(&guest.kernel, decoder, version);
+	fetched_guest_deinit(&guest);
 	decoder_destroy(decoder);
-	kernel_image_destroy(image);
 }
 
 int main(void)
 {
-	static const char *const versions[] = {"5.10", "6.1", "6.12", "7.0", "7.3"};
+	static const char *const versions[] = {"5.10", "6.1", "6.12", "7.0", "7.3", NULL};
 
-	for (size_t i = 0; i < sizeof(versions) / sizeof(versions[0]); i++)
-		test_kernel(versions[i]);
-	return tap_done();
+	return fetched_kernels_test(versions, test_kernel);
 }

@@ -9,12 +9,11 @@
 #include <string.h>
 #include "guest-symbols/functions/function-exits.h"
 #include "guest-symbols/functions/function-set.h"
-#include "introspect/guest/dump.h"
 #include "patcher/text/insn.h"
 #include "tests/lib/fetched-kernel.h"
 #include "tests/lib/tap.h"
 
-enum { PHYS_TEXT = 16 << 20, STEP = 40 /* of so many functions one is decoded */ };
+enum { STEP = 40 /* of so many functions one is decoded */ };
 
 struct sums {
 	size_t functions, decoded, slots, missing, more;
@@ -187,34 +186,23 @@ static void test_tails(const struct kernel_image *image, const char *version)
 	   "%s: which is not left by a jump to ksys_read()", version);
 }
 
-static void test_kernel(const char *version)
+static void test_kernel(const struct kernel_image *image, const char *version)
 {
-	struct kernel_image *image = fetched_kernel_image(version);
 	struct decoder *decoder = NULL;
-	struct dump_guest *dump = NULL;
-	struct kernel kernel;
+	struct fetched_guest guest;
 
-	if (!image) {
-		tap_skip(version, "not fetched");
-		return;
-	}
-	if (decoder_create(&decoder, NULL) || dump_guest_create(1, &dump, NULL) ||
-	    dump_guest_add_buffer(dump, PHYS_TEXT, image->init_bytes, image->init_size, DUMP_MAPPED,
-				  NULL))
+	if (decoder_create(&decoder, NULL))
 		abort();
-	kernel_at(&kernel, dump_guest(dump), image, 0, PHYS_TEXT);
-	test_functions(&kernel, decoder, version);
+	fetched_guest_init(&guest, image);
+	test_functions(&guest.kernel, decoder, version);
 	test_tails(image, version);
-	dump_guest_destroy(dump);
+	fetched_guest_deinit(&guest);
 	decoder_destroy(decoder);
-	kernel_image_destroy(image);
 }
 
 int main(void)
 {
-	static const char *const versions[] = {"5.10", "6.1", "6.12", "7.0"};
+	static const char *const versions[] = {"5.10", "6.1", "6.12", "7.0", NULL};
 
-	for (size_t i = 0; i < sizeof(versions) / sizeof(versions[0]); i++)
-		test_kernel(versions[i]);
-	return tap_done();
+	return fetched_kernels_test(versions, test_kernel);
 }

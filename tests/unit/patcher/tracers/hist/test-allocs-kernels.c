@@ -175,25 +175,18 @@ static void test_others(const struct kernel_image *image, const char *version, c
 	trace_spec_deinit(&spec);
 }
 
+static void test_kernel(const struct kernel_image *image, const char *version)
+{
+	test_image(image, version);
+	test_others(image, version,
+		    "kmem:cache,hist:keys=call_site,gfp_flags:vals=bytes_req,bytes_alloc",
+		    KMEM_TYPE_CACHE);
+	test_others(image, version, "kmem:pages,hist:keys=order,gfp_flags", KMEM_TYPE_PAGES);
+}
+
 int main(void)
 {
-	static const char *const versions[] = {"5.10", "6.1", "6.12", "6.17", "7.0", "7.2"};
+	static const char *const versions[] = {"5.10", "6.1", "6.12", "6.17", "7.0", "7.2", NULL};
 
-	for (size_t i = 0; i < sizeof(versions) / sizeof(versions[0]); i++) {
-		struct kernel_image *image = fetched_kernel_image(versions[i]);
-
-		if (image) {
-			test_image(image, versions[i]);
-			test_others(image, versions[i],
-				    "kmem:cache,hist:keys=call_site,gfp_flags:vals=bytes_req,bytes_"
-				    "alloc",
-				    KMEM_TYPE_CACHE);
-			test_others(image, versions[i], "kmem:pages,hist:keys=order,gfp_flags",
-				    KMEM_TYPE_PAGES);
-		} else {
-			tap_skip(versions[i], "not fetched");
-		}
-		kernel_image_destroy(image);
-	}
-	return tap_done();
+	return fetched_kernels_test(versions, test_kernel);
 }

@@ -5,12 +5,11 @@
  */
 #include <stdlib.h>
 #include <string.h>
-#include "introspect/guest/dump.h"
 #include "patcher/tracers/kmem/kmem.h"
 #include "tests/lib/fetched-kernel.h"
 #include "tests/lib/tap.h"
 
-enum { PHYS_TEXT = 16 << 20, WORDS = 64, CALL_SIZE = 5 };
+enum { WORDS = 64, CALL_SIZE = 5 };
 
 /* Behind the first CALL of a function; 0: it has none. */
 static uint64_t behind_call(const struct kernel_image *image, const struct symbol *s)
@@ -51,39 +50,26 @@ static void test_wrapper(const struct kernel *kernel, const struct page_callers 
 	   "%s: pages that %s() allocates are its caller's", version, name);
 }
 
-static void test_kernel(const char *version)
+static void test_kernel(const struct kernel_image *image, const char *version)
 {
 	static const char *const wrappers[] = {"__get_free_pages", "get_free_pages_noprof",
 					       "__page_cache_alloc.part.0",
 					       "filemap_alloc_folio_noprof.part.0"};
-	struct kernel_image *image = fetched_kernel_image(version);
 	struct page_callers *callers = NULL;
-	struct dump_guest *dump = NULL;
-	struct kernel kernel;
+	struct fetched_guest guest;
 
-	if (!image) {
-		tap_skip(version, "not fetched");
-		return;
-	}
-	if (dump_guest_create(1, &dump, NULL) ||
-	    dump_guest_add_buffer(dump, PHYS_TEXT, image->init_bytes, image->init_size, DUMP_MAPPED,
-				  NULL))
-		abort();
-	kernel_at(&kernel, dump_guest(dump), image, 0, PHYS_TEXT);
-	if (page_callers_create(&kernel, &callers, NULL))
+	fetched_guest_init(&guest, image);
+	if (page_callers_create(&guest.kernel, &callers, NULL))
 		abort();
 	for (size_t i = 0; i < sizeof(wrappers) / sizeof(wrappers[0]); i++)
-		test_wrapper(&kernel, callers, version, wrappers[i]);
+		test_wrapper(&guest.kernel, callers, version, wrappers[i]);
 	page_callers_destroy(callers);
-	dump_guest_destroy(dump);
-	kernel_image_destroy(image);
+	fetched_guest_deinit(&guest);
 }
 
 int main(void)
 {
-	static const char *const versions[] = {"5.10", "6.1", "6.12", "7.2"};
+	static const char *const versions[] = {"5.10", "6.1", "6.12", "7.2", NULL};
 
-	for (size_t i = 0; i < sizeof(versions) / sizeof(versions[0]); i++)
-		test_kernel(versions[i]);
-	return tap_done();
+	return fetched_kernels_test(versions, test_kernel);
 }

@@ -209,15 +209,11 @@ static void test_wrong(const struct kernel *kernel)
 		   "'%s' is refused: %s", wrong[i].args, err.text);
 }
 
-static void test_kernel(const char *version)
+static void test_kernel(const struct kernel_image *image, const char *version)
 {
-	struct kernel_image *image = fetched_kernel_image(version);
-	struct kernel kernel = {.virt_slide = 0x1000000, .image = image};
+	const struct kernel kernel = {.virt_slide = 0x1000000, .image = image};
 
-	if (!image) {
-		tap_skip(version, "not fetched");
-		return;
-	}
+	tap_diag("%s", version);
 	btf = image->btf;
 	test_parameters(&kernel);
 	test_chains(&kernel);
@@ -225,14 +221,11 @@ static void test_kernel(const char *version)
 	test_results(&kernel);
 	test_file_names(&kernel);
 	test_wrong(&kernel);
-	kernel_image_destroy(image);
 }
 
 int main(void)
 {
-	static const char *const versions[] = {"5.10", "6.1", "6.12"};
+	static const char *const versions[] = {"5.10", "6.1", "6.12", NULL};
 
-	for (size_t i = 0; i < sizeof(versions) / sizeof(versions[0]); i++)
-		test_kernel(versions[i]);
-	return tap_done();
+	return fetched_kernels_test(versions, test_kernel);
 }
