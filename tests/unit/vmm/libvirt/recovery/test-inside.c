@@ -3,20 +3,14 @@
  * What a recovery does to a domain whose vCPUs the dead tracer has left in a state of their own:
  * with page tables that one has borrowed, or inside the trampolines.
  */
-#include "vmm/libvirt/recovery/recover.h"
-
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <unistd.h>
 #include "tests/lib/fake-int3.h"
-#include "tests/lib/fake-qemu.h"
 #include "tests/lib/tap.h"
+#include "tests/unit/vmm/libvirt/recovery/recover-fixture.h"
 
 enum {
-	NOBODY = 65534,
-	VCPUS = 2,
 	KERNEL_CR3 = 0x10000,
 	USER_CR3 = KERNEL_CR3 | 0x1000, /* page table isolation */
 	TABLES = 0x12000,
@@ -30,45 +24,7 @@ enum {
 
 static const uint64_t first_task = 0xffffffff81000000, trampolines = 0xffffffff90000000;
 
-int libvirt_lib_load(const struct libvirt_api **out, struct error *err)
-{
-	(void)err;
-	*out = fake_qemu_libvirt();
-	return 0;
-}
-
-static char folder[] = "/tmp/test-inside-XXXXXX";
-static struct fake_qemu *qemu;
-static struct libvirt_domain domain;
-static struct libvirt_journal journal;
-static struct libvirt_recovery outcome;
-static struct error why;
 static uint8_t *device;
-
-static void begin(void)
-{
-	qemu = fake_qemu_create(VCPUS);
-	domain = fake_qemu_domain(qemu);
-	if (libvirt_journal_create(fake_qemu_uuid(), &journal, NULL) ||
-	    libvirt_journal_instance(&journal, &domain.qemu.instance, NULL))
-		abort();
-	memset(&why, 0, sizeof(why));
-}
-
-static int recover(void)
-{
-	libvirt_journal_close(&journal);
-	return libvirt_recover(NULL, fake_qemu_uuid(), false, 0, &outcome, &why);
-}
-
-static void end(void)
-{
-	struct libvirt_journal left;
-
-	if (!libvirt_journal_adopt(fake_qemu_uuid(), &left, NULL))
-		libvirt_journal_remove(&left);
-	fake_qemu_destroy(qemu);
-}
 
 static void test_loan(void)
 {
@@ -78,28 +34,15 @@ static void test_loan(void)
 	fake_qemu_be_kvm(qemu, KERNEL_CR3, USER_CS);
 	if (libvirt_journal_lend(&journal, &loan, NULL))
 		abort();
-	ok(!recover() && fake_qemu_runs(qemu), "a domain with a loan is recovered");
+	ok(!recover(false) && fake_qemu_runs(qemu), "a domain with a loan is recovered");
 	ok(fake_qemu_cr3(qemu, 1) == USER_CR3 && fake_qemu_cr3(qemu, 0) == KERNEL_CR3,
 	   "the vCPU that had borrowed page tables has its own back, and no other has them");
 	end();
 	begin();
 	fake_qemu_be_kvm(qemu, KERNEL_CR3, USER_CS);
-	ok(!recover() && fake_qemu_cr3(qemu, 1) == KERNEL_CR3,
+	ok(!recover(false) && fake_qemu_cr3(qemu, 1) == KERNEL_CR3,
 	   "without a loan no vCPU gets other page tables");
 	end();
-}
-
-static void write_ours(uint64_t gpa, const char *original, const char *ours, size_t size)
-{
-	if (libvirt_journal_write(&journal, gpa, (const uint8_t *)original, (const uint8_t *)ours,
-				  size, NULL))
-		abort();
-	memcpy(fake_qemu_ram(qemu) + gpa, ours, size);
-}
-
-static bool holds(uint64_t gpa, const char *text)
-{
-	return !memcmp(fake_qemu_ram(qemu) + gpa, text, strlen(text));
 }
 
 /* Trampolines are in the device's memory, which the guest's kernel maps if `mapped`. */
@@ -140,7 +83,7 @@ static void test_inside(void)
 	begin_traced(true);
 	fake_qemu_reach(qemu, 1, trampolines + USED);
 	fake_qemu_suspend(qemu);
-	ok(recover() == -EBUSY && strstr(why.text, text),
+	ok(recover(false) == -EBUSY && strstr(why.text, text),
 	   "a suspended domain with a vCPU in the trampolines is not recovered: %s", why.text);
 	ok(keeps_device() && !fake_qemu_runs(qemu),
 	   "it has its own text, keeps the trampolines, and stays suspended");
@@ -150,7 +93,7 @@ static void test_inside(void)
 static void test_misfit(void)
 {
 	begin_traced(false);
-	ok(recover() == -EPROTO && strstr(why.text, "the journal does not fit the guest: "),
+	ok(recover(false) == -EPROTO && strstr(why.text, "the journal does not fit the guest: "),
 	   "a journal of trampolines that the guest does not map is refused: %s", why.text);
 	ok(keeps_device() && fake_qemu_runs(qemu), "the guest runs, and keeps what may be used");
 	end();
@@ -166,7 +109,7 @@ static void test_unknown_place(void)
 	for (unsigned int answers = 0; answers < 2; answers++) {
 		begin_traced(true);
 		fake_qemu_refuse(qemu, "query-pci", answers);
-		ok(recover() == -EREMOTEIO && strstr(why.text, text),
+		ok(recover(false) == -EREMOTEIO && strstr(why.text, text),
 		   "QEMU says where the device is %u times, and then refuses: %s", answers,
 		   why.text);
 		ok(keeps_device() && fake_qemu_runs(qemu),
@@ -184,7 +127,7 @@ static void test_no_answers(void)
 		begin();
 		write_ours(TEXT, "guest", "trace", 5);
 		fake_qemu_refuse(qemu, commands[i], 0);
-		ok(!recover() && holds(TEXT, "guest") && fake_qemu_runs(qemu),
+		ok(!recover(false) && holds(TEXT, "guest") && fake_qemu_runs(qemu),
 		   "a domain whose QEMU refuses %s is recovered: %s", commands[i], why.text);
 		end();
 	}
@@ -194,7 +137,7 @@ static void test_unmapped(void)
 {
 	begin_traced(true);
 	fake_qemu_unmap(qemu);
-	ok(!recover() && holds(TEXT, "guest") && !holds(SLOT, "pmdentry") &&
+	ok(!recover(false) && holds(TEXT, "guest") && !holds(SLOT, "pmdentry") &&
 		   !fake_qemu_has_device(qemu) && fake_qemu_runs(qemu),
 	   "a device that the guest itself has taken out of its memory is plugged out: %s",
 	   why.text);
@@ -203,12 +146,7 @@ static void test_unmapped(void)
 
 int main(int argc, char **argv)
 {
-	fake_qemu_main(argc, argv);
-	if (!mkdtemp(folder) || setenv("XDG_RUNTIME_DIR", folder, 1))
-		abort();
-	if (!geteuid() && (chown(folder, NOBODY, NOBODY) || setgid(NOBODY) || setuid(NOBODY)))
-		abort();
-	prctl(PR_SET_DUMPABLE, 1);
+	set_up_tests(argc, argv);
 	test_loan();
 	test_inside();
 	test_misfit();

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef SONDE_TESTS_UNIT_VMM_LIBVIRT_RECOVERY_RECOVER_FIXTURE_H
+#define SONDE_TESTS_UNIT_VMM_LIBVIRT_RECOVERY_RECOVER_FIXTURE_H
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+#include "formats/base/clock.h"
+#include "tests/lib/fake-qemu.h"
+#include "vmm/libvirt/gdb/rsp.h"
+#include "vmm/libvirt/gdb/stub.h"
+#include "vmm/libvirt/recovery/recover.h"
+
+/* A domain whose tracer has a journal, and dies. libvirt has no other domain. */
+enum { NOBODY = 65534, OTHER_PLACE = 0x3000, GVA = 0x1000 };
+
+int libvirt_lib_load(const struct libvirt_api **out, struct error *err)
+{
+	(void)err;
+	*out = fake_qemu_libvirt();
+	return 0;
+}
+
+static char folder[] = "/tmp/test-recover-XXXXXX";
+static struct fake_qemu *qemu;
+static struct libvirt_domain domain;
+static struct libvirt_journal journal;
+static struct libvirt_recovery outcome;
+static struct error why;
+
+/* A tracer has a journal of a running domain. */
+static inline void begin(void)
+{
+	qemu = fake_qemu_create(2);
+	domain = fake_qemu_domain(qemu);
+	if (libvirt_journal_create(fake_qemu_uuid(), &journal, NULL) ||
+	    libvirt_journal_instance(&journal, &domain.qemu.instance, NULL))
+		abort();
+	memset(&why, 0, sizeof(why));
+}
+
+static inline bool has_journal(void)
+{
+	char path[128];
+
+	snprintf(path, sizeof(path), "%s/sonde/%s", folder, fake_qemu_uuid());
+	return !access(path, F_OK);
+}
+
+static inline void end(void)
+{
+	struct libvirt_journal left;
+
+	if (!libvirt_journal_adopt(fake_qemu_uuid(), &left, NULL))
+		libvirt_journal_remove(&left);
+	fake_qemu_destroy(qemu);
+}
+
+/* The tracer dies; a recovery follows. */
+static inline int recover(bool just_died)
+{
+	libvirt_journal_close(&journal);
+	return libvirt_recover(NULL, fake_qemu_uuid(), just_died, 0, &outcome, &why);
+}
+
+/* The tracer has written into the guest's memory. */
+static inline void write_ours(uint64_t gpa, const char *original, const char *ours, size_t size)
+{
+	if (libvirt_journal_write(&journal, gpa, (const uint8_t *)original, (const uint8_t *)ours,
+				  size, NULL))
+		abort();
+	memcpy(fake_qemu_ram(qemu) + gpa, ours, size);
+}
+
+static inline bool holds(uint64_t gpa, const char *text)
+{
+	return !memcmp(fake_qemu_ram(qemu) + gpa, text, strlen(text));
+}
+
+/* The domain stands at a breakpoint, whose tracer's connection has ended. */
+static inline void stand_at_breakpoint(void)
+{
+	struct gdbstub stub;
+
+	libvirt_journal_breaks(&journal, NULL);
+	if (gdbstub_open(&stub, &domain, NULL) || rsp_breakpoint(&stub.rsp, GVA, true, NULL) ||
+	    rsp_continue(&stub.rsp, NULL))
+		abort();
+	fake_qemu_reach(qemu, 0, GVA);
+	gdbstub_drop(&stub);
+}
+
+static inline void stop_by_monitor(void)
+{
+	struct gdbstub stub;
+
+	/* opening the gdbstub stops a domain, as QEMU's monitor does: without a reason */
+	if (gdbstub_open(&stub, &domain, NULL) || gdbstub_close(&stub, NULL))
+		abort();
+}
+
+static _Atomic unsigned int *deaf; /* how often it was; shared with processes that are forked */
+
+static inline enum fake_fault be_deaf(void *arg, const char *packet)
+{
+	(void)arg;
+	if (packet[0] != '?')
+		return FAKE_OBEY;
+	++*deaf;
+	return FAKE_CUT;
+}
+
+static inline enum fake_fault end_qemu(void *arg, const char *packet)
+{
+	(void)arg;
+	if (packet[0] != '?')
+		return FAKE_OBEY;
+	fake_qemu_kill(qemu);
+	/* it is a child of another process, if this one is a watchdog */
+	for (int i = 0; i < 5000 && !libvirt_process_ended(&domain.qemu); i++)
+		clock_wait_ms(1);
+	return FAKE_CUT;
+}
+
+/* Tests without privileges, whose journals are in a folder of their own: call it first in main().
+ */
+static inline void set_up_tests(int argc, char **argv)
+{
+	fake_qemu_main(argc, argv);
+	if (!mkdtemp(folder) || setenv("XDG_RUNTIME_DIR", folder, 1))
+		abort();
+	if (!geteuid() && (chown(folder, NOBODY, NOBODY) || setgid(NOBODY) || setuid(NOBODY)))
+		abort();
+	prctl(PR_SET_DUMPABLE, 1);
+	deaf = mmap(NULL, sizeof(*deaf), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (deaf == MAP_FAILED)
+		abort();
+}
+
+#endif
