@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* What the recorder tells its user of a trace. */
+#include <string.h>
+#include "tests/unit/vmm/recorder/tracing-fixture.h"
+
+static struct recorder *printed;
+
+static int print_all(int argc, char **argv)
+{
+	(void)argc;
+	(void)argv;
+	recorder_print_kernel(printed, "as its loader says", stdout);
+	recorder_print_next(printed);
+	recorder_show_progress(printed);
+	return 0;
+}
+
+static void test_print(void)
+{
+	static const char *const argv[] = {"print", NULL};
+	static struct tracing t;
+	struct verb_result result;
+
+	begin_tracing(&t, 0);
+	printed = t.recorder;
+	result = verb_run(print_all, argv);
+	ok(strstr(result.out, "kernel   ") && strstr(result.out, "as its loader says") &&
+		   strstr(result.out, "slide 0x"),
+	   "the kernel is described: %s", result.out);
+	ok(strstr(result.err, "next: sonde report "), "the next command is named: %s", result.err);
+	verb_result_deinit(&result);
+	t.recorder->has_profiles = true;
+	result = verb_run(print_all, argv);
+	ok(strstr(result.err, "next: sonde profile "),
+	   "a trace of profiles only has its own verb: %s", result.err);
+	verb_result_deinit(&result);
+	t.recorder->has_profiles = false;
+	t.recorder->has_hists = true;
+	result = verb_run(print_all, argv);
+	ok(strstr(result.err, "next: sonde hist "), "so has one of histograms only: %s",
+	   result.err);
+	verb_result_deinit(&result);
+	t.recorder->has_hists = false;
+	t.recorder->dir = "it's here";
+	result = verb_run(print_all, argv);
+	ok(strstr(result.err, "next: sonde report 'it'\\''s here'"),
+	   "in quotes, if a shell needs them: %s", result.err);
+	verb_result_deinit(&result);
+	t.recorder->dir = t.trace;
+	end_tracing(&t);
+}
+
+static int print_gaps(int argc, char **argv)
+{
+	(void)argc;
+	(void)argv;
+	recorder_print_gaps(printed);
+	return 0;
+}
+
+/* The fake image has no jump table, which shows whether all functions are known. */
+static void test_gaps(void)
+{
+	static const char *const argv[] = {"print", NULL};
+	static struct tracing t;
+	struct verb_result result;
+
+	begin_tracing(&t, 0);
+	printed = t.recorder;
+	result = verb_run(print_gaps, argv);
+	ok(strstr(result.err, "sonde attach: not traced: other functions: ") &&
+		   strstr(result.err, "no jump table"),
+	   "the user is told what is not traced, and why: %s", result.err);
+	ok(strstr(result.err, "\nsonde attach: traced nevertheless: ") &&
+		   strstr(result.err, " functions\n"),
+	   "and how many functions are");
+	verb_result_deinit(&result);
+	result = verb_run(print_gaps, argv);
+	is_str(result.err, "", "once");
+	verb_result_deinit(&result);
+	switch_tracing(&t, false);
+	t.recorder->gaps_mark = 0;
+	result = verb_run(print_gaps, argv);
+	is_str(result.err, "", "nothing is said of gaps while nothing is traced");
+	verb_result_deinit(&result);
+	end_tracing(&t);
+}
+
+static int print_yields(int argc, char **argv)
+{
+	(void)argc;
+	(void)argv;
+	recorder_print_yields(printed);
+	return 0;
+}
+
+/* Two functions by which the guest would show what it does are inlined. */
+static void test_yields(void)
+{
+	static const struct fake_symbol evidence[] = {{"machine_kexec", FAKE_MSLEEP}, {NULL, 0}};
+	static const char *const argv[] = {"print", NULL};
+	static struct tracing t;
+	struct verb_result result;
+
+	begin_tracing(&t, 0);
+	printed = t.recorder;
+	result = verb_run(print_yields, argv);
+	is_str(result.err, "", "nothing is said if the tracer gives way to all");
+	verb_result_deinit(&result);
+	switch_tracing(&t, false);
+	if (fake_guest_inline(&t.fs.fg, "arch_prepare_kprobe") ||
+	    fake_guest_inline(&t.fs.fg, "kernel_kexec") ||
+	    fake_guest_add_symbols(&t.fs.fg, evidence))
+		abort();
+	t.recorder->yields_printed = false;
+	result = verb_run(print_yields, argv);
+	is_str(result.err, "", "nor while nothing is traced");
+	verb_result_deinit(&result);
+	switch_tracing(&t, true);
+	result = verb_run(print_yields, argv);
+	is_str(result.err,
+	       "sonde attach: the tracer cannot give way to kprobes (the kernel has kprobe_table "
+	       "but "
+	       "no arch_prepare_kprobe()), kexec (the kernel has machine_kexec but no "
+	       "kernel_kexec()): not to be used in the guest meanwhile\n",
+	       "what it cannot give way to is one line");
+	verb_result_deinit(&result);
+	result = verb_run(print_yields, argv);
+	is_str(result.err, "", "once");
+	verb_result_deinit(&result);
+	end_tracing(&t);
+}
+
+int main(void)
+{
+	test_print();
+	test_gaps();
+	test_yields();
+	return tap_done();
+}
