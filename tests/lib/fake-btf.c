@@ -215,3 +215,17 @@ size_t fake_btf(const struct fake_struct *structs, const struct fake_enumerator 
 {
 	return fake_btf_functions(structs, enumerators, NULL, out, room);
 }
+
+struct btf_types *fake_btf_of(const char *const *prototypes)
+{
+	enum { ROOM = 16384 };
+	const struct fake_struct no_structs[] = {{.name = NULL}};
+	const struct fake_enumerator no_enumerators[] = {{.name = NULL}};
+	uint8_t bytes[ROOM];
+	size_t size = fake_btf_functions(no_structs, no_enumerators, prototypes, bytes, ROOM);
+	struct btf_types *btf;
+
+	if (btf_parse(bytes, size, &btf, NULL))
+		abort();
+	return btf;
+}

@@ -4,6 +4,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include "guest-symbols/btf/btf.h"
 
 /* A small .BTF made from tables, for tests that need struct offsets without a kernel. */
 struct fake_member {
@@ -36,5 +37,9 @@ size_t fake_btf(const struct fake_struct *structs, const struct fake_enumerator 
 size_t fake_btf_functions(const struct fake_struct *structs,
 			  const struct fake_enumerator *enumerators, const char *const *prototypes,
 			  uint8_t *out, size_t room);
+
+/* A kernel's types that are only these functions, for btf_destroy(). Aborts if they cannot be made.
+ */
+struct btf_types *fake_btf_of(const char *const *prototypes);
 
 #endif

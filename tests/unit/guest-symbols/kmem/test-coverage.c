@@ -19,7 +19,6 @@ enum {
 	SITES = DATA + 0xe00, /* __start_mcount_loc to __stop_mcount_loc */
 	SIZE = DATA + 0x1000,
 	MAX_FUNCTIONS = 32,
-	BTF_ROOM = 16384,
 };
 
 static const char *const events[] = {"kmalloc", "kfree", "kmem_cache_alloc", "mm_page_free"};
@@ -42,19 +41,6 @@ static const char *const prototypes[] = {
 	"void __free_frozen_pages(struct page *page, unsigned int order)",
 	NULL,
 };
-
-static struct btf_types *make_btf(void)
-{
-	static const struct fake_struct no_structs[] = {{NULL, 0, {{NULL, 0, 0, 0, 0}}}};
-	static const struct fake_enumerator no_enumerators[] = {{NULL, 0}};
-	static uint8_t bytes[BTF_ROOM];
-	size_t size = fake_btf_functions(no_structs, no_enumerators, prototypes, bytes, BTF_ROOM);
-	struct btf_types *btf;
-
-	if (btf_parse(bytes, size, &btf, NULL))
-		abort();
-	return btf;
-}
 
 static void add_symbol(char *map, uint64_t address, char type, const char *name)
 {
@@ -90,7 +76,7 @@ static void fake_init(struct fake *fake, const char *functions, const char *expo
 	}
 	if (symbols_from_system_map(map, strlen(map), &fake->image.symbols, NULL))
 		abort();
-	fake->image.btf = make_btf();
+	fake->image.btf = fake_btf_of(prototypes);
 	fake->image.text = TEXT;
 	fake->image.etext = TEXT + DATA;
 	fake->image.init_bytes = fake->bytes;

@@ -8,7 +8,7 @@
 #include "tests/lib/tap.h"
 
 #define TEXT 0xffffffff81000000
-enum { FUNCTION = 0x40, SIZE = 0x1000, SITES = SIZE / FUNCTION, BTF_ROOM = 16384 };
+enum { FUNCTION = 0x40, SIZE = 0x1000, SITES = SIZE / FUNCTION };
 
 static const char *const prototypes[] = {
 	"void *__kmalloc(size_t size, gfp_t flags)",
@@ -37,19 +37,6 @@ struct fake {
 	char map[SIZE];
 };
 
-static struct btf_types *make_btf(void)
-{
-	static const struct fake_struct no_structs[] = {{NULL, 0, {{NULL, 0, 0, 0, 0}}}};
-	static const struct fake_enumerator no_enumerators[] = {{NULL, 0}};
-	static uint8_t bytes[BTF_ROOM];
-	size_t size = fake_btf_functions(no_structs, no_enumerators, prototypes, bytes, BTF_ROOM);
-	struct btf_types *btf;
-
-	if (btf_parse(bytes, size, &btf, NULL))
-		abort();
-	return btf;
-}
-
 static void fake_init(struct fake *fake, const char *functions)
 {
 	char word[64];
@@ -64,7 +51,7 @@ static void fake_init(struct fake *fake, const char *functions)
 	sprintf(fake->map + strlen(fake->map), "%llx T end\n",
 		(unsigned long long)(TEXT + n * FUNCTION));
 	symbols_from_system_map(fake->map, strlen(fake->map), &fake->image.symbols, NULL);
-	fake->image.btf = make_btf();
+	fake->image.btf = fake_btf_of(prototypes);
 	fake->image.text = TEXT;
 	fake->image.init_bytes = fake->bytes;
 	fake->image.init_size = SIZE;

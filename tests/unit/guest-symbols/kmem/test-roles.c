@@ -7,26 +7,18 @@
 #include "tests/lib/fake-btf.h"
 #include "tests/lib/tap.h"
 
-enum { ROOM = 4096 };
-
 /* The roles of function f as BTF has it: "size - gfp", or the error's text. */
 static const char *roles_of(enum kmem_type_id type, enum alloc_action action, const char *prototype)
 {
-	static const struct fake_struct no_structs[] = {{NULL, 0, {{NULL, 0, 0, 0, 0}}}};
-	static const struct fake_enumerator no_enumerators[] = {{NULL, 0}};
 	struct alloc_entry entry = {.name = "f", .type = type, .action = action};
 	const char *const prototypes[] = {prototype, NULL};
 	static char text[256];
 	static struct error err;
 	struct btf_prototype parsed;
-	struct btf_types *btf;
-	uint8_t bytes[ROOM];
+	struct btf_types *btf = fake_btf_of(prototypes);
 	int ret;
 
-	if (btf_parse(bytes,
-		      fake_btf_functions(no_structs, no_enumerators, prototypes, bytes, ROOM), &btf,
-		      NULL) ||
-	    btf_prototype(btf, "f", &parsed, NULL))
+	if (btf_prototype(btf, "f", &parsed, NULL))
 		abort();
 	ret = alloc_roles_derive(&entry, &parsed, &err);
 	btf_destroy(btf);
