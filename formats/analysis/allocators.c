@@ -66,29 +66,21 @@ static void prepare_buckets(struct allocators *a, const struct sidecar *sidecar)
 	a->copy_flags = user && nowarn ? user | nowarn : 0;
 }
 
-static int create(const struct replay *replay, const struct analysis_options *options,
-		  struct analysis **out, struct error *err)
+static int init(struct analysis *base, struct error *err)
 {
-	const struct sidecar *sidecar = trace_reader_sidecar(replay->reader);
-	struct allocators *a = calloc(1, sizeof(*a));
-	int ret;
+	const struct sidecar *sidecar = trace_reader_sidecar(base->replay->reader);
+	struct allocators *a = (struct allocators *)base;
+	int ret = load_model(a, sidecar, base->options.allocator, err);
 
-	if (!a)
-		return error_set(err, ENOMEM, "out of memory");
-	ret = load_model(a, sidecar, options->allocator, err);
 	if (!ret)
-		ret = simulation_create(&a->model, trace_reader_vcpu_end(replay->reader),
+		ret = simulation_create(&a->model, trace_reader_vcpu_end(base->replay->reader),
 					&a->simulation, err);
-	if (ret) {
-		free(a);
-		return ret;
-	}
-	prepare_buckets(a, sidecar);
-	*out = &a->base;
-	return 0;
+	if (!ret)
+		prepare_buckets(a, sidecar);
+	return ret;
 }
 
-static void destroy(struct analysis *base)
+static void deinit(struct analysis *base)
 {
 	struct allocators *a = (struct allocators *)base;
 
@@ -96,7 +88,6 @@ static void destroy(struct analysis *base)
 	course_deinit(&a->replayed.course);
 	simulation_destroy(a->simulation);
 	free(a->order);
-	free(a);
 }
 
 /* --- events ---------------------------------------------------------------------------------- */
@@ -440,10 +431,11 @@ static int put_json(const struct analysis *base, json_t *root)
 
 const struct analysis_ops allocators_analysis = {
 	.about = "what another slab allocator would have held",
-	.create = create,
+	.size = sizeof(struct allocators),
+	.init = init,
 	.change = change,
 	.finish = finish,
 	.print_text = print_text,
 	.put_json = put_json,
-	.destroy = destroy,
+	.deinit = deinit,
 };

@@ -27,20 +27,28 @@ int analysis_create(const struct analysis_ops *ops, const struct replay *replay,
 		    const struct analysis_options *options, struct analysis **out,
 		    struct error *err)
 {
-	int ret = ops->create(replay, options, out, err);
+	struct analysis *analysis = calloc(1, ops->size);
+	int ret = 0;
 
+	if (!analysis)
+		return error_set(err, ENOMEM, "out of memory");
+	analysis->ops = ops;
+	analysis->replay = replay;
+	analysis->options = *options;
+	if (ops->init)
+		ret = ops->init(analysis, err);
 	if (ret)
-		return ret;
-	(*out)->ops = ops;
-	(*out)->replay = replay;
-	(*out)->options = *options;
-	return 0;
+		analysis_destroy(analysis);
+	else
+		*out = analysis;
+	return ret;
 }
 
 void analysis_destroy(struct analysis *analysis)
 {
-	if (analysis)
-		analysis->ops->destroy(analysis);
+	if (analysis && analysis->ops->deinit)
+		analysis->ops->deinit(analysis);
+	free(analysis);
 }
 
 /* --- for verbs ------------------------------------------------------------------------------- */

@@ -48,9 +48,11 @@ struct analysis_ops {
 	const char *about; /* a line for --help */
 	bool any_trace;    /* has something to say of a trace without allocations, too */
 
-	/* Fills in the analysis's own data only. Returns 0 or -errno. */
-	int (*create)(const struct replay *replay, const struct analysis_options *options,
-		      struct analysis **out, struct error *err);
+	size_t size; /* of its own data, which are 0 at first */
+	/* Returns 0 or -errno; deinit() follows either. NULL: nothing to do. */
+	int (*init)(struct analysis *analysis, struct error *err);
+	/* Frees what its data own, but not these. NULL: nothing to do. */
+	void (*deinit)(struct analysis *analysis);
 	bool sites; /* of the heap's changes it needs what replay->sites keeps */
 	/* Before the first event: the replay has its heap and its sites. 0 or -ENOMEM; or NULL. */
 	int (*begin)(struct analysis *analysis);
@@ -71,7 +73,6 @@ struct analysis_ops {
 	int (*put_json)(const struct analysis *analysis, json_t *root);
 	/* Whether the verb is to fail because of what was found. NULL: never. */
 	bool (*failed)(const struct analysis *analysis);
-	void (*destroy)(struct analysis *analysis);
 };
 
 /* All analyses and their names, the default first; NULL-terminated. In registry.c. */
@@ -92,7 +93,7 @@ const struct analysis_ops *analysis_find(const char *name);
 int analysis_create(const struct analysis_ops *ops, const struct replay *replay,
 		    const struct analysis_options *options, struct analysis **out,
 		    struct error *err);
-/* NULL-safe. */
+/* NULL-safe. Frees `analysis`. */
 void analysis_destroy(struct analysis *analysis);
 
 /* Refuse an analysis of the heap for a trace without allocations, and another one for a choice of

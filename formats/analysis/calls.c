@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Calls of functions (the graph tracer), and system calls, by name: how many, and how long they
  * took. */
-#include <errno.h>
 #include <inttypes.h>
-#include <stdlib.h>
 #include "formats/analysis/analysis.h"
 #include "formats/base/json.h"
 #include "formats/base/text.h"
@@ -33,51 +31,40 @@ static const struct trace_instance *choose(const struct replay *replay,
 	return NULL;
 }
 
-static int create_of(const struct replay *replay, const struct trace_instance *instance,
-		     const char *only, struct analysis **out, struct error *err)
+static int init_of(struct analysis *base, const struct trace_instance *instance, const char *only,
+		   struct error *err)
 {
-	struct calls *s = calloc(1, sizeof(*s));
-	int ret;
+	struct calls *s = (struct calls *)base;
+	int ret = call_stats_create(base->replay->reader, instance, only, &s->stats, err);
 
-	if (!s)
-		return error_set(err, ENOMEM, "out of memory");
-	ret = call_stats_create(replay->reader, instance, only, &s->stats, err);
-	if (ret) {
-		free(s);
-		return ret;
-	}
-	s->syscalls = call_stats_are_syscalls(s->stats);
-	*out = &s->base;
-	return 0;
+	if (!ret)
+		s->syscalls = call_stats_are_syscalls(s->stats);
+	return ret;
 }
 
-static int create_syscalls(const struct replay *replay, const struct analysis_options *options,
-			   struct analysis **out, struct error *err)
+static int init_syscalls(struct analysis *base, struct error *err)
 {
-	const struct trace_instance *instance = choose(replay, syscall_is_of);
-
-	(void)options;
-	if (!instance)
-		return analysis_lacks(replay, "syscalls", "system calls", err);
-	return create_of(replay, instance, NULL, out, err);
-}
-
-static int create_graph(const struct replay *replay, const struct analysis_options *options,
-			struct analysis **out, struct error *err)
-{
-	const struct trace_instance *instance = choose(replay, graph_is_of);
+	const struct trace_instance *instance = choose(base->replay, syscall_is_of);
 
 	if (!instance)
-		return analysis_lacks(replay, "graph", "calls of functions", err);
-	return create_of(replay, instance, options->only, out, err);
+		return analysis_lacks(base->replay, "syscalls", "system calls", err);
+	return init_of(base, instance, NULL, err);
 }
 
-static void destroy(struct analysis *base)
+static int init_graph(struct analysis *base, struct error *err)
+{
+	const struct trace_instance *instance = choose(base->replay, graph_is_of);
+
+	if (!instance)
+		return analysis_lacks(base->replay, "graph", "calls of functions", err);
+	return init_of(base, instance, base->options.only, err);
+}
+
+static void deinit(struct analysis *base)
 {
 	struct calls *s = (struct calls *)base;
 
 	call_stats_destroy(s->stats);
-	free(s);
 }
 
 static int add_event(struct analysis *base, const struct event *event)
@@ -208,20 +195,22 @@ static int put_json(const struct analysis *base, json_t *root)
 
 const struct analysis_ops syscalls_analysis = {
 	.about = "system calls by name: calls, errors, durations",
-	.create = create_syscalls,
+	.size = sizeof(struct calls),
+	.init = init_syscalls,
 	.event = add_event,
 	.finish = finish,
 	.print_text = print_text,
 	.put_json = put_json,
-	.destroy = destroy,
+	.deinit = deinit,
 };
 
 const struct analysis_ops functions_analysis = {
 	.about = "calls of functions with returns: how many, durations, without inner calls",
-	.create = create_graph,
+	.size = sizeof(struct calls),
+	.init = init_graph,
 	.event = add_event,
 	.finish = finish,
 	.print_text = print_text,
 	.put_json = put_json,
-	.destroy = destroy,
+	.deinit = deinit,
 };

@@ -30,31 +30,21 @@ static bool has_holes(const struct trace_reader *reader)
 	       (sidecar && (sidecar->info.nr_gaps || sidecar->info.part[0]));
 }
 
-static int create(const struct replay *replay, const struct analysis_options *options,
-		  struct analysis **out, struct error *err)
+static int init(struct analysis *base, struct error *err)
 {
-	const struct sidecar *sidecar = trace_reader_sidecar(replay->reader);
-	struct check_analysis *analysis = calloc(1, sizeof(*analysis));
+	const struct sidecar *sidecar = trace_reader_sidecar(base->replay->reader);
+	struct check_analysis *analysis = (struct check_analysis *)base;
 
-	(void)options;
-	if (!analysis)
-		return error_set(err, ENOMEM, "out of memory");
 	analysis->checker = checker_create(sidecar, sidecar && sidecar->info.from_first_allocation,
-					   has_holes(replay->reader));
-	if (!analysis->checker) {
-		free(analysis);
-		return error_set(err, ENOMEM, "out of memory");
-	}
-	*out = &analysis->base;
-	return 0;
+					   has_holes(base->replay->reader));
+	return analysis->checker ? 0 : error_set(err, ENOMEM, "out of memory");
 }
 
-static void destroy(struct analysis *base)
+static void deinit(struct analysis *base)
 {
 	struct check_analysis *analysis = (struct check_analysis *)base;
 
 	checker_destroy(analysis->checker);
-	free(analysis);
 }
 
 static int event(struct analysis *base, const struct event *event)
@@ -304,11 +294,12 @@ static int put_json(const struct analysis *base, json_t *root)
 
 const struct analysis_ops check_analysis = {.about = "what cannot be true",
 					    .any_trace = true,
-					    .create = create,
+					    .size = sizeof(struct check_analysis),
+					    .init = init,
 					    .event = event,
 					    .change = change,
 					    .finish = finish,
 					    .print_text = print_text,
 					    .put_json = put_json,
 					    .failed = failed,
-					    .destroy = destroy};
+					    .deinit = deinit};

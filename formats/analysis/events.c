@@ -45,20 +45,7 @@ struct events {
 	int64_t first_ns, last_ns;
 };
 
-static int create(const struct replay *replay, const struct analysis_options *options,
-		  struct analysis **out, struct error *err)
-{
-	struct events *e = calloc(1, sizeof(*e));
-
-	(void)replay;
-	(void)options;
-	if (!e)
-		return error_set(err, ENOMEM, "out of memory");
-	*out = &e->base;
-	return 0;
-}
-
-static void destroy(struct analysis *base)
+static void deinit(struct analysis *base)
 {
 	struct events *e = (struct events *)base;
 
@@ -67,7 +54,6 @@ static void destroy(struct analysis *base)
 	free(e->maps);
 	free(e->kinds);
 	free(e->hits);
-	free(e);
 }
 
 /* --- counting -------------------------------------------------------------------------------- */
@@ -366,10 +352,10 @@ static int put_json(const struct analysis *base, json_t *root)
 
 const struct analysis_ops events_analysis = {
 	.about = "events by instance and kind; hits of the function tracer by function",
-	.create = create,
+	.size = sizeof(struct events),
 	.event = add_event,
 	.finish = finish,
 	.print_text = print_text,
 	.put_json = put_json,
-	.destroy = destroy,
+	.deinit = deinit,
 };

@@ -33,25 +33,11 @@ static const char *const words[] = {[HEAP_ALLOC] = "alloc",
 				    [HEAP_SPLIT] = "split",
 				    [HEAP_UNKNOWN_FREE] = "free of unknown"};
 
-static int create(const struct replay *replay, const struct analysis_options *options,
-		  struct analysis **out, struct error *err)
-{
-	struct history *h = calloc(1, sizeof(*h));
-
-	(void)replay;
-	(void)options;
-	if (!h)
-		return error_set(err, ENOMEM, "out of memory");
-	*out = &h->base;
-	return 0;
-}
-
-static void destroy(struct analysis *base)
+static void deinit(struct analysis *base)
 {
 	struct history *h = (struct history *)base;
 
 	free(h->moments);
-	free(h);
 }
 
 /* Whether the address is one of the object's bytes. */
@@ -238,9 +224,9 @@ static int put_json(const struct analysis *base, json_t *root)
 
 const struct analysis_ops history_analysis = {
 	.about = "what happened at one address",
-	.create = create,
+	.size = sizeof(struct history),
 	.change = change,
 	.print_text = print_text,
 	.put_json = put_json,
-	.destroy = destroy,
+	.deinit = deinit,
 };

@@ -25,26 +25,12 @@ struct kmem_analysis {
 
 /* --- reading --------------------------------------------------------------------------------- */
 
-static void destroy(struct analysis *base)
+static void deinit(struct analysis *base)
 {
 	struct kmem_analysis *a = (struct kmem_analysis *)base;
 
 	groups_destroy(a->groups);
 	free(a->sorted);
-	free(a);
-}
-
-static int create(const struct replay *replay, const struct analysis_options *options,
-		  struct analysis **out, struct error *err)
-{
-	struct kmem_analysis *a = calloc(1, sizeof(*a));
-
-	(void)replay;
-	(void)options;
-	if (!a)
-		return error_set(err, ENOMEM, "out of memory");
-	*out = &a->base;
-	return 0;
 }
 
 /* Mostly, the sums of a group are those of its call sites and caches. */
@@ -413,12 +399,12 @@ static int put_json(const struct analysis *base, json_t *root)
 
 const struct analysis_ops kmem_analysis = {
 	.about = "sums over allocations, by call site and so on",
-	.create = create,
+	.size = sizeof(struct kmem_analysis),
 	.sites = true,
 	.begin = begin,
 	.change = change,
 	.finish = finish,
 	.print_text = print_text,
 	.put_json = put_json,
-	.destroy = destroy,
+	.deinit = deinit,
 };

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* What is still live at the end, and whether it looks like a leak. */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include "formats/analysis/analysis.h"
@@ -20,25 +19,11 @@ struct leaks {
 	size_t n;
 };
 
-static int create(const struct replay *replay, const struct analysis_options *options,
-		  struct analysis **out, struct error *err)
-{
-	struct leaks *l = calloc(1, sizeof(*l));
-
-	(void)replay;
-	(void)options;
-	if (!l)
-		return error_set(err, ENOMEM, "out of memory");
-	*out = &l->base;
-	return 0;
-}
-
-static void destroy(struct analysis *base)
+static void deinit(struct analysis *base)
 {
 	struct leaks *l = (struct leaks *)base;
 
 	free(l->all);
-	free(l);
 }
 
 static int finish(struct analysis *base)
@@ -276,10 +261,10 @@ static int put_json(const struct analysis *base, json_t *root)
 
 const struct analysis_ops leaks_analysis = {
 	.about = "what is live, and whether it looks like a leak",
-	.create = create,
+	.size = sizeof(struct leaks),
 	.sites = true,
 	.finish = finish,
 	.print_text = print_text,
 	.put_json = put_json,
-	.destroy = destroy,
+	.deinit = deinit,
 };

@@ -40,26 +40,6 @@ static const struct sites *sites_of(const struct overview *o)
 	return o->base.replay->sites;
 }
 
-/* --- reading --------------------------------------------------------------------------------- */
-
-static void destroy(struct analysis *base)
-{
-	free(base);
-}
-
-static int create(const struct replay *replay, const struct analysis_options *options,
-		  struct analysis **out, struct error *err)
-{
-	struct overview *o = calloc(1, sizeof(*o));
-
-	(void)replay;
-	(void)options;
-	if (!o)
-		return error_set(err, ENOMEM, "out of memory");
-	*out = &o->base;
-	return 0;
-}
-
 /* --- what stands out ------------------------------------------------------------------------- */
 
 /* Whether the guest's caches and processes take more and more, and that is an amount that matters.
@@ -547,10 +527,9 @@ static int put_json(const struct analysis *base, json_t *root)
 
 const struct analysis_ops overview_analysis = {
 	.about = "where memory is, what grows, what is wasted, what churns",
-	.create = create,
+	.size = sizeof(struct overview),
 	.sites = true,
 	.finish = finish,
 	.print_text = print_text,
 	.put_json = put_json,
-	.destroy = destroy,
 };

@@ -30,26 +30,12 @@ struct timeline {
 	size_t nr_top;
 };
 
-static int create(const struct replay *replay, const struct analysis_options *options,
-		  struct analysis **out, struct error *err)
-{
-	struct timeline *t = calloc(1, sizeof(*t));
-
-	(void)replay;
-	(void)options;
-	if (!t)
-		return error_set(err, ENOMEM, "out of memory");
-	*out = &t->base;
-	return 0;
-}
-
-static void destroy(struct analysis *base)
+static void deinit(struct analysis *base)
 {
 	struct timeline *t = (struct timeline *)base;
 
 	for (int i = 0; i < NR_PARTS; i++)
 		course_deinit(&t->parts[i]);
-	free(t);
 }
 
 static uint64_t value(const struct timeline *t, enum part part)
@@ -315,11 +301,11 @@ static int put_json(const struct analysis *base, json_t *root)
 
 const struct analysis_ops timeline_analysis = {
 	.about = "live bytes over time",
-	.create = create,
+	.size = sizeof(struct timeline),
 	.sites = true,
 	.change = change,
 	.finish = finish,
 	.print_text = print_text,
 	.put_json = put_json,
-	.destroy = destroy,
+	.deinit = deinit,
 };

@@ -24,13 +24,12 @@ static int take_event(struct analysis *analysis, const struct event *event)
 	return 0;
 }
 
-static void destroy(struct analysis *analysis)
+static void deinit(struct analysis *analysis)
 {
 	struct calls *c = (struct calls *)analysis;
 
 	for (size_t i = 0; i < c->n; i++)
 		call_stats_destroy(c->stats[i]);
-	free(c);
 }
 
 /* The complement: a profiled function's key is its address. */
@@ -89,7 +88,7 @@ static int put_functions(struct top_part *part, struct top_model *model, struct 
 	return c->n && !model->profiled ? put_rows(c, &model->tables[TOP_FUNCTIONS], err) : 0;
 }
 
-static const struct analysis_ops ops = {.event = take_event, .destroy = destroy};
+static const struct analysis_ops ops = {.event = take_event, .deinit = deinit};
 
 static int create(const struct replay *replay, bool (*is_of)(const struct trace_instance *),
 		  struct calls **out, struct error *err)
@@ -109,7 +108,7 @@ static int create(const struct replay *replay, bool (*is_of)(const struct trace_
 			c->n += !ret;
 		}
 	if (ret)
-		destroy(&c->part.analysis);
+		analysis_destroy(&c->part.analysis);
 	else
 		*out = c;
 	return ret;

@@ -44,13 +44,12 @@ static int take_change(struct analysis *analysis, const struct heap_change *chan
 	return ret;
 }
 
-static void destroy(struct analysis *analysis)
+static void deinit(struct analysis *analysis)
 {
 	struct kmem *k = (struct kmem *)analysis;
 
 	for (int i = 0; i < NR_GROUPS; i++)
 		groups_destroy(k->groups[i]);
-	free(k);
 }
 
 /* Pages of slabs are counted as the objects in them. */
@@ -106,7 +105,7 @@ static int put(struct top_part *part, struct top_model *model, struct error *err
 	return ret;
 }
 
-static const struct analysis_ops ops = {.change = take_change, .destroy = destroy};
+static const struct analysis_ops ops = {.change = take_change, .deinit = deinit};
 
 int top_kmem_create(const struct replay *replay, struct top_part **out, struct error *err)
 {

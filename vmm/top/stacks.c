@@ -33,12 +33,11 @@ static int take_event(struct analysis *analysis, const struct event *event)
 	return event->instance == c->instance && c->instance ? stacks_add(c->stacks, event) : 0;
 }
 
-static void destroy(struct analysis *analysis)
+static void deinit(struct analysis *analysis)
 {
 	struct chains *c = (struct chains *)analysis;
 
 	stacks_destroy(c->stacks);
-	free(c);
 }
 
 static bool is_of_site(const struct stack *stack, uint64_t site)
@@ -135,7 +134,7 @@ static int put(struct top_part *part, struct top_model *model, struct error *err
 	return 0;
 }
 
-static const struct analysis_ops ops = {.event = take_event, .destroy = destroy};
+static const struct analysis_ops ops = {.event = take_event, .deinit = deinit};
 
 int top_stacks_create(const struct replay *replay, struct top_part **out, struct error *err)
 {
@@ -152,7 +151,7 @@ int top_stacks_create(const struct replay *replay, struct top_part **out, struct
 			c->instance = &all[i];
 	ret = stacks_create(replay->reader, EXPORT_COUNT, &c->stacks, err);
 	if (ret)
-		destroy(&c->part.analysis);
+		analysis_destroy(&c->part.analysis);
 	else
 		*out = &c->part;
 	return ret;
