@@ -52,21 +52,13 @@ static const struct cli_option option_table[] = {
 	 .store = cli_store_number,
 	 .offset = offsetof(struct options, top)},
 	CLI_JSON_OPTION(struct options, "print JSON"),
-	{.name = "html",
-	 .value = "FILE",
-	 .help = "write a report for browsers to FILE, which must be new;\n"
-		 "-: standard output",
-	 .store = cli_store_text,
-	 .offset = offsetof(struct options, html.path)},
-	{.name = "force",
-	 .help = "replace the file of --html",
-	 .store = cli_store_flag,
-	 .offset = offsetof(struct options, html.replace)},
 	{.name = NULL},
 };
 
-static const struct cli_table tables[] = {
-	{option_table, 0}, {replay_view_options, offsetof(struct options, view)}, {NULL, 0}};
+static const struct cli_table tables[] = {{option_table, 0},
+					  {html_options, offsetof(struct options, html)},
+					  {replay_view_options, offsetof(struct options, view)},
+					  {NULL, 0}};
 
 static const struct cli_verb verb = {
 	.name = "diff",
@@ -107,11 +99,11 @@ int cmd_diff(int argc, char **argv)
 				   : options.top;
 	if (options.html.path && options.json)
 		return cli_usage(verb.name, "--html writes a file; leave out --json");
-	if (options.html.replace && !options.html.path)
-		return cli_usage(verb.name, "--force replaces the file of --html FILE");
-	ret = options.html.path
-		      ? html_diff(verb.name, views, &options.diff, &options.html)
-		      : diff_show(verb.name, views, &options.diff, options.json);
+	ret = html_check_target(verb.name, &options.html);
+	if (ret)
+		return ret;
+	ret = options.html.path ? html_diff(verb.name, views, &options.diff, &options.html)
+				: diff_show(verb.name, views, &options.diff, options.json);
 	if (!ret && b_is_whole)
 		cli_note(verb.name, "--time-b is not given: B is the whole trace");
 	return ret;

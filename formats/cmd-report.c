@@ -189,20 +189,11 @@ static const struct cli_option option_table[] = {
 	 .store = cli_store_flag,
 	 .offset = offsetof(struct options, verbose)},
 	CLI_JSON_OPTION(struct options, "print JSON"),
-	{.name = "html",
-	 .value = "FILE",
-	 .help = "write a report for browsers to FILE, which must be new;\n"
-		 "-: standard output",
-	 .store = cli_store_text,
-	 .offset = offsetof(struct options, html.path)},
-	{.name = "force",
-	 .help = "replace the file of --html",
-	 .store = cli_store_flag,
-	 .offset = offsetof(struct options, html.replace)},
 	{.name = NULL},
 };
 
 static const struct cli_table tables[] = {{option_table, 0},
+					  {html_options, offsetof(struct options, html)},
 					  {replay_view_options, offsetof(struct options, view)},
 					  {replay_time_options, offsetof(struct options, view)},
 					  {NULL, 0}};
@@ -251,10 +242,8 @@ static struct analysis_options options_of(const struct options *options, const c
 /* It has all groups and measures; which of them are shown is chosen in the browser. */
 static int check_html(const struct options *options)
 {
-	if (options->html.replace && !options->html.path)
-		return cli_usage(verb.name, "--force replaces the file of --html FILE");
 	if (!options->html.path)
-		return CLI_OK;
+		return html_check_target(verb.name, &options->html);
 	if (options->json || options->nr_analyses || options->has_pointer || options->view.follow)
 		return cli_usage(verb.name, "--html takes no --json, --analysis, --history and "
 					    "--follow");

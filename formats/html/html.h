@@ -14,9 +14,15 @@
  * says what went wrong. Returns an exit status.
  */
 struct html_target {
-	const char *path;
+	const char *path; /* NULL: none is written */
 	bool replace;
 };
+
+/* The rows of --html and --force, which store into a struct html_target. */
+struct cli_option;
+extern const struct cli_option html_options[];
+/* Returns CLI_OK, or CLI_USAGE after a line: --force without --html. */
+int html_check_target(const char *verb, const struct html_target *target);
 
 /* What is in a trace. */
 int html_report(const char *verb, const char *dir, const struct replay_view *view,
