@@ -20,14 +20,42 @@ static void add_caches(struct cache_table *caches)
 	}
 }
 
-static void write_stream(struct trace_encoder *encoder, struct output *output,
-			 const struct kmem_record *records, size_t n, size_t per_packet)
+void ctf_maker_init(struct ctf_maker *maker, const char *dir, const struct ctf_identity *identity,
+		    const struct trace_instance *instance)
 {
-	struct stream_writer *w;
+	const struct output_config config = {.queue_bytes = 64 << 20};
 
-	if (encoder->ops->add_instance(encoder, &kmem_instance, NULL) ||
-	    encoder->ops->add_stream(encoder, 0, 0, &w))
+	*maker = (struct ctf_maker){.input = {.dir_fd = open(dir, O_RDONLY | O_DIRECTORY),
+					      .caches = &maker->caches,
+					      .sites = &maker->sites}};
+	cache_table_init(&maker->caches, NULL);
+	call_sites_init(&maker->sites, NULL);
+	if (maker->input.dir_fd < 0 || output_create(&config, &maker->input.output) ||
+	    ctf_encoder_create(&maker->input, identity, &maker->encoder) ||
+	    maker->encoder->ops->add_instance(maker->encoder, instance, NULL) ||
+	    maker->encoder->ops->add_stream(maker->encoder, 0, 0, &maker->stream))
 		abort();
+}
+
+void ctf_maker_flush(struct ctf_maker *maker)
+{
+	if (maker->stream->ops->flush(maker->stream) || output_sync(maker->input.output))
+		abort();
+}
+
+void ctf_maker_deinit(struct ctf_maker *maker)
+{
+	output_destroy(maker->input.output);
+	maker->stream->ops->destroy(maker->stream);
+	maker->encoder->ops->destroy(maker->encoder);
+	cache_table_deinit(&maker->caches);
+	call_sites_deinit(&maker->sites);
+	close(maker->input.dir_fd);
+}
+
+static void put_records(struct stream_writer *w, const struct kmem_record *records, size_t n,
+			size_t per_packet)
+{
 	for (size_t i = 0; i < n; i++) {
 		const struct kmem_record *r = &records[i];
 
@@ -37,10 +65,6 @@ static void write_stream(struct trace_encoder *encoder, struct output *output,
 		if (per_packet && (i + 1) % per_packet == 0 && w->ops->flush(w))
 			abort();
 	}
-	if (w->ops->flush(w) || output_sync(output))
-		abort();
-	output_destroy(output);
-	w->ops->destroy(w);
 }
 
 static void describe(struct trace_encoder *encoder, struct cache_table *caches)
@@ -62,30 +86,19 @@ void ctf_make(struct ctf_made *made, bool big_endian, const struct kmem_record *
 	      size_t per_packet)
 {
 	struct scratch dir = scratch_make();
-	int dir_fd = open(dir.path, O_RDONLY | O_DIRECTORY);
-	struct trace_encoder *encoder;
-	struct cache_table caches;
-	struct call_sites sites;
-	const struct output_config config = {.queue_bytes = 64 << 20};
-	struct encoder_input input = {.dir_fd = dir_fd, .caches = &caches, .sites = &sites};
+	struct ctf_maker maker;
 
 	made->identity.big_endian = big_endian;
 	for (uint8_t i = 0; i < CTF_UUID_SIZE; i++)
 		made->identity.uuid[i] = (uint8_t)(i * 17);
-	cache_table_init(&caches, NULL);
-	call_sites_init(&sites, NULL);
-	add_caches(&caches);
-	if (output_create(&config, &input.output) ||
-	    ctf_encoder_create(&input, &made->identity, &encoder))
-		abort();
-	write_stream(encoder, input.output, records, n, per_packet);
-	describe(encoder, &caches);
+	ctf_maker_init(&maker, dir.path, &made->identity, &kmem_instance);
+	add_caches(&maker.caches);
+	put_records(maker.stream, records, n, per_packet);
+	ctf_maker_flush(&maker);
+	describe(maker.encoder, &maker.caches);
 	made->metadata = file_get(dir.path, CTF_METADATA_NAME, NULL);
 	made->stream = (uint8_t *)file_get(dir.path, "cpu0", &made->size);
-	encoder->ops->destroy(encoder);
-	cache_table_deinit(&caches);
-	call_sites_deinit(&sites);
-	close(dir_fd);
+	ctf_maker_deinit(&maker);
 	scratch_remove(&dir);
 }
 

@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include "formats/ctf/codec.h"
 #include "formats/event/kmem.h"
+#include "formats/trace/encoder.h"
 
 /* CTF traces of one vCPU for unit tests, also in the other byte order. All abort() on failure. */
 enum { CTF_MAKE_CACHES = 40 }; /* ids 1 to this are named "cache-1" and so on */
@@ -25,6 +26,22 @@ void ctf_made_free(struct ctf_made *made);
 
 /* Write the files metadata and cpu0. */
 void ctf_made_put(const struct ctf_made *made, const char *dir);
+
+/* An encoder that writes one stream, cpu0 of an instance, into a directory. */
+struct ctf_maker {
+	struct cache_table caches; /* empty at first */
+	struct call_sites sites;
+	struct encoder_input input;
+	struct trace_encoder *encoder;
+	struct stream_writer *stream;
+};
+
+/* The instance's classes must outlive the maker. */
+void ctf_maker_init(struct ctf_maker *maker, const char *dir, const struct ctf_identity *identity,
+		    const struct trace_instance *instance);
+/* Write what the stream has gathered. */
+void ctf_maker_flush(struct ctf_maker *maker);
+void ctf_maker_deinit(struct ctf_maker *maker);
 
 /*
  * n records, the same for the same seed: one third usual ones, one third with one member out of the

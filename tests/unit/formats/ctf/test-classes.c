@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Random classes of events with random values: what was written is read, and babeltrace2 reads it.
  */
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 #include "formats/base/crc32c.h"
 #include "formats/ctf/ctf.h"
 #include "formats/trace/reader.h"
 #include "tests/lib/babeltrace.h"
+#include "tests/lib/ctf-make.h"
 #include "tests/lib/tap.h"
 #include "tests/lib/trace-make.h"
 
@@ -180,39 +179,24 @@ static void write_events(const char *dir, const struct event_class *classes,
 			 const struct made_event *events, bool big_endian)
 {
 	const struct ctf_identity identity = {.uuid = {1, 2, 3}, .big_endian = big_endian};
-	const struct output_config config = {.queue_bytes = 64 << 20};
 	const struct trace_instance instance = {
 		.name = "any", .spec = "any */ spec", .classes = classes, .nr_classes = CLASSES};
 	static const struct sidecar none;
-	struct cache_table caches;
-	struct call_sites sites;
-	struct encoder_input input = {.caches = &caches, .sites = &sites};
-	struct trace_encoder *encoder;
+	struct ctf_maker maker;
 	struct stream_writer *w;
 
-	input.dir_fd = open(dir, O_RDONLY | O_DIRECTORY);
-	cache_table_init(&caches, NULL);
-	call_sites_init(&sites, NULL);
-	if (output_create(&config, &input.output) ||
-	    ctf_encoder_create(&input, &identity, &encoder) ||
-	    encoder->ops->add_instance(encoder, &instance, NULL) ||
-	    encoder->ops->add_stream(encoder, 0, 0, &w))
-		abort();
+	ctf_maker_init(&maker, dir, &identity, &instance);
+	w = maker.stream;
 	for (unsigned int i = 0; i < EVENTS; i++) {
 		if ((!w->ready && w->ops->prepare(w, events[i].ns)) ||
 		    w->ops->put(w, events[i].class, events[i].ns, events[i].bytes) ||
 		    (!below(90) && w->ops->flush(w)))
 			abort();
 	}
-	if (w->ops->flush(w) || output_sync(input.output) ||
-	    encoder->ops->describe(encoder, &none, NULL))
+	ctf_maker_flush(&maker);
+	if (maker.encoder->ops->describe(maker.encoder, &none, NULL))
 		abort();
-	output_destroy(input.output);
-	w->ops->destroy(w);
-	encoder->ops->destroy(encoder);
-	cache_table_deinit(&caches);
-	call_sites_deinit(&sites);
-	close(input.dir_fd);
+	ctf_maker_deinit(&maker);
 }
 
 /* The same class, and each field with the value that was written. */

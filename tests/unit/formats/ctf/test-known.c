@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include "formats/ctf/ctf.h"
 #include "formats/event/graph.h"
 #include "formats/event/kmem.h"
+#include "tests/lib/ctf-make.h"
 #include "tests/lib/tap.h"
 #include "tests/lib/trace-make.h"
 
@@ -156,8 +156,6 @@ static void put_events(struct stream_writer *w, enum way way)
 		if ((i + taken) % FLUSH_EACH == 0 && w->ops->flush(w))
 			abort();
 	}
-	if (w->ops->flush(w))
-		abort();
 }
 
 /* The bytes of the stream that the events make; returns how many. */
@@ -165,39 +163,22 @@ static size_t write_stream(const struct event_class *classes, size_t nr_classes,
 			   enum way way, uint8_t *bytes)
 {
 	const struct ctf_identity identity = {.uuid = {7}, .big_endian = big_endian};
-	const struct output_config config = {.queue_bytes = 8 << 20};
 	const struct trace_instance instance = {
 		.name = "kmem", .spec = "kmem", .classes = classes, .nr_classes = nr_classes};
 	struct scratch dir = scratch_make();
-	struct cache_table caches;
-	struct call_sites sites;
-	struct encoder_input input = {.caches = &caches, .sites = &sites};
-	struct trace_encoder *encoder;
-	struct stream_writer *w;
+	struct ctf_maker maker;
 	ssize_t n;
 	int fd;
 
-	input.dir_fd = open(dir.path, O_RDONLY | O_DIRECTORY);
-	cache_table_init(&caches, NULL);
+	ctf_maker_init(&maker, dir.path, &identity, &instance);
 	for (unsigned int i = 0; i < 7; i++)
-		cache_table_id(&caches, "cache", 8 * i, 16 * i);
-	call_sites_init(&sites, NULL);
-	if (output_create(&config, &input.output) ||
-	    ctf_encoder_create(&input, &identity, &encoder) ||
-	    encoder->ops->add_instance(encoder, &instance, NULL) ||
-	    encoder->ops->add_stream(encoder, 0, 0, &w))
-		abort();
-	put_events(w, way);
-	output_sync(input.output);
-	fd = openat(input.dir_fd, "cpu0", O_RDONLY);
+		cache_table_id(&maker.caches, "cache", 8 * i, 16 * i);
+	put_events(maker.stream, way);
+	ctf_maker_flush(&maker);
+	fd = openat(maker.input.dir_fd, "cpu0", O_RDONLY);
 	n = read(fd, bytes, MAX_BYTES);
 	close(fd);
-	output_destroy(input.output);
-	w->ops->destroy(w);
-	encoder->ops->destroy(encoder);
-	cache_table_deinit(&caches);
-	call_sites_deinit(&sites);
-	close(input.dir_fd);
+	ctf_maker_deinit(&maker);
 	scratch_remove(&dir);
 	return n > 0 ? (size_t)n : 0;
 }
@@ -220,8 +201,8 @@ static void compare(const struct event_class *classes, size_t nr_classes, const 
 		ok(n == m && !memcmp(known, at_once, n),
 		   "%s, %s-endian: the same bytes of several classes at once (%u)", label,
 		   big_endian ? "big" : "little", nr_taken);
-		ok((nr_taken == 0) == (big_endian != 0), "%s, %s-endian: some were, if little", label,
-		   big_endian ? "big" : "little");
+		ok((nr_taken == 0) == (big_endian != 0), "%s, %s-endian: some were, if little",
+		   label, big_endian ? "big" : "little");
 		nr_taken = 0;
 		m = write_stream(classes, nr_classes, big_endian, IN_RUNS, at_once);
 		ok(n == m && !memcmp(known, at_once, n),
