@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include "tests/lib/tap.h"
 
 struct scratch scratch_make(void)
 {
@@ -227,4 +228,18 @@ void verb_result_deinit(struct verb_result *result)
 {
 	free(result->out);
 	free(result->err);
+}
+
+json_t *verb_json(int (*verb)(int, char **), const char *const *argv)
+{
+	struct verb_result result = verb_run(verb, argv);
+	json_t *root = json_loads(result.out, 0, NULL);
+	char line[256] = "";
+
+	for (size_t n = 0; *argv && n < sizeof(line); argv++)
+		n += (size_t)snprintf(line + n, sizeof(line) - n, " %s", *argv);
+	if (!ok(!result.status && root, "sonde%s prints JSON", line))
+		tap_diag("%s", result.err);
+	verb_result_deinit(&result);
+	return root;
 }

@@ -2,6 +2,7 @@
 #ifndef SONDE_TESTS_LIB_TRACE_MAKE_H
 #define SONDE_TESTS_LIB_TRACE_MAKE_H
 
+#include <jansson.h>
 #include <stddef.h>
 #include <stdint.h>
 #include "formats/kmemtrace/kmemtrace.h"
@@ -56,5 +57,8 @@ struct verb_result {
 };
 struct verb_result verb_run(int (*verb)(int, char **), const char *const *argv);
 void verb_result_deinit(struct verb_result *result);
+/* A check that the verb prints one JSON value and returns 0. The caller's; NULL if it prints none.
+ */
+json_t *verb_json(int (*verb)(int, char **), const char *const *argv);
 
 #endif

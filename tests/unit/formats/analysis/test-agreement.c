@@ -153,11 +153,8 @@ static void read_text(const char *dir)
 static json_t *report(const char *dir)
 {
 	const char *argv[] = {"report", "--json", dir, NULL};
-	struct verb_result result = verb_run(cmd_report, argv);
-	json_t *root = json_loads(result.out, 0, NULL);
 
-	verb_result_deinit(&result);
-	return root;
+	return verb_json(cmd_report, argv);
 }
 
 static uint64_t count(const json_t *object, const char *key)

@@ -134,12 +134,8 @@ static json_t *row_of(const json_t *root, const char *key, const char *name)
 static json_t *report(const char *dir, const char *option, const char *value)
 {
 	const char *const argv[] = {"report", "--json", option, value, dir, NULL};
-	struct verb_result result = verb_run(cmd_report, argv);
-	json_t *root = json_loads(result.out, 0, NULL);
 
-	ok(!result.status && root, "report %s %s prints JSON", option, value);
-	verb_result_deinit(&result);
-	return root;
+	return verb_json(cmd_report, argv);
 }
 
 static bool is_count(const json_t *row, const char *key, json_int_t expected)

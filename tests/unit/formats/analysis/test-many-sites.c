@@ -34,17 +34,6 @@ static void put_trace(const char *dir)
 	free(records);
 }
 
-static json_t *run(int (*verb)(int, char **), const char *const *argv)
-{
-	struct verb_result result = verb_run(verb, argv);
-	json_t *root = json_loads(result.out, 0, NULL);
-
-	if (!root)
-		tap_diag("%s", result.err);
-	verb_result_deinit(&result);
-	return root;
-}
-
 static uint64_t number(const json_t *object, const char *key)
 {
 	return (uint64_t)json_integer_value(json_object_get(object, key));
@@ -52,9 +41,9 @@ static uint64_t number(const json_t *object, const char *key)
 
 static void test_report(const char *dir)
 {
-	json_t *root =
-		run(cmd_report, (const char *const[]){"report", "--json", "--top", "1", "--filter",
-						      "bytes_req > 0", dir, NULL});
+	json_t *root = verb_json(cmd_report,
+				 (const char *const[]){"report", "--json", "--top", "1", "--filter",
+						       "bytes_req > 0", dir, NULL});
 
 	is_u64(number(json_object_get(root, "memory"), "selected_bytes"),
 	       (uint64_t)NR_SITES * BYTES, "the selected bytes are those of all call sites");
@@ -65,8 +54,9 @@ static void test_report(const char *dir)
 
 static void test_timeline(const char *dir)
 {
-	json_t *root = run(cmd_timeline, (const char *const[]){"timeline", "--json", "--filter",
-							       "bytes_req > 0", dir, NULL});
+	json_t *root =
+		verb_json(cmd_timeline, (const char *const[]){"timeline", "--json", "--filter",
+							      "bytes_req > 0", dir, NULL});
 
 	is_u64(number(root, "peak_bytes"), (uint64_t)NR_SITES * BYTES + BYTES,
 	       "the peak is that of all call sites");

@@ -64,13 +64,8 @@ static json_t *run(const char *dir, const char *model, const char *time)
 {
 	const char *const argv[] = {"replay", "--json", "--allocator", model,
 				    "--time", time,     dir,           NULL};
-	struct verb_result result = verb_run(cmd_replay, argv);
-	json_t *root = json_loads(result.out, 0, NULL);
 
-	if (!ok(result.status == 0 && root, "sonde replay --allocator %s prints JSON", model))
-		tap_diag("%s", result.err);
-	verb_result_deinit(&result);
-	return root;
+	return verb_json(cmd_replay, argv);
 }
 
 static void test_guest(const char *dir)

@@ -36,13 +36,8 @@ static void put_trace(const char *dir)
 static json_t *report(const char *dir, const char *option, const char *value)
 {
 	const char *argv[] = {"report", "--json", dir, option, value, NULL};
-	struct verb_result result = verb_run(cmd_report, argv);
-	json_t *root = json_loads(result.out, 0, NULL);
 
-	ok(result.status == 0 && root, "report --json %s %s prints JSON", option ? option : "",
-	   value ? value : "");
-	verb_result_deinit(&result);
-	return root;
+	return verb_json(cmd_report, argv);
 }
 
 /* Every key that design.md, section 6, promises, with its value. */

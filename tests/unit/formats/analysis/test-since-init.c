@@ -47,15 +47,13 @@ static void test_window(const char *dir)
 
 	put_trace(dir, 6, true);
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-		struct verb_result result = verb_run(
+		json_t *root = verb_json(
 			cmd_report, (const char *const[]){"report", "--json", "--since", "init",
 							  "--time", rows[i].time, dir, NULL});
-		json_t *root = json_loads(result.out, 0, NULL);
 
 		is_u64((uint64_t)json_integer_value(json_object_get(root, "alloc_events")),
 		       (uint64_t)rows[i].allocs, rows[i].what);
 		json_decref(root);
-		verb_result_deinit(&result);
 	}
 }
 
@@ -111,17 +109,14 @@ static void test_follow(const char *dir)
 /* The output at the end of following, when the writer has ended. */
 static void test_end(const char *dir)
 {
-	struct verb_result result;
 	json_t *root;
 
 	put_trace(dir, 6, true);
-	result = verb_run(cmd_report, (const char *const[]){"report", "--json", "--follow",
-							    "--since", "init", dir, NULL});
-	root = json_loads(result.out, 0, NULL);
+	root = verb_json(cmd_report, (const char *const[]){"report", "--json", "--follow",
+							   "--since", "init", dir, NULL});
 	is_u64((uint64_t)json_integer_value(json_object_get(root, "records")), 3,
 	       "--follow ends with the window of the whole trace");
 	json_decref(root);
-	verb_result_deinit(&result);
 }
 
 int main(void)

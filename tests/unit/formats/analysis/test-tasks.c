@@ -62,17 +62,6 @@ static struct scratch write_trace(unsigned int fields, unsigned int n,
 	return dir;
 }
 
-static json_t *run(int (*verb)(int, char **), const char *const *argv)
-{
-	struct verb_result result = verb_run(verb, argv);
-	json_t *root = json_loads(result.out, 0, NULL);
-
-	if (!ok(result.status == 0 && root, "sonde %s prints JSON", argv[0]))
-		tap_diag("%s", result.err);
-	verb_result_deinit(&result);
-	return root;
-}
-
 /* Live objects of a group. */
 static uint64_t objects_of(const json_t *groups, const char *task)
 {
@@ -111,8 +100,8 @@ static void test_names(void)
 		const json_t *groups;
 		json_t *root;
 
-		root = run(cmd_report, (const char *const[]){"report", "--json", "--by", "task",
-							     dir.path, NULL});
+		root = verb_json(cmd_report, (const char *const[]){"report", "--json", "--by",
+								   "task", dir.path, NULL});
 		groups = json_object_get(root, "tasks");
 		is_u64(json_array_size(groups), rows[i].groups, "each task is a group");
 		is_u64(objects_of(groups, rows[i].task), rows[i].objects, rows[i].what);
@@ -126,8 +115,9 @@ static void test_many(void)
 	struct scratch dir = write_trace(EVENT_TASK_ALL, MANY, record_of_many);
 	json_t *root;
 
-	root = run(cmd_report, (const char *const[]){"report", "--json", "--by", "task", "--top",
-						     "1", "--sort", "live", dir.path, NULL});
+	root = verb_json(cmd_report,
+			 (const char *const[]){"report", "--json", "--by", "task", "--top", "1",
+					       "--sort", "live", dir.path, NULL});
 	is_u64(objects_of(json_object_get(root, "tasks"), "(others)"), MANY - 65534,
 	       "tasks beyond 65,534 are one group");
 	json_decref(root);
@@ -139,8 +129,8 @@ static void test_diff(void)
 	struct scratch dir = write_trace(EVENT_TASK_COMM, ALLOCS, record_of);
 	json_t *root;
 
-	root = run(cmd_diff, (const char *const[]){"diff", "--json", "--by", "task", dir.path,
-						   dir.path, NULL});
+	root = verb_json(cmd_diff, (const char *const[]){"diff", "--json", "--by", "task", dir.path,
+							 dir.path, NULL});
 	is_u64(json_array_size(json_object_get(root, "changes")), 2, "diff compares tasks by name");
 	json_decref(root);
 	scratch_remove(&dir);

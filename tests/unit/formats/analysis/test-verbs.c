@@ -115,17 +115,6 @@ static void put_trace(const char *dir, unsigned int leak_every)
 	free(maker.caches);
 }
 
-static json_t *run(int (*verb)(int, char **), const char *const *argv)
-{
-	struct verb_result result = verb_run(verb, argv);
-	json_t *root = json_loads(result.out, 0, NULL);
-
-	if (!ok(result.status == 0 && root, "sonde %s prints JSON", argv[0]))
-		tap_diag("%s", result.err);
-	verb_result_deinit(&result);
-	return root;
-}
-
 static const char *text(const json_t *object, const char *key)
 {
 	const char *value = json_string_value(json_object_get(object, key));
@@ -178,8 +167,8 @@ static void test_growth(const json_t *sites)
 /* Live objects of an age. */
 static void test_leaks_older(const char *dir)
 {
-	json_t *root = run(cmd_leaks,
-			   (const char *const[]){"leaks", "--json", "--older", "10s", dir, NULL});
+	json_t *root = verb_json(
+		cmd_leaks, (const char *const[]){"leaks", "--json", "--older", "10s", dir, NULL});
 	const json_t *sites = json_object_get(root, "call_sites");
 	const json_t *growing = find(sites, "symbol", "growing");
 
@@ -203,7 +192,7 @@ static void test_leaks(const char *dir)
 		{"areas", "reclaimable", "what the guest frees in batches is reclaimable"},
 		{"newest", "recent", "what came lately is recent"},
 	};
-	json_t *root = run(cmd_leaks, (const char *const[]){"leaks", "--json", dir, NULL});
+	json_t *root = verb_json(cmd_leaks, (const char *const[]){"leaks", "--json", dir, NULL});
 	const json_t *sites = json_object_get(root, "call_sites"), *first;
 
 	first = json_array_get(sites, 0);
@@ -288,8 +277,8 @@ static void test_quiet_boot(const char *dir)
 
 static void test_timeline(const char *dir)
 {
-	json_t *root = run(cmd_timeline,
-			   (const char *const[]){"timeline", "--json", "--top", "10", dir, NULL});
+	json_t *root = verb_json(cmd_timeline, (const char *const[]){"timeline", "--json", "--top",
+								     "10", dir, NULL});
 	const json_t *rows = json_object_get(root, "timeline"), *sites, *saw;
 	uint64_t sum = 0;
 	size_t i;
@@ -314,8 +303,8 @@ static void test_timeline(const char *dir)
 /* What only lives on in the part that was chosen has its course there, too. */
 static void test_still_sites(const char *dir)
 {
-	json_t *root = run(cmd_timeline, (const char *const[]){"timeline", "--json", "--time",
-							       "10,15", dir, NULL});
+	json_t *root = verb_json(cmd_timeline, (const char *const[]){"timeline", "--json", "--time",
+								     "10,15", dir, NULL});
 	const json_t *warm = find(json_object_get(root, "call_sites"), "symbol", "warm");
 	const json_t *course = json_object_get(warm, "course");
 	const uint64_t live = number(warm, "live_bytes");
@@ -334,7 +323,7 @@ static void test_timeline_clock(const char *dir)
 	const char *const json_argv[] = {"timeline", "--time", "10,15", "-n",
 					 "5",        "--json", dir,     NULL};
 	struct verb_result result = verb_run(cmd_timeline, argv);
-	json_t *root = run(cmd_timeline, json_argv);
+	json_t *root = verb_json(cmd_timeline, json_argv);
 	const json_t *row = json_array_get(json_object_get(root, "timeline"), 4);
 
 	ok(strstr(result.out, " s, from 10.000 to 15.000 s\n"), "the head has begin and end");
@@ -352,9 +341,9 @@ static void test_timeline_clock(const char *dir)
 /* Each is what its verb shows. */
 static void test_sections(const char *dir)
 {
-	json_t *both = run(cmd_report, (const char *const[]){"report", "--json", "-a",
-							     "leaks,timeline", dir, NULL});
-	json_t *leaks = run(cmd_leaks, (const char *const[]){"leaks", "--json", dir, NULL});
+	json_t *both = verb_json(cmd_report, (const char *const[]){"report", "--json", "-a",
+								   "leaks,timeline", dir, NULL});
+	json_t *leaks = verb_json(cmd_leaks, (const char *const[]){"leaks", "--json", dir, NULL});
 	json_t *section = json_object_get(both, "leaks");
 	struct verb_result result = verb_run(
 		cmd_report, (const char *const[]){"report", "-a", "timeline,leaks", dir, NULL});
@@ -377,7 +366,8 @@ static void test_sections(const char *dir)
 
 static void test_diff(const char *dir, const char *worse)
 {
-	json_t *root = run(cmd_diff, (const char *const[]){"diff", "--json", dir, worse, NULL});
+	json_t *root =
+		verb_json(cmd_diff, (const char *const[]){"diff", "--json", dir, worse, NULL});
 	const json_t *changes = json_object_get(root, "changes"), *first;
 
 	first = json_array_get(changes, 0);
@@ -394,11 +384,12 @@ static void test_diff(const char *dir, const char *worse)
 /* All allocations of the trace are of kmalloc and of caches. */
 static void test_diff_type(const char *dir, const char *worse)
 {
-	json_t *all = run(cmd_diff, (const char *const[]){"diff", "--json", dir, worse, NULL});
-	json_t *caches = run(cmd_diff, (const char *const[]){"diff", "--json", "--type", "cache",
-							     dir, worse, NULL});
-	json_t *kmalloc = run(cmd_diff, (const char *const[]){"diff", "--json", "--type", "kmalloc",
-							      dir, worse, NULL});
+	json_t *all =
+		verb_json(cmd_diff, (const char *const[]){"diff", "--json", dir, worse, NULL});
+	json_t *caches = verb_json(cmd_diff, (const char *const[]){"diff", "--json", "--type",
+								   "cache", dir, worse, NULL});
+	json_t *kmalloc = verb_json(cmd_diff, (const char *const[]){"diff", "--json", "--type",
+								    "kmalloc", dir, worse, NULL});
 	const char *const sides[] = {"a", "b"};
 
 	for (size_t i = 0; i < 2; i++) {
@@ -419,7 +410,7 @@ static void test_diff_parts(const char *dir)
 {
 	const char *const argv[] = {"diff",     "--json", "--time-a", ",2",
 				    "--time-b", "10,12",  dir,        NULL};
-	json_t *root = run(cmd_diff, argv);
+	json_t *root = verb_json(cmd_diff, argv);
 	const json_t *warm = find(json_object_get(root, "changes"), "name", "warm+0x10");
 
 	ok(json_is_true(json_object_get(warm, "significant")) &&
@@ -492,7 +483,7 @@ static void test_diff_groups(const char *dir, const char *worse)
 				    "--vcpu",   "0",
 				    dir,        worse,
 				    NULL};
-	json_t *root = run(cmd_diff, argv);
+	json_t *root = verb_json(cmd_diff, argv);
 	const json_t *changes = json_object_get(root, "changes");
 
 	is_u64(json_array_size(changes), 1, "--filter chooses what is compared");

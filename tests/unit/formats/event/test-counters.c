@@ -63,13 +63,11 @@ static void check_verb(const char *dir, int (*verb)(int, char **), const char *n
 {
 	const struct counter *counter = &counter_table[id];
 	const char *argv[] = {name, "--json", dir, NULL};
-	struct verb_result result = verb_run(verb, argv);
-	json_t *root = json_loads(result.out, 0, NULL);
+	json_t *root = verb_json(verb, argv);
 
 	ok(json_integer_value(json_object_get(root, counter->key)) == VALUE,
 	   "sonde %s --json has %s", name, counter->key);
 	json_decref(root);
-	verb_result_deinit(&result);
 }
 
 /* A detail is said with the row above it. */
@@ -112,7 +110,8 @@ static void test_table(void)
 		const struct counter *counter = &counter_table[id];
 		size_t same = 0;
 
-		if (!ok(counter->key && counter->kind < COUNTER_KIND_COUNT, "row %u is filled in", id))
+		if (!ok(counter->key && counter->kind < COUNTER_KIND_COUNT, "row %u is filled in",
+			id))
 			continue;
 		ok(!counter_is_loss(id) == !counter->cause, "%s has a cause if it is a loss",
 		   counter->key);
