@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include "formats/event/graph.h"
 #include "formats/trace/writer.h"
+#include "tests/lib/trace-make.h"
 
 enum { OUTER = 0x1000, INNER = 0x2000, READ = 0x3000, WRITE = 0x4000, STACK = 0x9000 };
 enum { FAILED = 2, NOENT = 2 };
@@ -29,12 +30,8 @@ static void put(struct trace_writer *writer, int instance, unsigned int class, i
 		const struct graph_event *call)
 {
 	const struct syscall_event event = {.call = *call};
-	struct event_batch batch = {0};
 
-	if (event_batch_put(&batch, trace_writer_sink(writer, (unsigned int)instance, 0), class, ns,
-			    &event))
-		abort();
-	event_batch_end(&batch);
+	trace_put(writer, instance, class, ns, &event);
 }
 
 static void enter(struct trace_writer *writer, int instance, uint64_t ip, uint64_t frame,
@@ -67,18 +64,6 @@ static void put_pair(struct trace_writer *writer, int instance, const uint64_t *
 		leave(writer, instance, STACK, ns + 1000, result);
 }
 
-static int add(struct trace_writer *writer, const char *name, const struct event_class *classes,
-	       unsigned int n)
-{
-	const struct trace_instance instance = {
-		.name = name, .spec = name, .classes = classes, .nr_classes = n};
-	int ret = trace_writer_add_instance(writer, &instance, NULL);
-
-	if (ret < 0)
-		abort();
-	return ret;
-}
-
 void calls_make(const char *dir, uint64_t lost)
 {
 	static const uint64_t functions[] = {OUTER, INNER}, syscalls[] = {READ, WRITE};
@@ -87,8 +72,8 @@ void calls_make(const char *dir, uint64_t lost)
 
 	if (trace_writer_create(dir, 1, 0, &info, &writer, NULL))
 		abort();
-	graph = add(writer, "graph", graph_classes(0), GRAPH_NR_CLASSES);
-	calls = add(writer, "syscalls", syscall_classes(0), SYSCALL_NR_CLASSES);
+	graph = trace_add(writer, "graph", graph_classes(0), GRAPH_NR_CLASSES);
+	calls = trace_add(writer, "syscalls", syscall_classes(0), SYSCALL_NR_CLASSES);
 	for (int i = 0; i < CALLS_MADE; i++) {
 		put_pair(writer, graph, functions, i, 0);
 		put_pair(writer, calls, syscalls, i, i < FAILED ? -NOENT : 0);

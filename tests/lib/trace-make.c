@@ -139,6 +139,29 @@ int name_numbered(void *arg, uint64_t address, struct site_function *out)
 	return 0;
 }
 
+int trace_add(struct trace_writer *writer, const char *name, const struct event_class *classes,
+	      size_t nr_classes)
+{
+	const struct trace_instance instance = {
+		.name = name, .spec = name, .classes = classes, .nr_classes = nr_classes};
+	int ret = trace_writer_add_instance(writer, &instance, NULL);
+
+	if (ret < 0)
+		abort();
+	return ret;
+}
+
+void trace_put(struct trace_writer *writer, int instance, unsigned int class_index, int64_t ns,
+	       const void *bytes)
+{
+	struct event_sink *sink = trace_writer_sink(writer, (unsigned int)instance, 0);
+	struct event_batch batch = {0};
+
+	if (event_batch_put(&batch, sink, class_index, ns, bytes))
+		abort();
+	event_batch_end(&batch);
+}
+
 void stream_put(const char *dir, unsigned int vcpu, const struct kmem_record *records, size_t n)
 {
 	uint8_t *bytes = calloc(n + 1, KMEMTRACE_RECORD_SIZE);

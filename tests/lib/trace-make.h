@@ -9,6 +9,7 @@
 #include "formats/event/record-stream.h"
 #include "formats/trace/reader.h"
 #include "formats/trace/site-names.h"
+#include "formats/trace/writer.h"
 
 /* Hand-made traces for unit tests. All of these abort() when the machine fails them. */
 
@@ -35,6 +36,13 @@ void kmemtrace_reverse(uint8_t record[KMEMTRACE_RECORD_SIZE]);
 
 /* For trace_writer_finish(): functions f0 to f15 of 0x90 bytes, one every 0x1000. */
 int name_numbered(void *arg, uint64_t address, struct site_function *out);
+
+/* Add an instance whose spec is its name. Returns its number. */
+int trace_add(struct trace_writer *writer, const char *name, const struct event_class *classes,
+	      size_t nr_classes);
+/* Put an event of vCPU 0, in a batch of its own. */
+void trace_put(struct trace_writer *writer, int instance, unsigned int class_index, int64_t ns,
+	       const void *bytes);
 
 /* Encode n records into dir/cpu<vcpu>. */
 void stream_put(const char *dir, unsigned int vcpu, const struct kmem_record *records, size_t n);

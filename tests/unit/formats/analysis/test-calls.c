@@ -57,26 +57,16 @@ static void end(void)
 	trace_writer_destroy(t.writer);
 }
 
-static void put(int instance, unsigned int class, int64_t ns, const void *bytes)
-{
-	struct event_sink *sink = trace_writer_sink(t.writer, (unsigned int)instance, 0);
-	struct event_batch batch = {0};
-
-	if (event_batch_put(&batch, sink, class, ns, bytes))
-		abort();
-	event_batch_end(&batch);
-}
-
 static void enter(uint64_t ip, uint64_t frame, int64_t ns)
 {
-	put(t.graph, GRAPH_ENTRY, ns,
-	    &(struct graph_event){.call = {.ip = ip, .parent_ip = frame, .pid = TASK},
-				  .frame = frame});
+	trace_put(t.writer, t.graph, GRAPH_ENTRY, ns,
+		  &(struct graph_event){.call = {.ip = ip, .parent_ip = frame, .pid = TASK},
+					.frame = frame});
 }
 
 static void leave(uint64_t frame, int64_t ns)
 {
-	put(t.graph, GRAPH_EXIT, ns, &(struct graph_event){.frame = frame});
+	trace_put(t.writer, t.graph, GRAPH_EXIT, ns, &(struct graph_event){.frame = frame});
 }
 
 static void syscall_of(uint64_t ip, int64_t ns, int64_t took_ns, int64_t result)
@@ -84,10 +74,11 @@ static void syscall_of(uint64_t ip, int64_t ns, int64_t took_ns, int64_t result)
 	const struct syscall_event event = {
 		.call = {.call = {.ip = ip, .pid = TASK}, .frame = FRAME}};
 
-	put(t.syscalls, SYSCALL_ENTER, ns, &event);
+	trace_put(t.writer, t.syscalls, SYSCALL_ENTER, ns, &event);
 	if (took_ns)
-		put(t.syscalls, SYSCALL_EXIT, ns + took_ns,
-		    &(struct syscall_event){.call = {.frame = FRAME, .result = (uint64_t)result}});
+		trace_put(t.writer, t.syscalls, SYSCALL_EXIT, ns + took_ns,
+			  &(struct syscall_event){
+				  .call = {.frame = FRAME, .result = (uint64_t)result}});
 }
 
 /* OUTER takes 10 us, 4 of these in two calls of INNER; and one of it never returns. Two are open at

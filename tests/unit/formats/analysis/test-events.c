@@ -10,27 +10,6 @@
 
 static struct trace_writer *writer;
 
-static void put(int instance, unsigned int class, int64_t ns, const void *bytes)
-{
-	struct event_batch batch = {0};
-
-	if (event_batch_put(&batch, trace_writer_sink(writer, (unsigned int)instance, 0), class, ns,
-			    bytes))
-		abort();
-	event_batch_end(&batch);
-}
-
-static int add(const char *name, const struct event_class *classes, size_t n)
-{
-	const struct trace_instance instance = {
-		.name = name, .spec = name, .classes = classes, .nr_classes = n};
-	int ret = trace_writer_add_instance(writer, &instance, NULL);
-
-	if (ret < 0)
-		abort();
-	return ret;
-}
-
 /* Two instances of the graph tracer have a call each, that of the second takes twice as long; one
  * of the function tracer has three events. */
 static void make_trace(const char *dir)
@@ -41,17 +20,17 @@ static void make_trace(const char *dir)
 
 	if (trace_writer_create(dir, 1, 0, &info, &writer, NULL))
 		abort();
-	calls[0] = add("one", graph_classes(0), GRAPH_NR_CLASSES);
-	calls[1] = add("two", graph_classes(0), GRAPH_NR_CLASSES);
-	functions = add("hits", function_class(0), 1);
+	calls[0] = trace_add(writer, "one", graph_classes(0), GRAPH_NR_CLASSES);
+	calls[1] = trace_add(writer, "two", graph_classes(0), GRAPH_NR_CLASSES);
+	functions = trace_add(writer, "hits", function_class(0), 1);
 	for (int i = 0; i < 2; i++) {
 		const struct graph_event event = {.call = {.ip = 0xc000, .pid = 1}, .frame = 0x80};
 
-		put(calls[i], GRAPH_ENTRY, 1000, &event);
-		put(calls[i], GRAPH_EXIT, 2000 + 1000 * i, &event);
+		trace_put(writer, calls[i], GRAPH_ENTRY, 1000, &event);
+		trace_put(writer, calls[i], GRAPH_EXIT, 2000 + 1000 * i, &event);
 	}
 	for (int i = 0; i < 3; i++)
-		put(functions, 0, 4000 + i, &(struct function_event){.ip = hits[i]});
+		trace_put(writer, functions, 0, 4000 + i, &(struct function_event){.ip = hits[i]});
 	if (trace_writer_finish(writer, &info, NULL, NULL, NULL))
 		abort();
 	trace_writer_destroy(writer);

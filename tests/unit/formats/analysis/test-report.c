@@ -300,16 +300,12 @@ static void test_cut(const char *dir)
 	free(bytes);
 }
 
-static void put_event(struct trace_writer *writer, unsigned int number, unsigned int i)
+static void put_event(struct trace_writer *writer, int number, unsigned int i)
 {
 	const struct kmem_record record = make_alloc(KMEM_TYPE_KMALLOC, 0xffff888000000000 + i * 64,
 						     0x1000, 60, 64, 1000 + i);
-	struct event_batch batch = {0};
 
-	if (event_batch_put(&batch, trace_writer_sink(writer, number, 0), KMEM_CLASS_KMALLOC,
-			    record.timestamp, &record))
-		abort();
-	event_batch_end(&batch);
+	trace_put(writer, number, KMEM_CLASS_KMALLOC, record.timestamp, &record);
 }
 
 /* Two instances; the second one sees every third allocation of the first one. */

@@ -111,7 +111,8 @@ static void put_calls(const char *dir)
 				 inner = {.call = {.ip = READ, .parent_ip = SYSCALL}, .frame = 32};
 	const struct syscall_event call = {.call = {.call = {.ip = READ}, .frame = 16}};
 	const struct {
-		unsigned int instance, class;
+		int instance;
+		unsigned int class;
 		const void *bytes;
 	} events[] = {{0, GRAPH_ENTRY, &outer},  {0, GRAPH_ENTRY, &inner},
 		      {0, GRAPH_EXIT, &inner},   {0, GRAPH_EXIT, &outer},
@@ -122,14 +123,8 @@ static void put_calls(const char *dir)
 	    trace_writer_add_instance(writer, &graph, NULL) < 0 ||
 	    trace_writer_add_instance(writer, &syscalls, NULL) < 0)
 		abort();
-	for (unsigned int i = 0; i < sizeof(events) / sizeof(events[0]); i++) {
-		struct event_sink *sink = trace_writer_sink(writer, events[i].instance, 0);
-		struct event_batch batch = {0};
-
-		if (event_batch_put(&batch, sink, events[i].class, i + 1, events[i].bytes))
-			abort();
-		event_batch_end(&batch);
-	}
+	for (unsigned int i = 0; i < sizeof(events) / sizeof(events[0]); i++)
+		trace_put(writer, events[i].instance, events[i].class, i + 1, events[i].bytes);
 	if (trace_writer_finish(writer, &info, name_numbered, NULL, NULL))
 		abort();
 	trace_writer_destroy(writer);

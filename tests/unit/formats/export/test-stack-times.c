@@ -24,32 +24,14 @@ static struct {
 
 static const struct trace_info info = {.tool_version = "1"};
 
-static void add(const char *name, const struct event_class *classes, size_t n)
-{
-	const struct trace_instance instance = {
-		.name = name, .spec = name, .classes = classes, .nr_classes = n};
-
-	if (trace_writer_add_instance(t.writer, &instance, NULL) < 0)
-		abort();
-}
-
 static void begin(unsigned int graph_fields)
 {
 	t.dir = scratch_make();
 	snprintf(t.trace, sizeof(t.trace), "%s/trace", t.dir.path);
 	if (trace_writer_create(t.trace, 1, 0, &info, &t.writer, NULL))
 		abort();
-	add("graph", graph_classes(graph_fields), GRAPH_NR_CLASSES);
-	add("syscalls", syscall_classes(0), SYSCALL_NR_CLASSES);
-}
-
-static void put(unsigned int instance, unsigned int class, int64_t ns, const void *bytes)
-{
-	struct event_batch batch = {0};
-
-	if (event_batch_put(&batch, trace_writer_sink(t.writer, instance, 0), class, ns, bytes))
-		abort();
-	event_batch_end(&batch);
+	trace_add(t.writer, "graph", graph_classes(graph_fields), GRAPH_NR_CLASSES);
+	trace_add(t.writer, "syscalls", syscall_classes(0), SYSCALL_NR_CLASSES);
 }
 
 static void end(void)
@@ -69,14 +51,14 @@ static void enter(enum graph_class class, unsigned int function, unsigned int de
 			      .frame = STACK - depth * 8},
 		.stack = {AT(function + 1) + 8, AT(9)}};
 
-	put(0, class, ns, &event);
+	trace_put(t.writer, 0, class, ns, &event);
 }
 
 static void leave(unsigned int depth, int64_t ns)
 {
 	const struct graph_event event = {.frame = STACK - depth * 8};
 
-	put(0, GRAPH_EXIT, ns, &event);
+	trace_put(t.writer, 0, GRAPH_EXIT, ns, &event);
 }
 
 static void call_system(unsigned int function, uint32_t pid, enum syscall_class class, int64_t ns)
@@ -84,7 +66,7 @@ static void call_system(unsigned int function, uint32_t pid, enum syscall_class 
 	const struct syscall_event event = {
 		.call = {.call = {.ip = AT(function), .pid = pid}, .frame = STACK + pid * 0x4000}};
 
-	put(1, class, ns, &event);
+	trace_put(t.writer, 1, class, ns, &event);
 }
 
 static char *convert(const char *format, const char *name)

@@ -27,23 +27,13 @@ static const struct trace_info info = {
 	.nr_gfp_names = 2,
 };
 
-static void put(struct trace_writer *writer, unsigned int instance, unsigned int class_index,
-		int64_t ns, const void *bytes)
-{
-	struct event_batch batch = {0};
-
-	if (event_batch_put(&batch, trace_writer_sink(writer, instance, 0), class_index, ns, bytes))
-		abort();
-	event_batch_end(&batch);
-}
-
 static void put_record(struct trace_writer *writer, struct kmem_record record, uint32_t flags)
 {
 	record.gfp_flags = flags;
 	record.cache = record.type_id == KMEM_TYPE_CACHE
 			       ? (uint16_t)trace_writer_cache_id(writer, "dentry", 190, 192)
 			       : 0;
-	put(writer, 0, kmem_class_of(&record), record.timestamp, &record);
+	trace_put(writer, 0, kmem_class_of(&record), record.timestamp, &record);
 }
 
 static void put_trace(const char *dir)
@@ -60,7 +50,7 @@ static void put_trace(const char *dir)
 	    trace_writer_add_instance(writer, &calls, NULL) < 0)
 		abort();
 	put_record(writer, make_alloc(KMEM_TYPE_CACHE, 0x100, 0x1010, 190, 192, 1), 0xdc0);
-	put(writer, 1, 0, 2, &call);
+	trace_put(writer, 1, 0, 2, &call);
 	put_record(writer, make_alloc(KMEM_TYPE_PAGES, 0x3000, 0x4010, 4096, 4096, 3), 0);
 	if (trace_writer_finish(writer, &info, name_numbered, NULL, NULL))
 		abort();

@@ -52,13 +52,10 @@ static void put(struct trace_writer *writer, int64_t ns, int32_t fd, const char 
 		const char *to)
 {
 	struct opened event = {.pid = 7, .fd = fd};
-	struct event_batch batch = {0};
 
 	memcpy(event.name, name, strnlen(name, sizeof(event.name)));
 	memcpy(event.to, to, strnlen(to, sizeof(event.to)));
-	if (event_batch_put(&batch, trace_writer_sink(writer, 0, 0), 0, ns, &event))
-		abort();
-	event_batch_end(&batch);
+	trace_put(writer, 0, 0, ns, &event);
 }
 
 static const char *name_of(size_t length)
