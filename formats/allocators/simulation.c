@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "formats/base/budget.h"
 #include "formats/base/u64-map.h"
 
 enum {
@@ -216,25 +217,13 @@ static bool is_place(const struct model_cache *cache, const struct place *place)
 	return !strcmp(cache->name, place->name) && (place->is_large || cache->slot == place->slot);
 }
 
-static bool make_room(struct simulation *s)
-{
-	const size_t room = s->room ? 2 * s->room : 64;
-	struct model_cache **more;
-
-	if (s->nr_caches < s->room)
-		return true;
-	more = realloc(s->caches, room * sizeof(struct model_cache *));
-	if (!more)
-		return false;
-	s->caches = more;
-	s->room = room;
-	return true;
-}
-
 static struct model_cache *cache_create(struct simulation *s, const struct place *place)
 {
-	struct model_cache *cache = make_room(s) ? calloc(1, sizeof(*cache)) : NULL;
+	struct model_cache *cache;
 
+	if (!array_grow(&s->caches, sizeof(*s->caches), s->nr_caches, &s->room))
+		return NULL;
+	cache = calloc(1, sizeof(*cache));
 	if (!cache)
 		return NULL;
 	cache->model = &s->model;

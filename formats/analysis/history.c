@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "formats/analysis/analysis.h"
+#include "formats/base/budget.h"
 #include "formats/base/json.h"
 #include "formats/report/table.h"
 #include "formats/report/trace-text.h"
@@ -61,15 +62,8 @@ static int change(struct analysis *base, const struct heap_change *change)
 		h->before++;
 		return 0;
 	}
-	if (h->n == h->room) {
-		size_t room = h->room ? 2 * h->room : 64;
-		struct moment *bigger = reallocarray(h->moments, room, sizeof(*bigger));
-
-		if (!bigger)
-			return -ENOMEM;
-		h->moments = bigger;
-		h->room = room;
-	}
+	if (!array_grow(&h->moments, sizeof(*h->moments), h->n, &h->room))
+		return -ENOMEM;
 	h->moments[h->n++] = (struct moment){
 		.kind = change->kind,
 		.vcpu = change->vcpu,

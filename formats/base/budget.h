@@ -48,6 +48,12 @@ static inline bool budget_grow(struct budget *budget, void *items, size_t item_s
 	return count < *room || budget_double(budget, items, item_size, room);
 }
 
+/* The same without a budget. */
+static inline bool array_grow(void *items, size_t item_size, size_t count, size_t *room)
+{
+	return budget_grow(NULL, items, item_size, count, room);
+}
+
 /* NULL-safe. `bytes` is what was taken for it. */
 void budget_free(struct budget *budget, void *memory, size_t bytes);
 void budget_free_text(struct budget *budget, char *text);

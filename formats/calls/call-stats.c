@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include "formats/base/budget.h"
 #include "formats/base/u64-map.h"
 #include "formats/graph/calls.h"
 #include "formats/syscalls/calls.h"
@@ -33,17 +34,10 @@ struct call_stats {
 
 static int add_row(struct call_stats *c, uint64_t ip, struct call_row **out)
 {
-	size_t room = c->room ? 2 * c->room : 64;
-	struct call_row **rows = c->rows;
 	uint32_t *number;
 
-	if (c->n == c->room) {
-		rows = reallocarray(rows, room, sizeof(*rows));
-		if (!rows)
-			return -ENOMEM;
-		c->rows = rows;
-		c->room = room;
-	}
+	if (!array_grow(&c->rows, sizeof(*c->rows), c->n, &c->room))
+		return -ENOMEM;
 	*out = calloc(1, sizeof(**out));
 	number = *out ? u64_map_insert(&c->index, ip, NULL) : NULL;
 	if (!number) {
@@ -52,7 +46,7 @@ static int add_row(struct call_stats *c, uint64_t ip, struct call_row **out)
 	}
 	(*out)->ip = ip;
 	*number = (uint32_t)c->n;
-	rows[c->n++] = *out;
+	c->rows[c->n++] = *out;
 	return 0;
 }
 

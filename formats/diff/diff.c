@@ -6,6 +6,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include "formats/base/budget.h"
 #include "formats/cli/cli.h"
 
 /* --- one side -------------------------------------------------------------------------------- */
@@ -104,15 +105,8 @@ static struct pair *add_pair(struct diff *diff, const char *name, const char *fu
 {
 	struct pair *pair;
 
-	if (diff->n == diff->room) {
-		size_t room = diff->room ? 2 * diff->room : 256;
-		struct pair *bigger = reallocarray(diff->pairs, room, sizeof(*bigger));
-
-		if (!bigger)
-			return NULL;
-		diff->pairs = bigger;
-		diff->room = room;
-	}
+	if (!array_grow(&diff->pairs, sizeof(*diff->pairs), diff->n, &diff->room))
+		return NULL;
 	pair = &diff->pairs[diff->n++];
 	*pair = (struct pair){.name = strdup(name), .full = strdup(full)};
 	return pair->name && pair->full ? pair : NULL;

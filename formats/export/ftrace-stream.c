@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 #include <zstd.h>
+#include "formats/base/budget.h"
 #include "formats/base/fs.h"
 
 enum {
@@ -46,16 +47,9 @@ void ftrace_spool_deinit(struct ftrace_spool *spool)
 
 static struct ftrace_chunk *add_chunk(struct ftrace_stream *stream)
 {
-	size_t room = stream->chunks_room ? 2 * stream->chunks_room : 16;
-	struct ftrace_chunk *bigger;
-
-	if (stream->nr_chunks == stream->chunks_room) {
-		bigger = reallocarray(stream->chunks, room, sizeof(*bigger));
-		if (!bigger)
-			return NULL;
-		stream->chunks = bigger;
-		stream->chunks_room = room;
-	}
+	if (!array_grow(&stream->chunks, sizeof(*stream->chunks), stream->nr_chunks,
+			&stream->chunks_room))
+		return NULL;
 	return &stream->chunks[stream->nr_chunks++];
 }
 

@@ -51,7 +51,7 @@ static uint64_t number_of(struct name_numbers *numbers, const char *name)
 		hash++;
 	}
 	if (numbers->count == MAX_NAMES ||
-	    !budget_grow(NULL, &numbers->names, GROUP_NAME_SIZE, numbers->count, &numbers->room))
+	    !array_grow(&numbers->names, GROUP_NAME_SIZE, numbers->count, &numbers->room))
 		return MAX_NAMES;
 	number = u64_map_insert(&numbers->by_hash, hash, NULL);
 	if (!number)

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include "formats/base/budget.h"
 #include "formats/base/u64-map.h"
 #include "formats/event/graph.h"
 #include "formats/base/json.h"
@@ -66,21 +67,6 @@ void call_times_destroy(struct call_times *times)
 	free(times);
 }
 
-static bool make_room(struct call_times *times)
-{
-	size_t room = times->room ? 2 * times->room : 256;
-	struct function_calls *bigger;
-
-	if (times->n < times->room)
-		return true;
-	bigger = reallocarray(times->functions, room, sizeof(*bigger));
-	if (!bigger)
-		return false;
-	times->functions = bigger;
-	times->room = room;
-	return true;
-}
-
 /* NULL without memory. */
 static struct function_calls *function_of(struct instance_calls *c, uint64_t ip)
 {
@@ -89,7 +75,7 @@ static struct function_calls *function_of(struct instance_calls *c, uint64_t ip)
 
 	if (index)
 		return &times->functions[*index];
-	if (!make_room(times))
+	if (!array_grow(&times->functions, sizeof(*times->functions), times->n, &times->room))
 		return NULL;
 	index = u64_map_insert(&c->by_ip, ip, NULL);
 	if (!index)

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <strings.h>
 #include <sys/ioctl.h>
+#include "formats/base/budget.h"
 #include "formats/cli/cli.h"
 
 enum { MAX_COLUMNS = 24, GAP = 2, NAME_MIN = 24 };
@@ -45,16 +46,8 @@ void table_add_cell(struct table *table, const char *text)
 {
 	char *copy = strdup(text);
 
-	if (copy && table->nr_cells == table->room) {
-		size_t room = table->room ? 2 * table->room : 64;
-		char **bigger = reallocarray(table->cells, room, sizeof(*bigger));
-
-		if (bigger) {
-			table->cells = bigger;
-			table->room = room;
-		}
-	}
-	if (!copy || table->nr_cells == table->room) {
+	if (!copy ||
+	    !array_grow(&table->cells, sizeof(*table->cells), table->nr_cells, &table->room)) {
 		free(copy);
 		table->failed = true;
 		return;

@@ -3,6 +3,7 @@
 
 #include <dwarf.h>
 #include <stdlib.h>
+#include "formats/base/budget.h"
 #include "formats/base/u64-map.h"
 
 /* Of all units and their functions. Debian's 6.1 has 49,000 functions and cold parts of such; but
@@ -39,16 +40,9 @@ struct dwarf_units {
 
 static void add_range(struct ranges *ranges, const struct range *range)
 {
-	if (ranges->n == ranges->room) {
-		size_t room = ranges->room ? 2 * ranges->room : 64;
-		struct range *bigger = reallocarray(ranges->all, room, sizeof(*bigger));
-
-		if (!bigger) {
-			ranges->failed = true;
-			return;
-		}
-		ranges->all = bigger;
-		ranges->room = room;
+	if (!array_grow(&ranges->all, sizeof(*ranges->all), ranges->n, &ranges->room)) {
+		ranges->failed = true;
+		return;
 	}
 	ranges->all[ranges->n++] = *range;
 }
@@ -100,15 +94,8 @@ static const struct range *search(const struct ranges *ranges, uint64_t address)
 
 static bool add_unit(struct dwarf_units *units, Dwarf_Die *die)
 {
-	if (units->n == units->room) {
-		size_t room = units->room ? 2 * units->room : 256;
-		struct unit *bigger = reallocarray(units->all, room, sizeof(*bigger));
-
-		if (!bigger)
-			return false;
-		units->all = bigger;
-		units->room = room;
-	}
+	if (!array_grow(&units->all, sizeof(*units->all), units->n, &units->room))
+		return false;
 	units->all[units->n] = (struct unit){0};
 	add_ranges(units, &units->ranges, die, (uint32_t)units->n++);
 	return true;

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include "formats/base/budget.h"
 #include "formats/base/u64-map.h"
 #include "guest-symbols/functions/exits-internal.h"
 #include "guest-symbols/image/mcount.h"
@@ -110,16 +111,8 @@ size_t exits_covering(const struct function_exits *exits, uint64_t address)
 
 static int add_jump(struct function_exits *exits, size_t to, bool inside, struct error *err)
 {
-	size_t room = exits->room ? 2 * exits->room : 1024;
-	uint32_t *jumps = exits->jumps;
-
-	if (exits->nr_jumps == exits->room) {
-		jumps = reallocarray(jumps, room, sizeof(*jumps));
-		if (!jumps)
-			return error_set(err, ENOMEM, "no memory for %zu jumps", room);
-		exits->jumps = jumps;
-		exits->room = room;
-	}
+	if (!array_grow(&exits->jumps, sizeof(*exits->jumps), exits->nr_jumps, &exits->room))
+		return error_set(err, ENOMEM, "no memory for %zu jumps", exits->nr_jumps + 1);
 	exits->jumps[exits->nr_jumps++] = (uint32_t)to | (inside ? EXIT_JUMP_INSIDE : 0);
 	return 0;
 }

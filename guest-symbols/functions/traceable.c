@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include "formats/base/budget.h"
 #include "guest-symbols/functions/function-set.h"
 
 /* A site lies behind the ENDBR of a function, if it has one (FTRACE_MCOUNT_MAX_OFFSET). What is
@@ -13,16 +14,8 @@ enum { MAX_SITE_OFFSET = 4 };
 int traceable_list_add(struct traceable_list *list, const struct traceable *function,
 		       struct error *err)
 {
-	size_t room = list->room ? 2 * list->room : 1024;
-	struct traceable *v;
-
-	if (list->n == list->room) {
-		v = reallocarray(list->v, room, sizeof(*v));
-		if (!v)
-			return error_set(err, ENOMEM, "no memory for %zu functions", room);
-		list->v = v;
-		list->room = room;
-	}
+	if (!array_grow(&list->v, sizeof(*list->v), list->n, &list->room))
+		return error_set(err, ENOMEM, "no memory for %zu functions", list->n + 1);
 	list->v[list->n++] = *function;
 	return 0;
 }

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "formats/base/budget.h"
 
 enum {
 	MAX_LEVELS = 3, /* of callers */
@@ -55,15 +56,8 @@ static void add_node(struct call_graph *g, uint64_t function)
 
 static int append_edge(struct call_graph *g, struct call_edge edge, struct error *err)
 {
-	if (g->nr_edges == g->room) {
-		size_t room = g->room ? 2 * g->room : 64;
-		struct call_edge *edges = realloc(g->edges, room * sizeof(*edges));
-
-		if (!edges)
-			return error_set(err, ENOMEM, "out of memory");
-		g->edges = edges;
-		g->room = room;
-	}
+	if (!array_grow(&g->edges, sizeof(*g->edges), g->nr_edges, &g->room))
+		return error_set(err, ENOMEM, "out of memory");
 	g->edges[g->nr_edges++] = edge;
 	return 0;
 }

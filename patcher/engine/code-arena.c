@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include "formats/base/budget.h"
 
 enum { INT3 = 0xcc };
 
@@ -26,21 +27,6 @@ static struct code_extent gap_at(const struct code_arena *a, size_t i)
 		.begin = i ? a->taken[i - 1].end : 0,
 		.end = i < a->nr_taken ? a->taken[i].begin : a->size,
 	};
-}
-
-static int grow(struct code_arena *a, struct error *err)
-{
-	size_t room = a->room ? 2 * a->room : 64;
-	struct code_extent *taken = a->taken;
-
-	if (a->nr_taken < a->room)
-		return 0;
-	taken = realloc(taken, room * sizeof(*taken));
-	if (!taken)
-		return error_set(err, ENOMEM, "out of memory");
-	a->taken = taken;
-	a->room = room;
-	return 0;
 }
 
 static void take(struct code_arena *a, size_t i, uint32_t begin, const uint8_t *code, uint32_t size)
@@ -91,11 +77,13 @@ int code_arena_add(struct code_arena *a, code_write_fn *write, void *arg, size_t
 		   bool *reused, struct error *err)
 {
 	uint8_t *code = malloc(max);
-	int ret = code ? grow(a, err) : error_set(err, ENOMEM, "out of memory");
 	struct code_extent new;
+	int ret;
 
-	if (!ret)
+	if (code && array_grow(&a->taken, sizeof(*a->taken), a->nr_taken, &a->room))
 		ret = add(a, write, arg, code, err);
+	else
+		ret = error_set(err, ENOMEM, "out of memory");
 	free(code);
 	if (ret < 0)
 		return ret;

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include "formats/base/budget.h"
 
 static int keep_standing(void *arg, struct patch *patch, const uint8_t *now, struct error *err)
 {
@@ -104,21 +105,6 @@ static struct inside_place *find(const struct inside_places *places, uint64_t gv
 	return NULL;
 }
 
-static int grow(struct inside_places *places, struct error *err)
-{
-	const size_t room = places->room ? 2 * places->room : 8;
-	struct inside_place *v = places->v;
-
-	if (places->n < places->room)
-		return 0;
-	v = reallocarray(v, room, sizeof(*v));
-	if (!v)
-		return error_set(err, ENOMEM, "out of memory");
-	places->v = v;
-	places->room = room;
-	return 0;
-}
-
 int inside_places_add(struct inside_places *places, const struct kernel *kernel,
 		      const struct patch_plan *plan, struct decoder *decoder, uint64_t gva,
 		      struct inside_place **out, struct error *err)
@@ -131,9 +117,8 @@ int inside_places_add(struct inside_places *places, const struct kernel *kernel,
 	*out = place;
 	if (place)
 		return 0;
-	ret = grow(places, err);
-	if (ret)
-		return ret;
+	if (!array_grow(&places->v, sizeof(*places->v), places->n, &places->room))
+		return error_set(err, ENOMEM, "out of memory");
 	place = &places->v[places->n];
 	*place = (struct inside_place){.patch = {.gva = gva}};
 	ret = standing ? look_again(place, standing, decoder, &why)
