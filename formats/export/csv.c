@@ -204,36 +204,32 @@ static int finish(struct exporter *base, struct error *err)
 	return 0;
 }
 
-static void destroy(struct exporter *base)
+static void deinit(struct exporter *base)
 {
 	struct csv *c = (struct csv *)base;
 
 	for (size_t i = 0; i < c->nr_rows; i++)
 		free((char *)(uintptr_t)c->rows[i].event);
 	free(c->rows);
-	free(c);
 }
 
-static int create(const struct export_input *input, struct exporter **out, struct error *err)
+static int init(struct exporter *base, struct error *err)
 {
-	struct csv *c = calloc(1, sizeof(*c));
+	struct csv *c = (struct csv *)base;
 	int ret;
 
-	if (!c)
-		return error_set(err, ENOMEM, "out of memory");
-	c->base.input = *input;
-	c->instances = trace_reader_instances(input->reader, &c->nr_instances);
+	c->instances = trace_reader_instances(base->input.reader, &c->nr_instances);
 	ret = add_rows(c);
-	if (ret) {
-		destroy(&c->base);
-		return ret == -E2BIG ? error_set(err, E2BIG, "csv: more than %d columns; use jsonl",
-						 MAX_COLUMNS)
-				     : error_set(err, ENOMEM, "out of memory");
-	}
+	if (ret == -E2BIG)
+		return error_set(err, E2BIG, "csv: more than %d columns; use jsonl", MAX_COLUMNS);
+	if (ret)
+		return error_set(err, ENOMEM, "out of memory");
 	put_head(c);
-	*out = &c->base;
 	return 0;
 }
 
-const struct exporter_ops csv_exporter = {
-	.create = create, .event = put_event, .finish = finish, .destroy = destroy};
+const struct exporter_ops csv_exporter = {.size = sizeof(struct csv),
+					  .init = init,
+					  .event = put_event,
+					  .finish = finish,
+					  .deinit = deinit};

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "formats/export/export.h"
 
+#include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include "formats/report/progress.h"
 #include "formats/report/trace-text.h"
@@ -89,22 +91,33 @@ static int export_events(struct trace_reader *reader, struct trace_part *part,
 	return ret < 0 ? ret : 0;
 }
 
-static int run(const struct exporter_ops *ops, struct trace_reader *reader,
-	       const struct export_input *input, struct trace_part *part, uint64_t *nr_events,
-	       struct error *err)
+static int run(struct exporter *exporter, struct trace_reader *reader, struct trace_part *part,
+	       uint64_t *nr_events, struct error *err)
 {
-	struct exporter *exporter;
-	int ret = ops->create(input, &exporter, err);
+	int ret = exporter->ops->init(exporter, err);
 
-	if (ret)
-		return ret;
+	if (!ret)
+		ret = export_events(reader, part, exporter, nr_events, err);
+	if (!ret)
+		ret = exporter->ops->finish(exporter, err);
+	exporter->ops->deinit(exporter);
+	return ret ? ret : export_file_finish(exporter->input.file, err);
+}
+
+static int allocate_and_run(const struct exporter_ops *ops, struct trace_reader *reader,
+			    const struct export_input *input, struct trace_part *part,
+			    uint64_t *nr_events, struct error *err)
+{
+	struct exporter *exporter = calloc(1, ops->size);
+	int ret;
+
+	if (!exporter)
+		return error_set(err, ENOMEM, "out of memory");
 	exporter->ops = ops;
 	exporter->input = *input;
-	ret = export_events(reader, part, exporter, nr_events, err);
-	if (!ret)
-		ret = ops->finish(exporter, err);
-	ops->destroy(exporter);
-	return ret ? ret : export_file_finish(input->file, err);
+	ret = run(exporter, reader, part, nr_events, err);
+	free(exporter);
+	return ret;
 }
 
 int export_trace(const struct exporter_ops *ops, struct trace_reader *reader, const char *path,
@@ -121,7 +134,7 @@ int export_trace(const struct exporter_ops *ops, struct trace_reader *reader, co
 	if (!ret)
 		ret = event_texts_create(trace_reader_sidecar(reader), &input.texts, err);
 	if (!ret)
-		ret = run(ops, reader, &input, options->part, nr_events, err);
+		ret = allocate_and_run(ops, reader, &input, options->part, nr_events, err);
 	event_texts_destroy(input.texts);
 	export_file_destroy(input.file);
 	return ret;

@@ -3,6 +3,7 @@
 #define SONDE_FORMATS_EXPORT_EXPORT_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include "formats/base/error.h"
 #include "formats/export/file.h"
@@ -48,8 +49,11 @@ struct exporter_ops {
 	bool has_sums;    /* over events: what is missing makes them wrong */
 	bool takes_lines; /* shows inlined functions, or files and lines, if they are known */
 
-	/* Fills in its own data only. Returns 0 or -errno. */
-	int (*create)(const struct export_input *input, struct exporter **out, struct error *err);
+	size_t size; /* of its own data, which are 0 at first */
+	/* Returns 0 or -errno; deinit() follows either. */
+	int (*init)(struct exporter *exporter, struct error *err);
+	/* Frees what its data own, but not these. */
+	void (*deinit)(struct exporter *exporter);
 	/* Of the part, in merged order. Returns 0 or -errno; errors of the file are left to it. */
 	int (*event)(struct exporter *exporter, const struct event *event);
 	/*
@@ -60,7 +64,6 @@ struct exporter_ops {
 		     const struct part_place *place);
 	/* After the last event. Returns 0 or -errno; likewise. */
 	int (*finish)(struct exporter *exporter, struct error *err);
-	void (*destroy)(struct exporter *exporter);
 };
 
 /* All exports, and what users call them; NULL-terminated. In registry.c. */

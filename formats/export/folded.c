@@ -5,7 +5,6 @@
  */
 #include <errno.h>
 #include <inttypes.h>
-#include <stdlib.h>
 #include "formats/export/flame-svg.h"
 #include "formats/export/stacks.h"
 
@@ -71,43 +70,36 @@ static int finish_svg(struct exporter *base, struct error *err)
 	return finish_lines(base, true, err);
 }
 
-static void destroy(struct exporter *base)
+static void deinit(struct exporter *base)
 {
 	struct folded *f = (struct folded *)base;
 
 	stacks_destroy(f->stacks);
-	free(f);
 }
 
-static int create(const struct export_input *input, struct exporter **out, struct error *err)
+static int init(struct exporter *base, struct error *err)
 {
-	struct folded *f = calloc(1, sizeof(*f));
-	int ret;
+	struct folded *f = (struct folded *)base;
 
-	if (!f)
-		return error_set(err, ENOMEM, "out of memory");
-	ret = stacks_create(input->reader, input->value, &f->stacks, err);
-	if (ret)
-		destroy(&f->base);
-	else
-		*out = &f->base;
-	return ret;
+	return stacks_create(base->input.reader, base->input.value, &f->stacks, err);
 }
 
 const struct exporter_ops folded_exporter = {.takes_value = true,
 					     .has_sums = true,
 					     .takes_lines = true,
-					     .create = create,
+					     .size = sizeof(struct folded),
+					     .init = init,
 					     .event = put_event,
 					     .other = note_event,
 					     .finish = finish_folded,
-					     .destroy = destroy};
+					     .deinit = deinit};
 
 const struct exporter_ops flamegraph_exporter = {.takes_value = true,
 						 .has_sums = true,
 						 .takes_lines = true,
-						 .create = create,
+						 .size = sizeof(struct folded),
+						 .init = init,
 						 .event = put_event,
 						 .other = note_event,
 						 .finish = finish_svg,
-						 .destroy = destroy};
+						 .deinit = deinit};

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* A JSON object per line for each event, as sonde events --json prints them. */
-#include <errno.h>
-#include <stdlib.h>
 #include "formats/export/export.h"
 
 struct jsonl {
@@ -27,29 +25,23 @@ static int finish(struct exporter *base, struct error *err)
 	return 0;
 }
 
-static void destroy(struct exporter *base)
+static void deinit(struct exporter *base)
 {
 	struct jsonl *j = (struct jsonl *)base;
 
 	event_printer_destroy(j->printer);
-	free(j);
 }
 
-static int create(const struct export_input *input, struct exporter **out, struct error *err)
+static int init(struct exporter *base, struct error *err)
 {
-	struct jsonl *j = calloc(1, sizeof(*j));
-	int ret;
+	struct jsonl *j = (struct jsonl *)base;
 
-	if (!j)
-		return error_set(err, ENOMEM, "out of memory");
-	ret = event_printer_create(input->file->fd, true, input->texts, &j->printer, err);
-	if (ret) {
-		free(j);
-		return ret;
-	}
-	*out = &j->base;
-	return 0;
+	return event_printer_create(base->input.file->fd, true, base->input.texts, &j->printer,
+				    err);
 }
 
-const struct exporter_ops jsonl_exporter = {
-	.create = create, .event = put_event, .finish = finish, .destroy = destroy};
+const struct exporter_ops jsonl_exporter = {.size = sizeof(struct jsonl),
+					    .init = init,
+					    .event = put_event,
+					    .finish = finish,
+					    .deinit = deinit};

@@ -483,7 +483,7 @@ static int finish(struct exporter *base, struct error *err)
 	return 0;
 }
 
-static void destroy(struct exporter *base)
+static void deinit(struct exporter *base)
 {
 	struct perfetto *p = (struct perfetto *)base;
 
@@ -494,7 +494,6 @@ static void destroy(struct exporter *base)
 	thread_tracks_deinit(&p->threads);
 	free(p->thread_fields);
 	free(p->described);
-	free(p);
 }
 
 /* By number of a class. */
@@ -512,31 +511,27 @@ static int find_threads(struct perfetto *p)
 	return p->thread_fields ? 0 : -ENOMEM;
 }
 
-static int create(const struct export_input *input, struct exporter **out, struct error *err)
+static int init(struct exporter *base, struct error *err)
 {
-	struct perfetto *p = calloc(1, sizeof(*p));
+	const struct trace_reader *reader = base->input.reader;
+	struct perfetto *p = (struct perfetto *)base;
 
-	if (!p)
-		return error_set(err, ENOMEM, "out of memory");
-	p->base.input = *input;
-	p->instances = trace_reader_instances(input->reader, &p->nr_instances);
+	p->instances = trace_reader_instances(reader, &p->nr_instances);
 	for (size_t i = 0; i + 1 < p->nr_instances; i++)
 		p->first_class[i + 1] = p->first_class[i] + p->instances[i].nr_classes;
 	for (size_t i = 0; i < EVENT_NR_TYPES; i++)
 		u64_map_init(&p->strings[i], sizeof(uint64_t));
-	p->described = calloc(trace_reader_vcpu_end(input->reader) / 64 + 1, sizeof(uint64_t));
+	p->described = calloc(trace_reader_vcpu_end(reader) / 64 + 1, sizeof(uint64_t));
 	thread_tracks_init(&p->threads);
-	if (!p->described || find_threads(p)) {
-		destroy(&p->base);
+	if (!p->described || find_threads(p))
 		return error_set(err, ENOMEM, "out of memory");
-	}
 	put_begin(p);
-	*out = &p->base;
 	return 0;
 }
 
-const struct exporter_ops perfetto_exporter = {.create = create,
+const struct exporter_ops perfetto_exporter = {.size = sizeof(struct perfetto),
+					       .init = init,
 					       .event = put_event,
 					       .other = note_event,
 					       .finish = finish,
-					       .destroy = destroy};
+					       .deinit = deinit};

@@ -5,7 +5,6 @@
  * relatives know.
  */
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 #include <zlib.h>
 #include "formats/base/u64-map.h"
@@ -353,7 +352,7 @@ static int finish(struct exporter *base, struct error *err)
 	return 0;
 }
 
-static void destroy(struct exporter *base)
+static void deinit(struct exporter *base)
 {
 	struct pprof *p = (struct pprof *)base;
 
@@ -361,7 +360,6 @@ static void destroy(struct exporter *base)
 	u64_map_deinit(&p->locations);
 	u64_map_deinit(&p->functions);
 	stacks_destroy(p->stacks);
-	free(p);
 }
 
 static void choose_types(struct pprof *p, enum export_value value)
@@ -373,33 +371,29 @@ static void choose_types(struct pprof *p, enum export_value value)
 		p->nr_types = stacks_have_bytes(p->stacks) ? sizeof(sums) / sizeof(sums[0]) : 1;
 }
 
-static int create(const struct export_input *input, struct exporter **out, struct error *err)
+static int init(struct exporter *base, struct error *err)
 {
-	struct pprof *p = calloc(1, sizeof(*p));
+	struct pprof *p = (struct pprof *)base;
 	int ret;
 
-	if (!p)
-		return error_set(err, ENOMEM, "out of memory");
 	u64_map_init(&p->locations, sizeof(uint64_t));
 	u64_map_init(&p->functions, sizeof(uint64_t));
-	ret = stacks_create(input->reader, input->value, &p->stacks, err);
-	if (!ret && deflateInit2(&p->zip, Z_DEFAULT_COMPRESSION, Z_DEFLATED, GZIP, 8,
-				 Z_DEFAULT_STRATEGY) != Z_OK)
-		ret = error_set(err, ENOMEM, "out of memory");
-	if (ret) {
-		destroy(&p->base);
+	ret = stacks_create(base->input.reader, base->input.value, &p->stacks, err);
+	if (ret)
 		return ret;
-	}
-	choose_types(p, input->value);
-	*out = &p->base;
+	if (deflateInit2(&p->zip, Z_DEFAULT_COMPRESSION, Z_DEFLATED, GZIP, 8, Z_DEFAULT_STRATEGY) !=
+	    Z_OK)
+		return error_set(err, ENOMEM, "out of memory");
+	choose_types(p, base->input.value);
 	return 0;
 }
 
 const struct exporter_ops pprof_exporter = {.takes_value = true,
 					    .has_sums = true,
 					    .takes_lines = true,
-					    .create = create,
+					    .size = sizeof(struct pprof),
+					    .init = init,
 					    .event = put_event,
 					    .other = note_event,
 					    .finish = finish,
-					    .destroy = destroy};
+					    .deinit = deinit};

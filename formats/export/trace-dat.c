@@ -151,7 +151,7 @@ static int finish(struct exporter *base, struct error *err)
 	return ret ? error_set(err, -ret, "trace.dat: %s", strerror(-ret)) : 0;
 }
 
-static void destroy(struct exporter *base)
+static void deinit(struct exporter *base)
 {
 	struct trace_dat *t = (struct trace_dat *)base;
 
@@ -167,36 +167,30 @@ static void destroy(struct exporter *base)
 	u64_map_deinit(&t->tasks);
 	u64_map_deinit(&t->functions);
 	free(t->classes);
-	free(t);
 }
 
-static int create(const struct export_input *input, struct exporter **out, struct error *err)
+static int init(struct exporter *base, struct error *err)
 {
-	struct trace_dat *t = calloc(1, sizeof(*t));
+	struct trace_dat *t = (struct trace_dat *)base;
 	int ret;
 
-	if (!t)
-		return error_set(err, ENOMEM, "out of memory");
-	t->base.input = *input;
 	t->spool.fd = -1;
-	t->instances = trace_reader_instances(input->reader, &t->nr_instances);
-	t->nr_vcpus = trace_reader_vcpu_end(input->reader);
+	t->instances = trace_reader_instances(base->input.reader, &t->nr_instances);
+	t->nr_vcpus = trace_reader_vcpu_end(base->input.reader);
 	u64_map_init(&t->tasks, sizeof(struct task));
 	u64_map_init(&t->functions, sizeof(bool));
 	ret = add_classes(t);
 	if (!ret)
 		ret = add_buffers(t);
 	if (!ret)
-		ret = ftrace_spool_init(&t->spool, input->file);
+		ret = ftrace_spool_init(&t->spool, base->input.file);
 	if (!ret)
-		ret = export_file_will_patch(input->file);
-	if (ret) {
-		destroy(&t->base);
-		return error_set(err, -ret, "trace.dat: %s", strerror(-ret));
-	}
-	*out = &t->base;
-	return 0;
+		ret = export_file_will_patch(base->input.file);
+	return ret ? error_set(err, -ret, "trace.dat: %s", strerror(-ret)) : 0;
 }
 
-const struct exporter_ops trace_dat_exporter = {
-	.create = create, .event = put_event, .finish = finish, .destroy = destroy};
+const struct exporter_ops trace_dat_exporter = {.size = sizeof(struct trace_dat),
+						.init = init,
+						.event = put_event,
+						.finish = finish,
+						.deinit = deinit};

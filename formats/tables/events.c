@@ -252,7 +252,7 @@ static int finish(struct exporter *base, struct error *err)
 	return e->writer->ops->finish(e->writer) ? error_set(err, ENOMEM, "out of memory") : 0;
 }
 
-static void destroy(struct exporter *base)
+static void deinit(struct exporter *base)
 {
 	struct events *e = (struct events *)base;
 
@@ -261,46 +261,36 @@ static void destroy(struct exporter *base)
 	free(e->rows);
 	if (e->writer)
 		e->writer->ops->destroy(e->writer);
-	free(e);
 }
 
-static int create(const struct export_input *input, const struct table_writer_ops *ops,
-		  struct exporter **out, struct error *err)
+static int init(struct exporter *base, const struct table_writer_ops *ops, struct error *err)
 {
-	struct events *e = calloc(1, sizeof(*e));
+	struct events *e = (struct events *)base;
 
-	if (!e)
-		return error_set(err, ENOMEM, "out of memory");
-	e->base.input = *input;
-	e->instances = trace_reader_instances(input->reader, &e->nr_instances);
-	e->writer = ops->create(input->file, &events_schema);
-	if (!e->writer || add_rows(e)) {
-		destroy(&e->base);
-		return error_set(err, ENOMEM, "out of memory");
-	}
-	*out = &e->base;
-	return 0;
+	e->instances = trace_reader_instances(base->input.reader, &e->nr_instances);
+	e->writer = ops->create(base->input.file, &events_schema);
+	return e->writer && !add_rows(e) ? 0 : error_set(err, ENOMEM, "out of memory");
 }
 
-static int create_parquet(const struct export_input *input, struct exporter **out,
-			  struct error *err)
+static int init_parquet(struct exporter *base, struct error *err)
 {
-	return create(input, &parquet_table, out, err);
+	return init(base, &parquet_table, err);
 }
 
-static int create_rowbinary(const struct export_input *input, struct exporter **out,
-			    struct error *err)
+static int init_rowbinary(struct exporter *base, struct error *err)
 {
-	return create(input, &rowbinary_table, out, err);
+	return init(base, &rowbinary_table, err);
 }
 
 const struct exporter_ops parquet_exporter = {.takes_host = true,
-					      .create = create_parquet,
+					      .size = sizeof(struct events),
+					      .init = init_parquet,
 					      .event = put_event,
 					      .finish = finish,
-					      .destroy = destroy};
+					      .deinit = deinit};
 const struct exporter_ops rowbinary_exporter = {.takes_host = true,
-						.create = create_rowbinary,
+						.size = sizeof(struct events),
+						.init = init_rowbinary,
 						.event = put_event,
 						.finish = finish,
-						.destroy = destroy};
+						.deinit = deinit};

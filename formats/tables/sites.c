@@ -258,7 +258,7 @@ static int finish(struct exporter *base, struct error *err)
 
 /* --- the exports ----------------------------------------------------------------------------- */
 
-static void destroy(struct exporter *base)
+static void deinit(struct exporter *base)
 {
 	struct sites *s = (struct sites *)base;
 
@@ -266,51 +266,42 @@ static void destroy(struct exporter *base)
 		heap_destroy(s->of[i].heap);
 		free(s->of[i].all);
 	}
-	s->writer->ops->destroy(s->writer);
-	free(s);
+	if (s->writer)
+		s->writer->ops->destroy(s->writer);
 }
 
-static int create(const struct export_input *input, const struct table_writer_ops *ops,
-		  struct exporter **out, struct error *err)
+static int init(struct exporter *base, const struct table_writer_ops *ops, struct error *err)
 {
-	struct sites *s = calloc(1, sizeof(*s));
+	struct sites *s = (struct sites *)base;
 
-	if (!s)
-		return error_set(err, ENOMEM, "out of memory");
-	s->base.input = *input;
-	s->instances = trace_reader_instances(input->reader, &s->nr_instances);
-	s->writer = ops->create(input->file, &sites_schema);
-	if (!s->writer) {
-		free(s);
-		return error_set(err, ENOMEM, "out of memory");
-	}
-	*out = &s->base;
-	return 0;
+	s->instances = trace_reader_instances(base->input.reader, &s->nr_instances);
+	s->writer = ops->create(base->input.file, &sites_schema);
+	return s->writer ? 0 : error_set(err, ENOMEM, "out of memory");
 }
 
-static int create_parquet(const struct export_input *input, struct exporter **out,
-			  struct error *err)
+static int init_parquet(struct exporter *base, struct error *err)
 {
-	return create(input, &parquet_table, out, err);
+	return init(base, &parquet_table, err);
 }
 
-static int create_rowbinary(const struct export_input *input, struct exporter **out,
-			    struct error *err)
+static int init_rowbinary(struct exporter *base, struct error *err)
 {
-	return create(input, &rowbinary_table, out, err);
+	return init(base, &rowbinary_table, err);
 }
 
 const struct exporter_ops parquet_sites_exporter = {.takes_host = true,
 						    .has_sums = true,
-						    .create = create_parquet,
+						    .size = sizeof(struct sites),
+						    .init = init_parquet,
 						    .event = put_event,
 						    .other = note_event,
 						    .finish = finish,
-						    .destroy = destroy};
+						    .deinit = deinit};
 const struct exporter_ops rowbinary_sites_exporter = {.takes_host = true,
 						      .has_sums = true,
-						      .create = create_rowbinary,
+						      .size = sizeof(struct sites),
+						      .init = init_rowbinary,
 						      .event = put_event,
 						      .other = note_event,
 						      .finish = finish,
-						      .destroy = destroy};
+						      .deinit = deinit};
