@@ -3,6 +3,7 @@
 #define SONDE_FORMATS_CHECKS_CHECK_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include "formats/event/kmem.h"
@@ -68,8 +69,11 @@ struct check {
 struct check_ops {
 	const struct check_class *classes;
 	bool is_about_streams; /* and not about events */
-	/* Fills in the check's own data only. The sidecar may be NULL. Returns 0 or -ENOMEM. */
-	int (*create)(const struct sidecar *sidecar, struct check **out);
+	size_t size;           /* of the check's own data, which are 0 at first */
+	/* The sidecar may be NULL. NULL: nothing to do. */
+	void (*init)(struct check *check, const struct sidecar *sidecar);
+	/* Frees what its data own, but not these. NULL: nothing to do. */
+	void (*deinit)(struct check *check);
 	/* In merged order. Returns 0 or -ENOMEM. NULL: nothing to do. */
 	int (*event)(struct check *check, const struct check_event *event);
 	/* What an event changes in the heap of the first kmem instance. 0 or -ENOMEM; or NULL. */
@@ -77,7 +81,6 @@ struct check_ops {
 		      const struct heap_change *change);
 	/* After the last event. NULL: nothing to do. */
 	void (*finish)(struct check *check, const struct trace_reader *reader);
-	void (*destroy)(struct check *check);
 };
 
 /* For checks: note a finding of a class, given by its index in ops->classes. */

@@ -27,15 +27,25 @@ static size_t count_classes(const struct check_ops *ops)
 static int create_check(struct checker *checker, const struct sidecar *sidecar, size_t i)
 {
 	const struct check_ops *ops = check_table[i];
-	struct check *check;
+	struct check *check = calloc(1, ops->size);
 
-	if (ops->create(sidecar, &check))
+	if (!check)
 		return -ENOMEM;
 	checker->checks[i] = check;
 	check->ops = ops;
 	check->context = &checker->context;
+	if (ops->init)
+		ops->init(check, sidecar);
 	check->findings = calloc(count_classes(ops), sizeof(*check->findings));
 	return check->findings ? 0 : -ENOMEM;
+}
+
+static void destroy_check(struct check *check)
+{
+	if (check->ops->deinit)
+		check->ops->deinit(check);
+	free(check->findings);
+	free(check);
 }
 
 struct checker *checker_create(const struct sidecar *sidecar, bool from_first, bool lossy)
@@ -59,10 +69,8 @@ void checker_destroy(struct checker *checker)
 {
 	if (!checker)
 		return;
-	for (size_t i = 0; i < MAX_CHECKS && checker->checks[i]; i++) {
-		free(checker->checks[i]->findings);
-		checker->checks[i]->ops->destroy(checker->checks[i]);
-	}
+	for (size_t i = 0; i < MAX_CHECKS && checker->checks[i]; i++)
+		destroy_check(checker->checks[i]);
 	free(checker);
 }
 

@@ -186,25 +186,13 @@ static int event(struct check *base, const struct check_event *event)
 	return 0;
 }
 
-static int create(const struct sidecar *sidecar, struct check **out)
-{
-	struct lives *lives = calloc(1, sizeof(*lives));
-
-	(void)sidecar;
-	if (!lives)
-		return -ENOMEM;
-	*out = &lives->base;
-	return 0;
-}
-
-static void destroy(struct check *base)
+static void deinit(struct check *base)
 {
 	struct lives *lives = (struct lives *)base;
 
 	for (size_t i = 0; i < TRACE_INSTANCES_MAX && lives->instances[i]; i++)
 		destroy_instance(lives->instances[i]);
-	free(lives);
 }
 
 const struct check_ops check_kmem_lives = {
-	.classes = classes, .create = create, .event = event, .destroy = destroy};
+	.classes = classes, .size = sizeof(struct lives), .event = event, .deinit = deinit};

@@ -164,8 +164,8 @@ static int follow_resizing(struct patterns *p, const struct check_event *event,
 		known = *old;
 		u64_map_remove(&p->resizings, change->ptr);
 	}
-	if (!last || last->call_site != heap_change_origin(change)->call_site || last->ptr == change->ptr ||
-	    last->bytes == change->object->bytes ||
+	if (!last || last->call_site != heap_change_origin(change)->call_site ||
+	    last->ptr == change->ptr || last->bytes == change->object->bytes ||
 	    !is_realloc(p->sidecar, event->record.call_site))
 		return 0;
 	now = u64_map_insert(&p->resizings, last->ptr, NULL);
@@ -185,7 +185,8 @@ static int note_alloc(struct patterns *p, const struct heap_change *change)
 
 	if (!last)
 		return -ENOMEM;
-	*last = (struct last_alloc){change->ptr, heap_change_origin(change)->call_site, change->object->bytes};
+	*last = (struct last_alloc){change->ptr, heap_change_origin(change)->call_site,
+				    change->object->bytes};
 	return 0;
 }
 
@@ -212,7 +213,8 @@ static uint64_t pairs_of(const struct patterns *p, uint64_t alloc_site, uint64_t
 static int check_stale(struct patterns *p, const struct check_event *event,
 		       const struct heap_change *change)
 {
-	uint64_t site = heap_change_origin(change)->call_site, free_site = event->record.call_site, count;
+	uint64_t site = heap_change_origin(change)->call_site, free_site = event->record.call_site,
+		 count;
 	struct past_life *past = &p->past[mix(change->ptr, 0) % FREED_SLOTS];
 
 	if (count_pair(p, site, free_site, &count))
@@ -288,21 +290,17 @@ static void finish(struct check *base, const struct trace_reader *reader)
 		judge_candidate(p, &p->candidates[i]);
 }
 
-static int create(const struct sidecar *sidecar, struct check **out)
+static void init(struct check *base, const struct sidecar *sidecar)
 {
-	struct patterns *p = calloc(1, sizeof(*p));
+	struct patterns *p = (struct patterns *)base;
 
-	if (!p)
-		return -ENOMEM;
 	p->sidecar = sidecar;
 	u64_map_init(&p->pairs, sizeof(uint64_t));
 	u64_map_init(&p->resizings, sizeof(struct resizing));
 	u64_map_init(&p->last, sizeof(struct last_alloc));
-	*out = &p->base;
-	return 0;
 }
 
-static void destroy(struct check *base)
+static void deinit(struct check *base)
 {
 	struct patterns *p = (struct patterns *)base;
 
@@ -310,11 +308,11 @@ static void destroy(struct check *base)
 	u64_map_deinit(&p->resizings);
 	u64_map_deinit(&p->last);
 	free(p->origins);
-	free(p);
 }
 
 const struct check_ops check_kmem_patterns = {.classes = classes,
-					      .create = create,
+					      .size = sizeof(struct patterns),
+					      .init = init,
 					      .change = change,
 					      .finish = finish,
-					      .destroy = destroy};
+					      .deinit = deinit};

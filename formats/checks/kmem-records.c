@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Records that the kmemtrace ABI forbids. */
-#include <errno.h>
 #include <inttypes.h>
-#include <stdlib.h>
 #include "formats/checks/check.h"
 
 enum class { EVENT_ID, TYPE_ID, NULL_POINTER, ZERO_BYTES, TOO_FEW_BYTES };
@@ -49,17 +47,5 @@ static int event(struct check *check, const struct check_event *event)
 	return 0;
 }
 
-static int create(const struct sidecar *sidecar, struct check **out)
-{
-	(void)sidecar;
-	*out = calloc(1, sizeof(**out));
-	return *out ? 0 : -ENOMEM;
-}
-
-static void destroy(struct check *check)
-{
-	free(check);
-}
-
 const struct check_ops check_kmem_records = {
-	.classes = classes, .create = create, .event = event, .destroy = destroy};
+	.classes = classes, .size = sizeof(struct check), .event = event};

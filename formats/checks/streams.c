@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* The files themselves: the streams can be read to their ends, and have all their records; what
  * describes them is whole. */
-#include <errno.h>
 #include <inttypes.h>
-#include <stdlib.h>
 #include "formats/checks/check.h"
 #include "formats/base/text.h"
 
@@ -85,20 +83,7 @@ static void finish(struct check *check, const struct trace_reader *reader)
 	}
 }
 
-static int create(const struct sidecar *sidecar, struct check **out)
-{
-	(void)sidecar;
-	*out = calloc(1, sizeof(**out));
-	return *out ? 0 : -ENOMEM;
-}
-
-static void destroy(struct check *check)
-{
-	free(check);
-}
-
 const struct check_ops check_streams = {.classes = classes,
 					.is_about_streams = true,
-					.create = create,
-					.finish = finish,
-					.destroy = destroy};
+					.size = sizeof(struct check),
+					.finish = finish};

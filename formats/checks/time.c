@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Time stamps: they ascend within a vCPU. */
 #include <errno.h>
-#include <stdlib.h>
 #include "formats/checks/check.h"
 #include "formats/base/u64-map.h"
 
@@ -33,23 +32,19 @@ static int event(struct check *base, const struct check_event *event)
 	return 0;
 }
 
-static int create(const struct sidecar *sidecar, struct check **out)
+static void init(struct check *base, const struct sidecar *sidecar)
 {
-	struct times *times = calloc(1, sizeof(*times));
-
 	(void)sidecar;
-	if (!times)
-		return -ENOMEM;
-	u64_map_init(&times->last, sizeof(int64_t));
-	*out = &times->base;
-	return 0;
+	u64_map_init(&((struct times *)base)->last, sizeof(int64_t));
 }
 
-static void destroy(struct check *base)
+static void deinit(struct check *base)
 {
 	u64_map_deinit(&((struct times *)base)->last);
-	free(base);
 }
 
-const struct check_ops check_time = {
-	.classes = classes, .create = create, .event = event, .destroy = destroy};
+const struct check_ops check_time = {.classes = classes,
+				     .size = sizeof(struct times),
+				     .init = init,
+				     .event = event,
+				     .deinit = deinit};
