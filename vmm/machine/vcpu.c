@@ -175,9 +175,7 @@ void vcpu_complete_io(struct vcpu *vcpu)
 	while (vcpu->io_pending) {
 		set_immediate_exit(vcpu, 1);
 		/* Memory I/O may come in pieces, and each is an exit of its own. */
-		if (do_run(vcpu) < 0)
-			vcpu->io_pending = false;
-		else if (handle_exit(vcpu) == VCPU_EXIT_OVER)
+		if (vcpu_enter(vcpu) == VCPU_EXIT_OVER)
 			return;
 	}
 }
