@@ -10,11 +10,31 @@
 #include "formats/base/thread.h"
 #include "vmm/libvirt/backend/internal.h"
 
+/* Breakpoints may be parked for hours: without QEMU's monitor, which others need meanwhile. */
+static struct libvirt_answer ask_parked(struct libvirt_guest *g)
+{
+	enum libvirt_run_state state;
+	const bool known = !libvirt_domain_state(g->domain, &state, NULL);
+
+	return (struct libvirt_answer){known, known && state == LIBVIRT_RUNS
+						      ? LIBVIRT_STATUS_RUNNING
+						      : LIBVIRT_STATUS_PAUSED};
+}
+
+static struct libvirt_answer ask_qemu(struct libvirt_guest *g)
+{
+	struct libvirt_answer answer;
+
+	answer.known = !libvirt_guest_status(g, &answer.status, NULL);
+	return answer;
+}
+
 static void *ask(void *arg)
 {
 	struct libvirt_guest *g = arg;
 	struct libvirt_asker *a = &g->traps.asker;
 	struct libvirt_answer answer;
+	bool parked;
 
 	pthread_mutex_lock(&a->lock);
 	while (!a->ending) {
@@ -22,8 +42,9 @@ static void *ask(void *arg)
 			pthread_cond_wait(&a->wake, &a->lock);
 			continue;
 		}
+		parked = a->parked;
 		pthread_mutex_unlock(&a->lock);
-		answer.known = !libvirt_guest_status(g, &answer.status, NULL);
+		answer = parked ? ask_parked(g) : ask_qemu(g);
 		pthread_mutex_lock(&a->lock);
 		a->asked = false;
 		a->answer = answer;
@@ -59,12 +80,13 @@ void libvirt_asker_stop(struct libvirt_guest *g)
 		close(a->answered);
 }
 
-void libvirt_asker_ask(struct libvirt_guest *g)
+void libvirt_asker_ask(struct libvirt_guest *g, bool parked)
 {
 	struct libvirt_asker *a = &g->traps.asker;
 
 	pthread_mutex_lock(&a->lock);
 	a->asked = true;
+	a->parked = parked;
 	pthread_cond_signal(&a->wake);
 	pthread_mutex_unlock(&a->lock);
 }

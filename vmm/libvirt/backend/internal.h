@@ -14,7 +14,7 @@
 /*
  * The inside of a libvirt guest, for guest.c (memory, creation), stop.c (stop, resume), vcpus.c
  * (registers), breaks.c (which breakpoints there are, and how QEMU has them), traps.c and serve.c
- * (hits, and the thread that serves them).
+ * (hits, and the thread that serves them), asker.c (a thread that asks libvirt).
  */
 enum { LIBVIRT_MAX_BREAKS = 1024 };
 
@@ -42,7 +42,7 @@ struct libvirt_asker {
 	bool running;
 	int answered; /* eventfd; -1 before it starts */
 	/* under lock: */
-	bool asked, ending;
+	bool asked, parked, ending;
 	struct libvirt_answer answer; /* the last one */
 };
 
@@ -64,17 +64,18 @@ struct libvirt_traps {
 	guest_trap_fn *fn;
 	void *arg;
 	struct libvirt_trap_counts counts;
-	uint64_t served;      /* stops */
+	uint64_t stops;       /* of any thread, hits included */
 	struct error failure; /* why no breakpoint is served any more; code 0: served */
 
 	pthread_t thread;
 	int wake; /* eventfd: `running` has changed */
 	atomic_bool ending;
 	atomic_bool moving; /* QEMU writes the memory elsewhere: breakpoints stay out for good */
-	/* Of the thread: hits since libvirt was last asked; it has been, and has not answered; `served` then. */
+	_Atomic unsigned int stoppers; /* wait for libvirt, without the lock, to stop the domain */
+	/* Of the thread: hits since libvirt was last asked; it has been, and has not answered; `stops` then. */
 	unsigned int unpaced;
 	bool waiting;
-	uint64_t served_before;
+	uint64_t stops_before;
 	struct libvirt_asker asker;
 
 	atomic_bool exposed; /* there are armed breakpoints, which are not parked */
@@ -103,7 +104,7 @@ struct libvirt_guest {
 	bool found_paused;  /* this stop found it paused by its administrator */
 	bool adopted;       /* a dead tracer had made this stop */
 	struct gdbstub stub;
-	bool lost_stub; /* a connection to the gdbstub was lost: bytes under way may stop it later
+	atomic_bool lost_stub; /* a connection to the gdbstub was lost: bytes under way may stop it later
 			 */
 	struct rsp_registers registers[LIBVIRT_MAX_VCPUS];
 	bool have_registers[LIBVIRT_MAX_VCPUS];       /* registers[] is of this stop */
@@ -177,8 +178,9 @@ void libvirt_traps_deinit(struct libvirt_guest *g);
 int libvirt_asker_start(struct libvirt_guest *g, struct error *err);
 /* If it was started. It may have to wait for libvirt's answer. */
 void libvirt_asker_stop(struct libvirt_guest *g);
-/* Ask libvirt, whose last answer has come: traps.asker.answered becomes readable when this one does. */
-void libvirt_asker_ask(struct libvirt_guest *g);
+/* Ask libvirt, whose last answer has come: traps.asker.answered becomes readable when this one does.
+ * `parked`: only whether the domain runs, as libvirt knows it. */
+void libvirt_asker_ask(struct libvirt_guest *g, bool parked);
 /* True once for each. */
 bool libvirt_asker_has_answer(struct libvirt_guest *g, struct libvirt_answer *out);
 

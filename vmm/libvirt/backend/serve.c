@@ -17,7 +17,7 @@ enum {
 	WATCH_MS = 500,  /* without a stop notice: check that the guest runs */
 	PARKED_MS = 100, /* with parked breakpoints: check whether the guest runs again */
 	PACE_HITS = 8,   /* ask libvirt after so many; each makes two events for it */
-	PACE_MS = 5,     /* between hits until it answers */
+	PACE_MS = 5,     /* between hits while someone waits for its answer */
 };
 
 /* --- hits ------------------------------------------------------------------------------------ */
@@ -124,7 +124,6 @@ static void serve(struct libvirt_guest *g, const struct rsp_stop *stop)
 	struct error err;
 
 	g->traps.running = false;
-	g->traps.served++;
 	libvirt_guest_begin_stop(g);
 	/* QEMU chooses the vCPU that it reports */
 	g->traps.chosen = g->traps.sees_kernel = stop->known && stop->trap;
@@ -230,8 +229,8 @@ static void ask(struct libvirt_guest *g)
 
 	t->waiting = true;
 	t->unpaced = 0;
-	t->served_before = t->served;
-	libvirt_asker_ask(g);
+	t->stops_before = t->stops;
+	libvirt_asker_ask(g, t->parked);
 }
 
 /* The guest runs again: a stop puts the breakpoints back when it resumes. */
@@ -250,7 +249,7 @@ static void take_answer(struct libvirt_guest *g)
 	if (!libvirt_asker_has_answer(g, &answer))
 		return;
 	t->waiting = false;
-	if (!answer.known || !t->running || t->failure.code || t->served != t->served_before ||
+	if (!answer.known || !t->running || t->failure.code || t->stops != t->stops_before ||
 	    has_stop_notice(g))
 		return;
 	/* newer QEMUs send one stop notice only, that of an earlier stop */
@@ -282,7 +281,7 @@ static bool wait_for_hit(struct libvirt_guest *g)
 	pthread_mutex_unlock(&g->stopper);
 	if (has_more)
 		return false;
-	if (t->waiting)
+	if (t->waiting || atomic_load(&t->stoppers))
 		poll(fds, 2, PACE_MS);
 	silent = poll(fds, 3, ms) == 0;
 	if (fds[0].revents)

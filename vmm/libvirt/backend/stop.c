@@ -145,21 +145,23 @@ static int stop_running(struct libvirt_guest *g, struct error *err)
 
 /*
  * libvirt may answer no sooner than a save is over, and before that it stops the domain, whose breakpoints
- * have to leave its memory at once. So others may serve stops meanwhile; they may make the answer a wrong
- * one.
+ * have to leave its memory at once. So others may stop the domain meanwhile, or serve a stop: then the
+ * answer may be a wrong one.
  */
 static int status_while_served(struct libvirt_guest *g, enum libvirt_status *out, struct error *err)
 {
-	enum { TRIES = 3 }; /* of a guest that hits breakpoints all the time */
+	enum { TRIES = 5 }; /* a hit waits longer than an answer mostly takes */
 
 	for (int i = 0; i < TRIES; i++) {
-		const uint64_t before = g->traps.served;
+		const uint64_t before = g->traps.stops;
 		int ret;
 
+		atomic_fetch_add(&g->traps.stoppers, 1);
 		pthread_mutex_unlock(&g->stopper);
 		ret = status_at_stop(g, out, err);
 		pthread_mutex_lock(&g->stopper);
-		if (ret || g->traps.served == before)
+		atomic_fetch_sub(&g->traps.stoppers, 1);
+		if (ret || g->traps.stops == before)
 			return ret;
 	}
 	return status_at_stop(g, out, err);
@@ -254,6 +256,7 @@ static void check_pause_at_resume(struct libvirt_guest *g)
 
 void libvirt_guest_begin_stop(struct libvirt_guest *g)
 {
+	g->traps.stops++;
 	memset(g->have_registers, 0, sizeof(g->have_registers));
 	g->have_states = false;
 	atomic_store(&g->stopped_ns, clock_monotonic_ns());

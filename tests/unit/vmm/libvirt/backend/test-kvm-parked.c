@@ -110,6 +110,50 @@ static void test_busy_at_look(unsigned int hits)
 	end_trace(&f);
 }
 
+/* --- several who stop the domain ---------------------------------------------------------------- */
+
+enum { STOPPERS = 3, ROUNDS = 40 };
+
+static _Atomic unsigned int nr_running; /* while a thread held the domain stopped */
+
+static void *stop_often(void *arg)
+{
+	struct fixture *f = arg;
+	struct guest *guest = libvirt_guest(f->g);
+
+	for (int i = 0; i < ROUNDS; i++) {
+		if (guest->control->stop(guest, NULL)) {
+			nr_running++;
+			continue;
+		}
+		nr_running += fake_qemu_runs(f->qemu);
+		guest->control->resume(guest, NULL);
+	}
+	return NULL;
+}
+
+/* Each asks libvirt while another one may stop the domain. */
+static void test_stoppers(void)
+{
+	pthread_t threads[STOPPERS];
+	struct fixture f;
+
+	set_up(&f, KERNEL_CR3, KERNEL_CS);
+	if (set_all(&f, true))
+		abort();
+	for (int i = 0; i < STOPPERS; i++)
+		if (pthread_create(&threads[i], NULL, stop_often, &f))
+			abort();
+	for (unsigned int i = 0; i < ROUNDS; i++)
+		hit(&f, i % 2, i % PLACES);
+	for (int i = 0; i < STOPPERS; i++)
+		pthread_join(threads[i], NULL);
+	ok(!nr_running && !has_failed(&f), "%d threads stop the domain %d times each", STOPPERS,
+	   ROUNDS);
+	ok(fake_qemu_runs(f.qemu) && f.hits >= ROUNDS, "in between it runs, and hits are served");
+	end_trace(&f);
+}
+
 static bool is_parked_and_runs(struct fixture *f)
 {
 	return is_parked(f) && fake_qemu_runs(f->qemu) && !has_failed(f);
@@ -256,6 +300,7 @@ int main(int argc, char **argv)
 	test_changed();
 	test_own_int3();
 	test_half_back();
+	test_stoppers();
 	test_busy_at_stop();
 	test_busy_at_look(0);
 	test_busy_at_look(20);
