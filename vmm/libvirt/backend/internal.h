@@ -75,6 +75,7 @@ struct libvirt_traps {
 	/* Of the thread: hits since libvirt was last asked; it has been, and has not answered; `stops` then. */
 	unsigned int unpaced;
 	bool waiting;
+	int pace_ms;
 	uint64_t stops_before;
 	struct libvirt_asker asker;
 

@@ -17,7 +17,8 @@ enum {
 	WATCH_MS = 500,  /* without a stop notice: check that the guest runs */
 	PARKED_MS = 100, /* with parked breakpoints: check whether the guest runs again */
 	PACE_HITS = 8,   /* ask libvirt after so many; each makes two events for it */
-	PACE_MS = 5,     /* between hits while someone waits for its answer */
+	PACE_MS = 5,     /* before a hit while someone waits for its answer: at first ... */
+	PACE_MAX_MS = 500, /* ... and in the end, if it does not come */
 };
 
 /* --- hits ------------------------------------------------------------------------------------ */
@@ -192,6 +193,22 @@ static void give_up(struct libvirt_guest *g, const struct error *why)
 		libvirt_guest_resume(&g->guest, NULL);
 }
 
+/*
+ * QEMU reports each stop and resume to libvirt, which writes them to disk. If libvirt lags behind, all
+ * commands queue behind these events, those of its other users too. So it is asked from time to time,
+ * and answers after these events. Until then hits wait, longer and longer: a libvirt that hangs for a minute
+ * must not find thousands of events. Other stops do not wait.
+ */
+static void pace(struct libvirt_traps *t)
+{
+	struct pollfd answered = {.fd = t->asker.answered, .events = POLLIN};
+
+	if (!t->waiting || atomic_load(&t->moving))
+		return;
+	poll(&answered, 1, t->pace_ms);
+	t->pace_ms = t->pace_ms < PACE_MAX_MS / 2 ? 2 * t->pace_ms : PACE_MAX_MS;
+}
+
 void libvirt_traps_poll(struct libvirt_guest *g)
 {
 	struct rsp_stop stop = {.trap = true};
@@ -200,10 +217,13 @@ void libvirt_traps_poll(struct libvirt_guest *g)
 	if (!g->traps.running || g->traps.failure.code)
 		return;
 	if (has_stop_notice(g)) {
-		if (rsp_await_stop(&g->stub.rsp, &stop, &err))
+		if (rsp_await_stop(&g->stub.rsp, &stop, &err)) {
 			give_up(g, &err);
-		else
-			serve(g, &stop);
+			return;
+		}
+		if (stop.trap)
+			pace(&g->traps);
+		serve(g, &stop);
 	} else if (atomic_load(&g->traps.moving)) {
 		if (!g->traps.parked && park_for_move(g, &err))
 			libvirt_traps_fail(&g->traps, &err);
@@ -212,11 +232,6 @@ void libvirt_traps_poll(struct libvirt_guest *g)
 
 /* --- libvirt's answers ------------------------------------------------------------------------ */
 
-/*
- * QEMU reports each stop and resume to libvirt, which writes them to disk. If libvirt lags behind, all
- * commands queue behind these events, those of its other users too. So it is asked from time to time,
- * and answers after these events. Until then hits come at a slow pace.
- */
 static bool is_to_be_asked(const struct libvirt_traps *t, bool silent)
 {
 	return !t->waiting && !atomic_load(&t->moving) &&
@@ -228,6 +243,7 @@ static void ask(struct libvirt_guest *g)
 	struct libvirt_traps *t = &g->traps;
 
 	t->waiting = true;
+	t->pace_ms = PACE_MS;
 	t->unpaced = 0;
 	t->stops_before = t->stops;
 	libvirt_asker_ask(g, t->parked);
@@ -281,7 +297,7 @@ static bool wait_for_hit(struct libvirt_guest *g)
 	pthread_mutex_unlock(&g->stopper);
 	if (has_more)
 		return false;
-	if (t->waiting || atomic_load(&t->stoppers))
+	if (atomic_load(&t->stoppers))
 		poll(fds, 2, PACE_MS);
 	silent = poll(fds, 3, ms) == 0;
 	if (fds[0].revents)
