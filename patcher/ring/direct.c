@@ -34,10 +34,11 @@ __attribute__((cold, noinline)) static bool mend_stamp(const struct gathering *g
 	return true;
 }
 
-/* Records of this size are whole, and have room in the batch, if they begin before that. */
+/* Records of this size are whole, and have room in the batch, if they begin before that. The first is in the
+ * batch already. */
 static const uint8_t *end_of_run(const struct gathering *g, size_t size)
 {
-	const size_t room = (DIRECT_BATCH - g->batch.n) * size;
+	const size_t room = (DIRECT_BATCH - g->batch.n + 1) * size;
 	const size_t begin = (size_t)(g->stop - g->at), whole = (size_t)(g->end - g->at) - size + 1;
 	const size_t bytes = begin < whole ? begin : whole;
 
