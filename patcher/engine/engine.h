@@ -151,8 +151,6 @@ struct engine_asks {
 	 * guest, unless another thread holds it stopped: with *held set, at first false, the engine
 	 * lets it go on when the answer is there. */
 	enum engine_answer (*answer)(void *arg, const struct engine_question *question, bool *held);
-	/* The function does not ask: tasks may be where it would (`many` only). From install(). */
-	void (*left_out)(void *arg, size_t ask);
 	/* Since the last call for this function, a task has waited in vain, and has gone on. */
 	void (*gave_up)(void *arg, size_t ask);
 	/* Some times per second, whatever is asked. */
@@ -269,6 +267,11 @@ struct engine_ops {
 	void (*direct_discard)(struct engine *engine);
 	/* Whether records of this owner may still come. Any thread. */
 	bool (*direct_uses)(struct engine *engine, const void *owner);
+
+	/* With the guest stopped: functions that many tasks may be in ask from now on, as well.
+	 * install() leaves them out. -EBUSY: a task may be where one would; try again later. NULL:
+	 * none can. */
+	int (*ask_many)(struct engine *engine, struct error *err);
 
 	/* Events of the ordered lane that the engine has lost since creation; NULL: it loses none.
 	 * Any thread. */

@@ -235,15 +235,28 @@ static bool is_entered(struct ring_engine *x, const struct engine_ask *ask)
 
 int asks_begin(struct ring_engine *x, struct error *err)
 {
-	const struct engine_asks *config = x->config.asks;
 	struct ring_asks *asks = &x->asks;
 	int ret = asks->n ? start_thread(x, err) : 0;
 
-	for (size_t i = 0; !ret && i < asks->n; i++) {
-		if (config->v[i].many && is_entered(x, &config->v[i]))
-			config->left_out(config->arg, i);
-		else
+	for (size_t i = 0; !ret && i < asks->n; i++)
+		if (!x->config.asks->v[i].many)
 			ret = patch_set_apply(&asks->jumps[i], x->kernel, err);
+	return ret;
+}
+
+int asks_begin_many(struct ring_engine *x, struct error *err)
+{
+	struct ring_asks *asks = &x->asks;
+	int ret = 0;
+
+	for (size_t i = 0; !ret && i < asks->n; i++) {
+		const struct engine_ask *ask = &x->config.asks->v[i];
+
+		if (!ask->many || asks->jumps[i].applied)
+			continue;
+		ret = is_entered(x, ask) ? error_set(err, EBUSY, "a task may be in %s()",
+						     ask->function)
+					 : patch_set_apply(&asks->jumps[i], x->kernel, err);
 	}
 	return ret;
 }

@@ -316,6 +316,11 @@ static void destroy(struct engine *engine)
 	free(x);
 }
 
+static int ask_many(struct engine *engine, struct error *err)
+{
+	return asks_begin_many(ring_engine_of(engine), err);
+}
+
 static const struct engine_ops ring_ops = {
 	.name = "exitless",
 	.install = install,
@@ -332,6 +337,7 @@ static const struct engine_ops ring_ops = {
 	.direct_commit = direct_commit,
 	.direct_discard = direct_discard,
 	.direct_uses = direct_uses,
+	.ask_many = ask_many,
 	.lost = lost,
 	.counts = count,
 	.destroy = destroy,

@@ -192,11 +192,15 @@ static enum engine_answer answer_ftrace(struct trace_session *s, bool *held)
 }
 
 /* A kprobe must not copy a jump to the tracer's own code. */
-static bool meets_jump(const struct session_asks *asks, uint64_t address)
+static bool meets_jump(const struct trace_session *s, uint64_t address)
 {
+	const struct session_asks *asks = &s->asks;
+
 	for (size_t i = 0; i < asks->config.n; i++) {
 		const struct displaced *place = &asks->config.v[i].place;
 
+		if (asks->kinds[i] == ASK_MODULES && !atomic_load(&s->bell.asking))
+			continue;
 		if (address + JUMP_SIZE > place->gva && address < place->gva + place->size)
 			return true;
 	}
@@ -208,7 +212,7 @@ static enum engine_answer answer_kprobe(struct trace_session *s, uint64_t addres
 	struct error err;
 	int ret = 0;
 
-	if (meets_jump(&s->asks, address))
+	if (meets_jump(s, address))
 		return ANSWER_REFUSE;
 	if (!kprobe_handoff_reaches(&s->kprobes, address))
 		return ANSWER_GO;
@@ -234,14 +238,6 @@ static enum engine_answer answer(void *arg, const struct engine_question *questi
 	/* when the tracer has gone, the function has its own bytes back */
 	atomic_store(&s->leaving_kernel, kinds[kind].leaving);
 	return ANSWER_LATER;
-}
-
-static void left_out(void *arg, size_t ask)
-{
-	struct trace_session *s = arg;
-	const enum session_ask kind = s->asks.kinds[ask];
-
-	error_set(&s->asks.missing[kind], EBUSY, "a task is in %s()", kinds[kind].function);
 }
 
 /* A module's first functions have been called. */
@@ -276,7 +272,6 @@ static void poll(void *arg)
 void session_asks_init(struct trace_session *s)
 {
 	s->asks.config.answer = answer;
-	s->asks.config.left_out = left_out;
 	s->asks.config.gave_up = gave_up;
 	s->asks.config.poll = poll;
 	s->asks.config.arg = s;

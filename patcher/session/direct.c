@@ -170,6 +170,8 @@ static int try_change(struct lane_plan *p, bool hold, struct error *err)
 		lane_plan_keep(p, true);
 	if (!ret)
 		modules_open_bell(s, change.bell, p->part ? s->bell.open : p->n > 0);
+	if (!ret)
+		modules_begin_asking(s);
 	return ret;
 }
 
@@ -345,4 +347,5 @@ void direct_forget(struct trace_session *s)
 	s->direct_pending = true;
 	s->direct_failure.code = 0;
 	modules_open_bell(s, 0, false);
+	atomic_store(&s->bell.asking, false);
 }

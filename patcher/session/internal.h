@@ -154,6 +154,8 @@ struct module_bell {
 	pthread_cond_t heard_one;
 	uint64_t rung, heard; /* how often; under lock */
 	bool open;            /* someone hears it; under lock */
+	atomic_bool asking; /* do_init_module() asks */
+	unsigned int tries; /* to make it ask, since the bell was closed */
 	/* Of the thread that answers: the last question, and how often the bell had rung then. */
 	uint64_t asked, ticket;
 	/* Of the thread that starts and stops: the site; whether the guest held it at the last
@@ -444,6 +446,8 @@ uint64_t modules_bell_site(const struct trace_session *session, const struct sit
 /* The site at which vCPUs ring from now on, and are waited for; 0: none. `follows`: functions of modules
  * are wanted; else the bell is closed, and those that wait go on. */
 void modules_open_bell(struct trace_session *session, uint64_t site, bool follows);
+/* If the bell is open, and the guest can ask: make it ask, unless a task may be where it would. */
+void modules_begin_asking(struct trace_session *session);
 /* A task is about to call a module's first function (ASK_MODULES). On the engine's thread. */
 enum engine_answer modules_answer(struct trace_session *session, uint64_t question);
 /* Record the functions of modules that have come, and forget those that are gone. */

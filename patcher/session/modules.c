@@ -56,12 +56,6 @@ static void hear(struct module_bell *bell, uint64_t rung)
 	pthread_mutex_unlock(&bell->lock);
 }
 
-/* In guests that ask, each module does. */
-static bool is_asked(const struct trace_session *s)
-{
-	return session_is_asked(s, ASK_MODULES);
-}
-
 void modules_open_bell(struct trace_session *s, uint64_t site, bool follows)
 {
 	struct module_bell *bell = &s->bell;
@@ -71,9 +65,11 @@ void modules_open_bell(struct trace_session *s, uint64_t site, bool follows)
 	pthread_mutex_lock(&bell->lock);
 	if (!bell->open)
 		bell->asked = 0;
-	bell->open = site || (follows && is_asked(s));
-	if (!bell->open)
+	bell->open = site || (follows && session_is_asked(s, ASK_MODULES));
+	if (!bell->open) {
 		bell->heard = bell->rung;
+		bell->tries = 0;
+	}
 	pthread_cond_broadcast(&bell->heard_one);
 	pthread_mutex_unlock(&bell->lock);
 }
@@ -218,6 +214,60 @@ static int follow(struct trace_session *s, bool rings, struct error *err)
 	return 0;
 }
 
+/* --- asking ----------------------------------------------------------------------------------- */
+
+/* With the guest stopped. A kprobe that is registered shows in no text, and one that is being made has
+ * copied what stands there already. */
+static bool is_probed(struct trace_session *s)
+{
+	const struct session_asks *asks = &s->asks;
+	struct kprobe_table probes;
+	bool probed;
+
+	if (text_lock_is_held(&s->kernel, LOCK_KPROBES) ||
+	    kprobe_table_read(&s->kernel, &probes, NULL))
+		return true;
+	probed = false;
+	for (size_t i = 0; i < asks->config.n; i++) {
+		const struct displaced *place = &asks->config.v[i].place;
+
+		probed |= asks->kinds[i] == ASK_MODULES &&
+			  kprobe_table_reaches(&probes, place->gva, place->size);
+	}
+	kprobe_table_deinit(&probes);
+	return probed;
+}
+
+static bool wants_to_ask(const struct trace_session *s)
+{
+	enum { TRIES = 50 };
+	const struct module_bell *bell = &s->bell;
+
+	return session_is_asked(s, ASK_MODULES) && bell->open && !atomic_load(&bell->asking) &&
+	       bell->tries < TRIES && s->engine == s->ring_engine;
+}
+
+void modules_begin_asking(struct trace_session *s)
+{
+	struct engine *engine = s->ring_engine;
+	struct error err;
+	int ret;
+
+	if (!wants_to_ask(s))
+		return;
+	s->bell.tries++;
+	if (s->guest->control->stop(s->guest, NULL))
+		return;
+	ret = is_probed(s) ? -EBUSY : engine->ops->ask_many(engine, &err);
+	atomic_store(&s->bell.asking, !ret);
+	s->guest->control->resume(s->guest, NULL);
+	/* modules that have come before that did not ask */
+	if (!ret && has_changed(s))
+		s->bell.was_held = true;
+}
+
+/* --- a look ----------------------------------------------------------------------------------- */
+
 /* While the sites are the guest's own, nothing can be recorded: its ftrace may be waiting for a
  * vCPU that waits for the bell to be heard. */
 static int leave_out(struct trace_session *s, bool rings)
@@ -233,7 +283,7 @@ static int look(struct trace_session *s, const struct module_bell *now, struct e
 
 	if (s->ftrace.out)
 		return leave_out(s, now->rung != now->heard);
-	held = !is_asked(s) && is_bell_held(s);
+	held = !atomic_load(&s->bell.asking) && is_bell_held(s);
 	rings = !held && !s->bell.was_held;
 	ret = has_changed(s);
 	if (ret > 0)
@@ -253,6 +303,7 @@ int modules_follow(struct trace_session *s, struct error *err)
 	if (!direct_is_active(s) ||
 	    (now.rung == now.heard && !session_look_is_due(s, &s->next_follow)))
 		return 0;
+	modules_begin_asking(s);
 	ret = look(s, &now, err);
 	/* next time */
 	if (ret == -EAGAIN || ret == -ESTALE || ret == -EBUSY)

@@ -305,6 +305,10 @@ static void test_entered(void)
 	fake_module_load(&fs);
 	ok(tick() && records(true, true), "functions of a module that was loaded are recorded");
 	is_u64(nr_late(), 1, "that their first calls were missed is counted");
+	fs.fg.vcpus[1].regs.rip = fake_gva(FAKE_KFREE);
+	ok(tick() && has_jump(), "it asks when the task has left");
+	fake_module_unload(&fs);
+	ok(tick() && tick() && nr_late() == 1, "which alone misses nothing");
 	end();
 }
 
