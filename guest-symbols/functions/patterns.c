@@ -86,7 +86,9 @@ static int split(struct function_pattern *p, struct error *err)
 			return ret;
 	}
 	ret = check_part(p->text, name_at, p->name, err);
-	symbol_clean_name(p->name);
+	/* in a glob it may be no suffix: \.llvm. */
+	if (glob_prefix(p->name) == strlen(p->name))
+		symbol_clean_name(p->name);
 	return ret;
 }
 

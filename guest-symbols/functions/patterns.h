@@ -12,8 +12,8 @@
  *
  *	[!]NAME[:mod:[!]MODULE]
  *
- * NAME and MODULE are names or globs (formats/base/glob.h). An empty NAME is *. A suffix of NAME
- * that the symbols lack, too, is left out (symbol_clean_name()). Without a module
+ * NAME and MODULE are names or globs (formats/base/glob.h). An empty NAME is *. A suffix of a NAME
+ * that is no glob is left out if the symbols lack it, too (symbol_clean_name()). Without a module
  * the pattern holds for the kernel and all modules. MODULE matches no function of the kernel
  * itself, !MODULE all of them. A leading ! takes the functions out.
  *

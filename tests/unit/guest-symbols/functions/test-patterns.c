@@ -27,7 +27,7 @@ static const struct {
 	{"*:mod:a-[a-c]", "*", "a_[a-c]", false, false},
 	{"do_[a-z]?_x.isra.0", "do_[a-z]?_x.isra.0", NULL, false, false},
 	{"!c_stop.llvm.17132674095431275852:mod:ext4", "c_stop", "ext4", true, false},
-	{"c_*.llvm.1f.cold", "c_*.cold", NULL, false, false},
+	{"c_*.llvm.1f.cold", "c_*.llvm.1f.cold", NULL, false, false},
 	{"*.llvm.*", "*.llvm.*", NULL, false, false},
 };
 
