@@ -233,30 +233,35 @@ static bool is_entered(struct ring_engine *x, const struct engine_ask *ask)
 	return quiesce_begin(&quiesce, x->guest, &policy, NULL) || quiesce_check(&quiesce, NULL);
 }
 
+static int put_jump(struct ring_engine *x, size_t i, struct error *err)
+{
+	const struct engine_ask *ask = &x->config.asks->v[i];
+	struct patch_set *jump = &x->asks.jumps[i];
+
+	if (ask->many && !jump->applied && is_entered(x, ask))
+		return error_set(err, EBUSY, "a task may be in %s()", ask->function);
+	return patch_set_apply(jump, x->kernel, err);
+}
+
+/* Of the functions that many tasks may be in, or of the others. */
+static int put_jumps(struct ring_engine *x, bool many, struct error *err)
+{
+	int ret = 0;
+
+	for (size_t i = 0; !ret && i < x->asks.n; i++)
+		if (x->config.asks->v[i].many == many)
+			ret = put_jump(x, i, err);
+	return ret;
+}
+
 int asks_begin(struct ring_engine *x, struct error *err)
 {
-	struct ring_asks *asks = &x->asks;
-	int ret = asks->n ? start_thread(x, err) : 0;
+	int ret = x->asks.n ? start_thread(x, err) : 0;
 
-	for (size_t i = 0; !ret && i < asks->n; i++)
-		if (!x->config.asks->v[i].many)
-			ret = patch_set_apply(&asks->jumps[i], x->kernel, err);
-	return ret;
+	return ret ? ret : put_jumps(x, false, err);
 }
 
 int asks_begin_many(struct ring_engine *x, struct error *err)
 {
-	struct ring_asks *asks = &x->asks;
-	int ret = 0;
-
-	for (size_t i = 0; !ret && i < asks->n; i++) {
-		const struct engine_ask *ask = &x->config.asks->v[i];
-
-		if (!ask->many || asks->jumps[i].applied)
-			continue;
-		ret = is_entered(x, ask) ? error_set(err, EBUSY, "a task may be in %s()",
-						     ask->function)
-					 : patch_set_apply(&asks->jumps[i], x->kernel, err);
-	}
-	return ret;
+	return put_jumps(x, true, err);
 }

@@ -149,6 +149,16 @@ int trace_session_check_exitless(const struct trace_session *s, struct error *er
 	return error_set(err, ENOTSUP, "kprobes of the guest cannot be noticed: %s", why->text);
 }
 
+const struct displaced *session_ask_place(const struct trace_session *s, enum session_ask kind)
+{
+	const struct session_asks *asks = &s->asks;
+
+	for (size_t i = 0; i < asks->config.n; i++)
+		if (asks->kinds[i] == kind)
+			return &asks->config.v[i].place;
+	return NULL;
+}
+
 bool session_is_asked(const struct trace_session *s, enum session_ask kind)
 {
 	return !s->asks.missing[kind].code;

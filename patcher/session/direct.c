@@ -166,13 +166,12 @@ static int try_change(struct lane_plan *p, bool hold, struct error *err)
 		ret = commit(s, &p->table, &handoffs, held_ns, err);
 	else if (hold)
 		s->guest->control->resume(s->guest, NULL);
-	if (!ret)
-		lane_plan_keep(p, true);
-	if (!ret)
-		modules_open_bell(s, change.bell, p->part ? s->bell.open : p->n > 0);
-	if (!ret)
-		modules_begin_asking(s);
-	return ret;
+	if (ret)
+		return ret;
+	lane_plan_keep(p, true);
+	modules_open_bell(s, change.bell, p->part ? s->bell.open : p->n > 0);
+	modules_begin_asking(s);
+	return 0;
 }
 
 /*

@@ -287,6 +287,9 @@ void session_asks_find(struct trace_session *session);
 bool session_is_asked(const struct trace_session *session, enum session_ask kind);
 /* The guest's name for what it does, and the function that begins it. */
 const char *session_ask_name(enum session_ask kind);
+/* The instructions that its jump replaces; NULL: it does not ask. */
+const struct displaced *session_ask_place(const struct trace_session *session,
+					  enum session_ask kind);
 const char *session_ask_function(enum session_ask kind);
 /* What the guest does when it leaves its kernel by this; NULL: it stays. */
 const char *session_ask_leaving(enum session_ask kind);

@@ -218,22 +218,16 @@ static int follow(struct trace_session *s, bool rings, struct error *err)
 
 /* With the guest stopped. A kprobe that is registered shows in no text, and one that is being made has
  * copied what stands there already. */
-static bool is_probed(struct trace_session *s)
+static bool is_probed(const struct trace_session *s)
 {
-	const struct session_asks *asks = &s->asks;
+	const struct displaced *place = session_ask_place(s, ASK_MODULES);
 	struct kprobe_table probes;
 	bool probed;
 
 	if (text_lock_is_held(&s->kernel, LOCK_KPROBES) ||
 	    kprobe_table_read(&s->kernel, &probes, NULL))
 		return true;
-	probed = false;
-	for (size_t i = 0; i < asks->config.n; i++) {
-		const struct displaced *place = &asks->config.v[i].place;
-
-		probed |= asks->kinds[i] == ASK_MODULES &&
-			  kprobe_table_reaches(&probes, place->gva, place->size);
-	}
+	probed = kprobe_table_reaches(&probes, place->gva, place->size);
 	kprobe_table_deinit(&probes);
 	return probed;
 }
