@@ -184,13 +184,19 @@ static int park_for_move(struct libvirt_guest *g, struct error *err)
 	return ret;
 }
 
-/* What the gdbstub sends cannot be relied on: a stop and a resume take the breakpoints out. If they
- * fail, too, this is left to the end of the trace. */
+/* The resume takes breakpoints out, or puts them back. */
+static void stop_and_resume(struct libvirt_guest *g)
+{
+	if (!libvirt_guest_stop(&g->guest, NULL))
+		libvirt_guest_resume(&g->guest, NULL);
+}
+
+/* What the gdbstub sends cannot be relied on: the breakpoints go. If that fails, too, it is left to
+ * the end of the trace. */
 static void give_up(struct libvirt_guest *g, const struct error *why)
 {
 	libvirt_traps_fail(&g->traps, why);
-	if (!libvirt_guest_stop(&g->guest, NULL))
-		libvirt_guest_resume(&g->guest, NULL);
+	stop_and_resume(g);
 }
 
 /*
@@ -224,9 +230,8 @@ void libvirt_traps_poll(struct libvirt_guest *g)
 		if (stop.trap)
 			pace(&g->traps);
 		serve(g, &stop);
-	} else if (atomic_load(&g->traps.moving)) {
-		if (!g->traps.parked && park_for_move(g, &err))
-			libvirt_traps_fail(&g->traps, &err);
+	} else if (atomic_load(&g->traps.moving) && !g->traps.parked && park_for_move(g, &err)) {
+		libvirt_traps_fail(&g->traps, &err);
 	}
 }
 
@@ -249,13 +254,6 @@ static void ask(struct libvirt_guest *g)
 	libvirt_asker_ask(g, t->parked);
 }
 
-/* The guest runs again: a stop puts the breakpoints back when it resumes. */
-static void end_park(struct libvirt_guest *g)
-{
-	if (!libvirt_guest_stop(&g->guest, NULL))
-		libvirt_guest_resume(&g->guest, NULL);
-}
-
 static void take_answer(struct libvirt_guest *g)
 {
 	struct libvirt_traps *t = &g->traps;
@@ -268,11 +266,11 @@ static void take_answer(struct libvirt_guest *g)
 	if (!answer.known || !t->running || t->failure.code || t->stops != t->stops_before ||
 	    has_stop_notice(g))
 		return;
-	/* newer QEMUs send one stop notice only, that of an earlier stop */
+	/* DEBUG without a notice: newer QEMUs send that of the first stop only */
 	if (answer.status == LIBVIRT_STATUS_DEBUG && !t->parked)
 		serve(g, &stop);
 	else if (answer.status == LIBVIRT_STATUS_RUNNING && t->parked)
-		end_park(g);
+		stop_and_resume(g);
 }
 
 /* --- the thread ------------------------------------------------------------------------------ */
