@@ -12,7 +12,7 @@
 #include "tests/lib/fake-int3.h"
 #include "tests/lib/fake-qemu.h"
 #include "tests/lib/tap.h"
-#include "vmm/libvirt/backend/internal.h"
+#include "tests/unit/vmm/libvirt/backend/traced-guest.h"
 
 /* A domain that uses KVM: breakpoints at PLACES places are bytes in its memory, which QEMU finds
  * with a vCPU's page tables. */
@@ -92,12 +92,6 @@ static inline bool on_trap(void *arg, struct guest_trap *trap)
 	return true;
 }
 
-static inline void on_beat(void *arg, bool exposed)
-{
-	(void)arg;
-	(void)exposed;
-}
-
 static inline enum fake_fault on_packet(void *arg, const char *packet)
 {
 	struct fixture *f = arg;
@@ -140,7 +134,6 @@ static inline void set_up(struct fixture *f, uint64_t cr3, uint32_t cs)
 {
 	uint64_t next = TABLES;
 	struct fake_memory memory;
-	struct guest *guest;
 
 	*f = (struct fixture){
 		.qemu = fake_qemu_create(VCPUS),
@@ -153,12 +146,7 @@ static inline void set_up(struct fixture *f, uint64_t cr3, uint32_t cs)
 		set_byte(f, i, (uint8_t)(OWN + i));
 	fake_qemu_be_kvm(f->qemu, cr3, cs);
 	f->domain = fake_qemu_domain(f->qemu);
-	if (libvirt_guest_create(&f->domain, &f->journal, false, &f->g, NULL) ||
-	    libvirt_guest_beat(f->g, on_beat, NULL, NULL) ||
-	    libvirt_guest_use_traps(f->g, text_gva, TEXT, NULL))
-		abort();
-	guest = libvirt_guest(f->g);
-	guest->traps->set_handler(guest, on_trap, f, NULL);
+	f->g = create_traced(&f->domain, &f->journal, text_gva, TEXT, on_trap, f);
 	fake_qemu_set_fault(f->qemu, on_packet, f);
 }
 

@@ -9,7 +9,7 @@
 #include <unistd.h>
 #include "formats/base/clock.h"
 #include "tests/lib/fake-qemu.h"
-#include "vmm/libvirt/backend/internal.h"
+#include "tests/unit/vmm/libvirt/backend/traced-guest.h"
 
 /* A fake domain with breakpoints at PLACES places, whose hits are counted and served. */
 enum {
@@ -64,12 +64,6 @@ static inline enum fake_fault on_packet(void *arg, const char *packet)
 	return f->fault;
 }
 
-static inline void on_beat(void *arg, bool exposed)
-{
-	(void)arg;
-	(void)exposed;
-}
-
 static inline int set_all(struct fixture *f, bool on)
 {
 	struct guest *guest = libvirt_guest(f->g);
@@ -87,18 +81,12 @@ static inline int set_all(struct fixture *f, bool on)
 static inline void attach(struct fixture *f)
 {
 	struct fake_qemu *qemu = f->qemu;
-	struct guest *guest;
 
 	*f = (struct fixture){
 		.qemu = qemu,
 		.journal = {.fd = memfd_create("journal", MFD_CLOEXEC), .compact_at = 1 << 20}};
 	f->domain = fake_qemu_domain(f->qemu);
-	if (libvirt_guest_create(&f->domain, &f->journal, false, &f->g, NULL) ||
-	    libvirt_guest_beat(f->g, on_beat, NULL, NULL) ||
-	    libvirt_guest_use_traps(f->g, FIRST_GVA, FIRST_GVA, NULL))
-		abort();
-	guest = libvirt_guest(f->g);
-	guest->traps->set_handler(guest, on_trap, f, NULL);
+	f->g = create_traced(&f->domain, &f->journal, FIRST_GVA, FIRST_GVA, on_trap, f);
 	if (set_all(f, true))
 		abort();
 }
