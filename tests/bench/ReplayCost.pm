@@ -24,9 +24,10 @@ sub record {
 	my ($out) = @_;
 	my $iterations = int((EVENTS - BOOT_EVENTS) / ITERATION_EVENTS);
 	# a guest reads its console
-	run_or_die('sh', '-c', 'exec "$@" </dev/null', 'sh', "$tree/tests/testbed/kvm-host", '--share', $build, '--timeout', TIME_LIMIT, '--', "$build/sonde", 'run',
-		'-k', fetch_kernel('6.1') . '/vmlinuz', '-i', "$build/guest/initrd", '-m', 256, '-c', 2, '--trace', 'kmem', '-o', $out,
+	my @command = ('sh', '-c', 'exec "$@" </dev/null', 'sh', "$build/sonde", 'run', '-k', fetch_kernel('6.1') . '/vmlinuz',
+		'-i', "$build/guest/initrd", '-m', 256, '-c', 2, '--trace', 'kmem', '-o', $out,
 		'-p', "console=ttyS0 panic=-1 quiet sonde.run=\"workload -n $iterations\"");
+	on_kvm_host({timeout => TIME_LIMIT}, @command) == 0 or die "bench: the guest of the long trace failed\n";
 }
 
 # The events of all rounds, which `sonde check` counts.
