@@ -15,7 +15,7 @@ use Process;
 use Testbed;
 use Tree;
 
-use constant { EVENTS => 10_000_000, BOOT_EVENTS => 200_000, ITERATION_EVENTS => 600, TIME_LIMIT => 3600, PAUSE_S => 0.01 };
+use constant { EVENTS => 10_000_000, BOOT_EVENTS => 200_000, ITERATION_EVENTS => 800, TIME_LIMIT => 3600, PAUSE_S => 0.01 };
 
 my @exports = qw(trace.dat perfetto jsonl csv folded pprof parquet parquet-sites rowbinary rowbinary-sites);
 my $events; # in the trace
