@@ -65,8 +65,9 @@ static INLINE size_t put_run(struct ctf_writer *w, const struct ctf_form *f,
 		return 0;
 	while (!ctf_clock_is_near(w, run->ns[n - 1]))
 		n--;
-	n = put_events((struct putting){w, fields, nr_fields, size, f->id, ctf_values_search(&w->code)},
-		       run, n, w->bytes + w->used);
+	n = put_events(
+		(struct putting){w, fields, nr_fields, size, f->id, ctf_values_search(&w->code)},
+		run, n, w->bytes + w->used);
 	w->used += n * size;
 	if (n)
 		w->clock = (uint64_t)run->ns[n - 1];

@@ -5,8 +5,8 @@ enum { NR_SYMBOLS = 4 };
 
 /*
  * Variables, functions that modules may call or that other files do: include/linux/ftrace.h and
- * kprobes.h, kernel/power/ of hibernation, kernel/kexec_core.c, include/linux/module.h. No system calls: kernels without
- * the feature have a symbol for those, too (kernel/sys_ni.c).
+ * kprobes.h, kernel/power/ of hibernation, kernel/kexec_core.c, include/linux/module.h. No system
+ * calls: kernels without the feature have a symbol for those, too (kernel/sys_ni.c).
  */
 static const char *const symbols[KERNEL_FEATURES][NR_SYMBOLS] = {
 	[FEATURE_FTRACE] = {"register_ftrace_function", "ftrace_set_filter_ip", "ftrace_lock"},

@@ -110,7 +110,8 @@ static void put(uint64_t *word, uint64_t value)
 static bool is_waiting(const struct ask_box *box, bool many, uint64_t *asked)
 {
 	*asked = get(&box->asked);
-	return (many || get(&box->waiting)) && get(&box->answered) != *asked && get(&box->refused) != *asked;
+	return (many || get(&box->waiting)) && get(&box->answered) != *asked &&
+	       get(&box->refused) != *asked;
 }
 
 /*
@@ -220,8 +221,8 @@ bool asks_keep_jumps(const struct ring_engine *x)
 	return any;
 }
 
-/* Whether a vCPU, or a task that was preempted, is between the instructions that the jump replaces. No
- * mutex keeps tasks out of a function that many may be in. */
+/* Whether a vCPU, or a task that was preempted, is between the instructions that the jump replaces.
+ * No mutex keeps tasks out of a function that many may be in. */
 static bool is_entered(struct ring_engine *x, const struct engine_ask *ask)
 {
 	const struct quiesce_policy policy = {.tasks = &x->tasks,

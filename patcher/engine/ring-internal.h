@@ -200,7 +200,7 @@ void asks_free(struct ring_engine *x);
 /* With the guest stopped: from now on functions ask. After an error some may:
  * asks_restore() and asks_stop_thread() are due. */
 int asks_begin(struct ring_engine *x, struct error *err);
-/* Likewise, later: those that many tasks may be in. -EBUSY: one may be where the jump would stand. */
+/* Likewise, later: those that many tasks may be in. -EBUSY: one may be where the jump goes. */
 int asks_begin_many(struct ring_engine *x, struct error *err);
 /*
  * With the guest stopped: functions get their own bytes back. Unless `all`, those whose task sleeps

@@ -34,8 +34,8 @@ __attribute__((cold, noinline)) static bool mend_stamp(const struct gathering *g
 	return true;
 }
 
-/* Records of this size are whole, and have room in the batch, if they begin before that. The first is in the
- * batch already. */
+/* Records of this size are whole, and have room in the batch, if they begin before that. The first
+ * is in the batch already. */
 static const uint8_t *end_of_run(const struct gathering *g, size_t size)
 {
 	const size_t room = (DIRECT_BATCH - g->batch.n + 1) * size;
@@ -63,9 +63,10 @@ struct likeness {
 };
 
 /* The record at `at`, if it is like those before it, and not earlier. */
-static inline __attribute__((always_inline)) bool
-read_next(struct direct_batch *batch, size_t i, const uint8_t *at, const struct likeness *like,
-	  uint64_t *floor)
+static inline __attribute__((always_inline)) bool read_next(struct direct_batch *batch, size_t i,
+							    const uint8_t *at,
+							    const struct likeness *like,
+							    uint64_t *floor)
 {
 	const struct direct_record *record = (const void *)at;
 	uint64_t tsc;
@@ -80,11 +81,13 @@ read_next(struct direct_batch *batch, size_t i, const uint8_t *at, const struct 
 	return true;
 }
 
-/* The records from `at` on: into the batch, from its element `i` on, as long as they are alike. Returns
- * the element behind the last. A function by itself, so that registers hold all that the loop needs. */
-static __attribute__((noinline)) size_t read_run(struct direct_batch *batch, size_t i, const uint8_t *at,
-			      const uint8_t *stop, size_t size, const struct likeness *likeness,
-			      uint64_t *last)
+/* The records from `at` on: into the batch, from its element `i` on, as long as they are alike.
+ * Returns the element behind the last. A function by itself, so that registers hold all that the
+ * loop needs. */
+static __attribute__((noinline)) size_t read_run(struct direct_batch *batch, size_t i,
+						 const uint8_t *at, const uint8_t *stop,
+						 size_t size, const struct likeness *likeness,
+						 uint64_t *last)
 {
 	enum { UNROLLED = 4 };
 	const struct likeness like = *likeness;

@@ -8,9 +8,9 @@
 enum { DIRECT_BATCH = 128 };
 
 /*
- * Records of one id, behind each other in the guest's memory, and what was read of each: its time, and
- * the address of its site (whatever stood there at a return, whose record has none). The memory may
- * change meanwhile: only the fields behind struct direct_record are to be read, each once.
+ * Records of one id, behind each other in the guest's memory, and what was read of each: its time,
+ * and the address of its site (whatever stood there at a return, whose record has none). The memory
+ * may change meanwhile: only the fields behind struct direct_record are to be read, each once.
  */
 struct direct_run {
 	uint32_t id;   /* has a shape */

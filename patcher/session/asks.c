@@ -25,8 +25,8 @@ static const struct {
 	bool refuses;
 	unsigned int patience_ms;
 } kinds[SESSION_ASKS] = {
-	/* A tracer that hangs is killed after ten seconds, and its patches taken out then. What spins
-	 * must not wait for that: a guest's watchdogs may complain after two seconds. */
+	/* A tracer that hangs is killed after ten seconds, and its patches taken out then. What
+	 * spins must not wait for that: a guest's watchdogs may complain after two seconds. */
 	[ASK_FTRACE] = {"ftrace_arch_code_modify_prepare", "ftrace", NULL, FEATURE_FTRACE,
 			ASK_SLEEP, false, 20000},
 	[ASK_KPROBES] = {"arch_prepare_kprobe", "kprobes", NULL, FEATURE_KPROBES, ASK_SPIN, true,
@@ -111,7 +111,7 @@ static int find_ask(const struct trace_session *s, enum session_ask kind, struct
 	return ret ? ret : find_argument(s, kind, &out->argument, err);
 }
 
-/* By a trap, in a guest that has traps: but for modules, which ring their bell, or are polled for. */
+/* By a trap, in a guest that has traps. Modules ring their bell there, or are polled for. */
 static int find_trap(const struct trace_session *s, enum session_ask kind, struct error *err)
 {
 	if (kind >= SESSION_YIELDS)

@@ -33,8 +33,8 @@
 
 /*
  * Functions at whose beginning a guest without traps waits for the session: it changes its own
- * text, or leaves its kernel, which the tracer gives way to; or it has loaded a module. One thread of
- * the ring engine answers.
+ * text, or leaves its kernel, which the tracer gives way to; or it has loaded a module. One thread
+ * of the ring engine answers.
  */
 enum session_ask {
 	ASK_FTRACE,
@@ -446,8 +446,8 @@ void modules_deinit(struct trace_session *session);
 /* The site at which modules ring, of this table; 0: there is none, modules are polled for. */
 uint64_t modules_bell_site(const struct trace_session *session, const struct site_table *table,
 			   const struct shared_sites *sites);
-/* The site at which vCPUs ring from now on, and are waited for; 0: none. `follows`: functions of modules
- * are wanted; else the bell is closed, and those that wait go on. */
+/* The site at which vCPUs ring from now on, and are waited for; 0: none. `follows`: functions of
+ * modules are wanted; else the bell is closed, and those that wait go on. */
 void modules_open_bell(struct trace_session *session, uint64_t site, bool follows);
 /* If the bell is open, and the guest can ask: make it ask, unless a task may be where it would. */
 void modules_begin_asking(struct trace_session *session);

@@ -216,8 +216,8 @@ static int follow(struct trace_session *s, bool rings, struct error *err)
 
 /* --- asking ----------------------------------------------------------------------------------- */
 
-/* With the guest stopped. A kprobe that is registered shows in no text, and one that is being made has
- * copied what stands there already. */
+/* With the guest stopped. A kprobe that is registered shows in no text, and one that is being made
+ * has copied what stands there already. */
 static bool is_probed(const struct trace_session *s)
 {
 	const struct displaced *place = session_ask_place(s, ASK_MODULES);

@@ -10,9 +10,9 @@
 
 /*
  * Code in front of a function of the guest: it asks the host, and waits for the answer before the
- * function begins. The function may sleep, and the guest lets one task at a time call it, unless the
- * code is for several. Its first instructions become a jump to the code, which executes them and goes
- * on behind them.
+ * function begins. The function may sleep, and the guest lets one task at a time call it, unless
+ * the code is for several. Its first instructions become a jump to the code, which executes them
+ * and goes on behind them.
  *
  * It waits with interrupts on, in one of two ways:
  *
@@ -37,8 +37,8 @@ struct ask_box {
 	uint64_t given_up; /* not 0: a task did; the host clears it */
 	uint64_t unused1[3];
 	/* by the host: */
-	uint64_t answered; /* the question after which the function may begin, as after those before it
-			    * if several tasks may ask */
+	uint64_t answered; /* the question after which the function may begin, as after those before
+			    * it if several tasks may ask */
 	uint64_t refused;  /* ... after which it fails */
 	uint64_t unused2[6];
 };
@@ -52,7 +52,7 @@ struct ask_spec {
 	struct displaced place; /* the function's first instructions; within these 2 GiB, too */
 	enum ask_wait wait;
 	bool refuses;      /* the function may fail with -EBUSY */
-	bool many;         /* several tasks may ask at a time: ASK_SPIN, without refusal and argument */
+	bool many; /* several tasks may ask at a time: ASK_SPIN, without refusal and argument */
 	uint64_t sleep;    /* ASK_SLEEP: gva of msleep() */
 	uint32_t argument; /* ASK_SPIN: of 64 bits, at this offset from the first parameter */
 	uint64_t patience; /* ticks of the TSC */

@@ -28,7 +28,7 @@ enum {
 	FAKE_INIT_MODULE = 0x2180,
 };
 
-/* Give the kernel a module area, and do_init_module(), unless it is inlined. No module is loaded. */
+/* Give the kernel a module area, and do_init_module() if it is not inlined. No module is loaded. */
 void fake_module_prepare(struct fake_session *fs, bool has_loader);
 
 /* Its text and its names, but not its sites yet: ftrace_module_init() with `disabled`, then

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * A thread that asks libvirt for the domain's state on behalf of the one that serves breakpoints. libvirt
- * may answer no sooner than a save or a migration is over, and before that it stops the domain, whose
- * breakpoints have to leave its memory at once.
+ * A thread that asks libvirt for the domain's state on behalf of the one that serves breakpoints.
+ * libvirt may answer no sooner than a save or a migration is over, and before that it stops the
+ * domain, whose breakpoints have to leave its memory at once.
  */
 #include <errno.h>
 #include <sys/eventfd.h>

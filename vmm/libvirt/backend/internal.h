@@ -72,7 +72,8 @@ struct libvirt_traps {
 	atomic_bool ending;
 	atomic_bool moving; /* QEMU writes the memory elsewhere: breakpoints stay out for good */
 	_Atomic unsigned int stoppers; /* wait for libvirt, without the lock, to stop the domain */
-	/* Of the thread: hits since libvirt was last asked; it has been, and has not answered; `stops` then. */
+	/* Of the thread: hits since libvirt was last asked; it has been, and has not answered;
+	 * `stops` then. */
 	unsigned int unpaced;
 	bool waiting;
 	int pace_ms;
@@ -105,8 +106,8 @@ struct libvirt_guest {
 	bool found_paused;  /* this stop found it paused by its administrator */
 	bool adopted;       /* a dead tracer had made this stop */
 	struct gdbstub stub;
-	atomic_bool lost_stub; /* a connection to the gdbstub was lost: bytes under way may stop it later
-			 */
+	/* A connection to the gdbstub was lost: bytes under way may stop it later. */
+	atomic_bool lost_stub;
 	struct rsp_registers registers[LIBVIRT_MAX_VCPUS];
 	bool have_registers[LIBVIRT_MAX_VCPUS];       /* registers[] is of this stop */
 	struct guest_sregs states[LIBVIRT_MAX_VCPUS]; /* by libvirt_read_registers() */
@@ -179,8 +180,8 @@ void libvirt_traps_deinit(struct libvirt_guest *g);
 int libvirt_asker_start(struct libvirt_guest *g, struct error *err);
 /* If it was started. It may have to wait for libvirt's answer. */
 void libvirt_asker_stop(struct libvirt_guest *g);
-/* Ask libvirt, whose last answer has come: traps.asker.answered becomes readable when this one does.
- * `parked`: only whether the domain runs, as libvirt knows it. */
+/* Ask libvirt, whose last answer has come: traps.asker.answered becomes readable when this one
+ * does. `parked`: only whether the domain runs, as libvirt knows it. */
 void libvirt_asker_ask(struct libvirt_guest *g, bool parked);
 /* True once for each. */
 bool libvirt_asker_has_answer(struct libvirt_guest *g, struct libvirt_answer *out);

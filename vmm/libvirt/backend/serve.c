@@ -14,10 +14,10 @@
 #include "vmm/libvirt/backend/internal.h"
 
 enum {
-	WATCH_MS = 500,  /* without a stop notice: check that the guest runs */
-	PARKED_MS = 100, /* with parked breakpoints: check whether the guest runs again */
-	PACE_HITS = 8,   /* ask libvirt after so many; each makes two events for it */
-	PACE_MS = 5,     /* before a hit while someone waits for its answer: at first ... */
+	WATCH_MS = 500,    /* without a stop notice: check that the guest runs */
+	PARKED_MS = 100,   /* with parked breakpoints: check whether the guest runs again */
+	PACE_HITS = 8,     /* ask libvirt after so many; each makes two events for it */
+	PACE_MS = 5,       /* before a hit while someone waits for its answer: at first ... */
 	PACE_MAX_MS = 500, /* ... and in the end, if it does not come */
 };
 
@@ -200,10 +200,10 @@ static void give_up(struct libvirt_guest *g, const struct error *why)
 }
 
 /*
- * QEMU reports each stop and resume to libvirt, which writes them to disk. If libvirt lags behind, all
- * commands queue behind these events, those of its other users too. So it is asked from time to time,
- * and answers after these events. Until then hits wait, longer and longer: a libvirt that hangs for a minute
- * must not find thousands of events. Other stops do not wait.
+ * QEMU reports each stop and resume to libvirt, which writes them to disk. If libvirt lags behind,
+ * all commands queue behind these events, those of its other users too. So it is asked from time to
+ * time, and answers after these events. Until then hits wait, longer and longer: a libvirt that
+ * hangs for a minute must not find thousands of events. Other stops do not wait.
  */
 static void pace(struct libvirt_traps *t)
 {

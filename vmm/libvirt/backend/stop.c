@@ -144,9 +144,9 @@ static int stop_running(struct libvirt_guest *g, struct error *err)
 }
 
 /*
- * libvirt may answer no sooner than a save is over, and before that it stops the domain, whose breakpoints
- * have to leave its memory at once. So others may stop the domain meanwhile, or serve a stop: then the
- * answer may be a wrong one.
+ * libvirt may answer no sooner than a save is over, and before that it stops the domain, whose
+ * breakpoints have to leave its memory at once. So others may stop the domain meanwhile, or serve a
+ * stop: then the answer may be a wrong one.
  */
 static int status_while_served(struct libvirt_guest *g, enum libvirt_status *out, struct error *err)
 {

@@ -158,7 +158,8 @@ static void test_order(void)
 	put(SMALL, UINT64_MAX, 5);
 	pass();
 	pass();
-	ok(nr_seen == 5 && seen[4].ns == ns_of(3000), "a stamp from the future is lowered to the pass");
+	ok(nr_seen == 5 && seen[4].ns == ns_of(3000),
+	   "a stamp from the future is lowered to the pass");
 	ok(is_clean() && ring.counts.records == 5, "the memory is zeroed");
 	teardown();
 }

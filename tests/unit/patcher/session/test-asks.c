@@ -25,7 +25,7 @@ enum {
 };
 
 static const uint64_t askers[SESSION_YIELDS] = {FAKE_PREPARE, FAKE_PREPARE_KPROBE, FAKE_HIBERNATE,
-					      FAKE_KEXEC};
+						FAKE_KEXEC};
 static struct fake_session fs;
 
 /* The kernel has these symbols, too. */
@@ -177,7 +177,8 @@ static void test_places(void)
 		ok(first_byte(askers[kind]) == JMP, "%s: the function asks",
 		   session_ask_name(kind));
 	status = fake_session_status(&fs);
-	is_u64(status.nr_yields, SESSION_YIELDS, "the status names all that the tracer gives way to");
+	is_u64(status.nr_yields, SESSION_YIELDS,
+	       "the status names all that the tracer gives way to");
 	is_str(status.yields[0].to, "ftrace", "the first is ftrace");
 	is_str(status.yields[0].refusal, "", "which it gives way to");
 	end();

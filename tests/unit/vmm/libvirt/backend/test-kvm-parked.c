@@ -110,7 +110,7 @@ static void test_busy_at_look(unsigned int hits)
 	end_trace(&f);
 }
 
-/* --- several who stop the domain ---------------------------------------------------------------- */
+/* --- several who stop the domain ------------------------------------------------------------- */
 
 enum { STOPPERS = 3, ROUNDS = 40 };
 
