@@ -9,7 +9,7 @@ use Exporter qw(import);
 use Time::HiRes qw(sleep time);
 use Files;
 
-our @EXPORT = qw(run_or_die exit_status children_of wait_until);
+our @EXPORT = qw(run_or_die exit_status children_of kill_hard wait_until);
 
 sub run_or_die {
 	my (@command) = @_;
@@ -25,6 +25,20 @@ sub exit_status {
 sub children_of {
 	my ($pid) = @_;
 	return split ' ', slurp("/proc/$pid/task/$pid/children");
+}
+
+# Whether all of a process's threads have ended, and have closed its files. Its parent may not have seen that yet.
+sub has_ended {
+	my ($pid) = @_;
+	return !grep { slurp("$_/stat") =~ /\) [^ZX]/ } glob "/proc/$pid/task/*";
+}
+
+# Sends SIGKILL. A signal is delivered later: returns when the processes have ended, so that their sockets refuse
+# connections and their locks are free.
+sub kill_hard {
+	my (@pids) = @_;
+	kill KILL => @pids;
+	wait_until(60, sub { !grep { !has_ended($_) } @pids }, 0.005) or die "SIGKILL does not end @pids\n";
 }
 
 # Polls $check every $pause seconds (0.1) until it returns true, for at most $seconds. Returns its last

@@ -123,7 +123,7 @@ sub start_tracer {
 # Kill tracer and watchdog, so that nothing is undone.
 sub leave_alone {
 	my ($pid, $watchdog) = start_tracer(@_);
-	kill KILL => $watchdog, $pid;
+	kill_hard($watchdog, $pid);
 	waitpid $pid, 0;
 }
 

@@ -233,7 +233,7 @@ sub test_root {
 	my ($status, $text) = attach('t', '--duration', 1);
 	like($text, qr/has a device of an earlier sonde/, "root: another user's attach is refused because of the device");
 	last_trace();
-	kill KILL => children_of($pid), $pid;
+	kill_hard(children_of($pid), $pid);
 	waitpid $pid, 0;
 	is($libvirt->wait_for($as_root->('recover', undef, 'recover'), 60), 0, 'root: recover has status 0');
 	like(log_of('recover'), qr/[1-9]\d* places? put back/, 'root: recover puts places back');

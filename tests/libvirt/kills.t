@@ -66,7 +66,7 @@ sub test_daemon {
 	my ($harmed, $failed, $patched) = (0, 0, 0);
 	while (my $i = $kills->next) {
 		my ($pid, $after) = start_some('t', 'daemon', $whole);
-		kill KILL => $libvirt->libvirtd;
+		kill_hard($libvirt->libvirtd);
 		$failed++ if $libvirt->wait_for($pid, 60);
 		wait_undone();
 		$patched += had_patches('daemon');
@@ -86,7 +86,7 @@ sub test_daemon_away {
 	ok(wait_tracing(), 'libvirtd to be killed: attach traces');
 	sleep 0.5;
 	my ($daemon, $from) = ($libvirt->libvirtd, time);
-	kill KILL => $daemon;
+	kill_hard($daemon);
 	sleep 3;
 	is(waitpid($pid, WNOHANG), 0, 'libvirtd away: the tracer waits for its watchdog');
 	my $asked = time;
@@ -158,7 +158,7 @@ sub test_watchdog {
 		my ($pid, $watchdog) = start_watched('orphan');
 		my $after = rand $whole;
 		sleep $after;
-		kill KILL => $watchdog, $pid;
+		kill_hard($watchdog, $pid);
 		waitpid $pid, 0;
 		$patched++ if text_of('t') ne text_before('t');
 		my ($status, $text) = recover('t');
@@ -183,7 +183,7 @@ sub test_unnoted_stop {
 # A tracer that ends in order does not need its watchdog.
 sub test_watchdog_only {
 	my ($pid, $watchdog) = start_tracer('unwatched');
-	kill KILL => $watchdog;
+	kill_hard($watchdog);
 	sleep 0.5;
 	kill INT => $pid;
 	is($libvirt->wait_for($pid, 60), 130, 'watchdog killed: SIGINT ends the tracer with status 130') or diag(log_of('unwatched'));

@@ -132,7 +132,7 @@ sub test_daemon {
 	my $pid = $libvirt->spawn('daemon', attach_command('t', '--mode', 'trap', '--max-rate', 0));
 	ok(wait_tracing(), 'libvirtd to be killed: attach traces') or return;
 	sleep 0.5;
-	kill KILL => $libvirt->libvirtd;
+	kill_hard($libvirt->libvirtd);
 	is($libvirt->wait_for($pid, 60), 1, 'libvirtd killed while traced: attach has status 1') or diag(log_of('daemon'));
 	ok(lives('t'), 'libvirtd killed while traced: the guest makes progress');
 	wait_undone();
