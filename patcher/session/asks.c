@@ -140,13 +140,45 @@ void session_asks_find(struct trace_session *s)
 
 /* A kprobe that is made unseen copies a jump into the tracer's memory, and outlives it: recovery
  * has to unmap that memory without knowing the guest's kprobes. */
-int trace_session_check_exitless(const struct trace_session *s, struct error *err)
+static int check_kprobes_ask(const struct trace_session *s, struct error *err)
 {
 	const struct error *why = &s->asks.missing[ASK_KPROBES];
 
-	if (guest_has_traps(s->guest) || !why->code || why->code == ENOENT)
+	if (!why->code || why->code == ENOENT)
 		return 0;
 	return error_set(err, ENOTSUP, "kprobes of the guest cannot be noticed: %s", why->text);
+}
+
+/* One that is registered has copied what the jump would replace, also while it is disabled. A
+ * function that many tasks may be in asks later, and is checked then. */
+static int check_places(const struct trace_session *s, struct error *err)
+{
+	const struct engine_asks *config = &s->asks.config;
+	struct kprobe_table probes;
+	int ret = kprobe_table_read(&s->kernel, &probes, err);
+
+	for (size_t i = 0; !ret && i < config->n; i++) {
+		const struct displaced *place = &config->v[i].place;
+
+		if (!config->v[i].many &&
+		    kprobe_table_reaches(&probes, place->gva, place->size))
+			ret = error_set(err, EBUSY,
+					"a kprobe of the guest is registered in %s(), "
+					"where %s would be noticed: remove it in the guest",
+					config->v[i].function, kinds[s->asks.kinds[i]].name);
+	}
+	kprobe_table_deinit(&probes);
+	return ret;
+}
+
+int trace_session_check_exitless(const struct trace_session *s, struct error *err)
+{
+	int ret;
+
+	if (guest_has_traps(s->guest))
+		return 0;
+	ret = check_kprobes_ask(s, err);
+	return ret ? ret : check_places(s, err);
 }
 
 const struct displaced *session_ask_place(const struct trace_session *s, enum session_ask kind)

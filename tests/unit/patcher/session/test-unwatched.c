@@ -50,17 +50,16 @@ static void test_inlined(void)
 	fake_session_destroy(&fs);
 }
 
-static void is_refused(const char *label)
+static void is_refused(int code, const char *why, const char *label)
 {
 	const struct patch_plan *plan;
 	struct error err = {0};
 
 	fake_session_keep_text(&fs);
 	ok(!trace_session_plan(fs.session, NULL, &plan, NULL) &&
-		   trace_session_check_exitless(fs.session, NULL) == -ENOTSUP,
+		   trace_session_check_exitless(fs.session, NULL) == -code,
 	   "%s: a plan says so", label);
-	ok(trace_session_start(fs.session, NULL, &err) == -ENOTSUP &&
-		   strstr(err.text, "kprobes of the guest cannot be noticed: "),
+	ok(trace_session_start(fs.session, NULL, &err) == -code && strstr(err.text, why),
 	   "%s: the guest is not traced: %s", label, err.text);
 	ok(fake_session_text_same(&fs) && fs.fg.nr_regions == 1 && !fs.fg.stopped,
 	   "%s: nothing is changed", label);
@@ -70,18 +69,37 @@ static void is_refused(const char *label)
 /* A kprobe that is made unseen would copy a jump, of which recovery knows nothing. */
 static void test_unwatched(void)
 {
+	static const char why[] = "kprobes of the guest cannot be noticed: ";
+
 	create();
 	fake_code(&fs.fg, FAKE_PREPARE_KPROBE, "\x8b\x05\0\0\0\0\xc3", 7); /* relative to RIP */
-	is_refused("the function that makes kprobes cannot ask");
+	is_refused(ENOTSUP, why, "the function that makes kprobes cannot ask");
 	create();
 	if (fake_guest_inline(&fs.fg, "arch_prepare_kprobe"))
 		abort();
-	is_refused("the function that makes kprobes is inlined");
+	is_refused(ENOTSUP, why, "the function that makes kprobes is inlined");
+}
+
+/* When it is enabled, the guest writes an INT3 into the jump, and executes the copy that it has made
+ * of what was there before. */
+static void test_registered(void)
+{
+	enum { DISABLED = 1 << 1 };
+	static const char why[] = "a kprobe of the guest is registered in kernel_kexec(), "
+				  "where kexec would be noticed: remove it in the guest";
+
+	create();
+	fake_session_put_kprobe(&fs, FAKE_KEXEC, DISABLED);
+	is_refused(EBUSY, why, "a disabled kprobe at a function that asks");
+	create();
+	fake_session_put_kprobe(&fs, FAKE_KEXEC + 4, DISABLED);
+	is_refused(EBUSY, why, "one that the jump reaches");
 }
 
 int main(void)
 {
 	test_inlined();
 	test_unwatched();
+	test_registered();
 	return tap_done();
 }
