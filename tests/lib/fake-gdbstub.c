@@ -189,8 +189,10 @@ static void cross(struct fake_qemu *q)
 	if (!q->crosses)
 		return;
 	q->crosses = false;
-	if (!q->crossing_rip)
+	if (q->crossing_rip == FAKE_MIGRATION)
 		return fake_qemu_stop(q, PAUSED, BY_MIGRATION, 0);
+	if (q->crossing_rip == FAKE_SUSPEND)
+		return fake_qemu_stop(q, PAUSED, BY_USER, 0);
 	q->registers[0][RIP] = q->crossing_rip;
 	fake_qemu_run(q);
 }

@@ -71,7 +71,13 @@ int libvirt_traps_interrupt(struct libvirt_guest *g, enum libvirt_status status,
 	return ret;
 }
 
-/* Nothing serves breakpoints any more: the guest must not meet one. */
+/* Nothing serves breakpoints any more: the guest must not meet one. Or the administrator has
+ * suspended it, and may save its memory: the stop has taken the gdbstub's notice of that. */
+static bool must_go(const struct libvirt_traps *t, bool will_run)
+{
+	return t->failure.code || (!will_run && t->in_memory && !t->parked);
+}
+
 static int keep_out(struct libvirt_guest *g, struct error *err)
 {
 	int ret = libvirt_guest_open_stub(g, err);
@@ -86,7 +92,7 @@ int libvirt_traps_resume(struct libvirt_guest *g, bool will_run, struct error *e
 
 	if (!ret && will_run && t->parked && !t->failure.code)
 		unpark(g);
-	if (t->failure.code)
+	if (must_go(t, will_run))
 		ret = keep_out(g, err);
 	/* a loan of unpark() or of a hit's handler, which the gdbstub did not let end at once */
 	if (!ret && will_run)

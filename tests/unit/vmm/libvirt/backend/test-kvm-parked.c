@@ -91,6 +91,24 @@ static void test_busy_at_stop(void)
 	end_trace(&f);
 }
 
+/* The administrator suspends the domain after a stop has found it running: the gdbstub's notice of
+ * that answers the stop. */
+static void test_suspended_at_stop(void)
+{
+	struct fixture f;
+
+	set_up(&f, KERNEL_CR3, KERNEL_CS);
+	if (set_all(&f, true))
+		abort();
+	fake_qemu_cross(f.qemu, FAKE_SUSPEND);
+	stop_and_resume(&f);
+	ok(is_parked(&f) && !fake_qemu_runs(f.qemu) && !has_failed(&f),
+	   "a domain that is suspended at the moment of a stop has its own bytes");
+	fake_qemu_resume(f.qemu);
+	ok(await(&f, is_back), "when it is resumed the breakpoints are put back");
+	end_trace(&f);
+}
+
 /* `hits`: before; without, a look after a while without any. */
 static void test_busy_at_look(unsigned int hits)
 {
@@ -300,6 +318,7 @@ int main(int argc, char **argv)
 	test_changed();
 	test_own_int3();
 	test_half_back();
+	test_suspended_at_stop();
 	test_stoppers();
 	test_busy_at_stop();
 	test_busy_at_look(0);

@@ -377,7 +377,7 @@ static void test_moving_ends(void)
 	struct fixture f;
 
 	set_up(&f);
-	fake_qemu_cross(f.qemu, 0);
+	fake_qemu_cross(f.qemu, FAKE_MIGRATION);
 	libvirt_guest_move(f.g);
 	ok(!fake_qemu_runs(f.qemu) && !fake_qemu_breaks(f.qemu) && !journal_is_stopped(&f),
 	   "QEMU's stop at the end of a move: the breakpoints are out, and QEMU goes on itself");
