@@ -160,8 +160,7 @@ static int check_places(const struct trace_session *s, struct error *err)
 	for (size_t i = 0; !ret && i < config->n; i++) {
 		const struct displaced *place = &config->v[i].place;
 
-		if (!config->v[i].many &&
-		    kprobe_table_reaches(&probes, place->gva, place->size))
+		if (!config->v[i].many && kprobe_table_reaches(&probes, place->gva, place->size))
 			ret = error_set(err, EBUSY,
 					"a kprobe of the guest is registered in %s(), "
 					"where %s would be noticed: remove it in the guest",

@@ -114,9 +114,9 @@ int trace_session_end(struct trace_session *session, struct error *err);
  */
 int trace_session_plan(struct trace_session *session, const char *const *specs,
 		       const struct patch_plan **out, struct error *err);
-/* After a plan, while the guest does not run or is held: -ENOTSUP if a guest without traps cannot be
- * traced, because kprobes that it makes meanwhile could not be noticed; -EBUSY if one is registered
- * where the guest would have to ask. A start fails likewise. */
+/* After a plan, while the guest does not run or is held: -ENOTSUP if a guest without traps cannot
+ * be traced, because kprobes that it makes meanwhile could not be noticed; -EBUSY if one is
+ * registered where the guest would have to ask. A start fails likewise. */
 int trace_session_check_exitless(const struct trace_session *session, struct error *err);
 
 enum { TRACE_MAX_INSTANCES = 32, TRACE_MAX_VCPUS = 64, TRACE_REASON_MAX = 160 };

@@ -87,8 +87,8 @@ enum { FAKE_RESET_RIP = 0xfff0 };
 void fake_qemu_reach(struct fake_qemu *qemu, unsigned int vcpu, uint64_t rip);
 uint64_t fake_qemu_rip(struct fake_qemu *qemu, unsigned int vcpu);
 
-/* Right before the next byte that would stop the domain, vCPU 0 reaches `rip`, or one of these stops
- * it first: QEMU itself, to complete a migration, or its administrator. */
+/* Right before the next byte that would stop the domain, vCPU 0 reaches `rip`, or one of these
+ * stops it first: QEMU itself, to complete a migration, or its administrator. */
 enum { FAKE_MIGRATION, FAKE_SUSPEND };
 void fake_qemu_cross(struct fake_qemu *qemu, uint64_t rip);
 

@@ -80,8 +80,8 @@ static void test_unwatched(void)
 	is_refused(ENOTSUP, why, "the function that makes kprobes is inlined");
 }
 
-/* When it is enabled, the guest writes an INT3 into the jump, and executes the copy that it has made
- * of what was there before. */
+/* When it is enabled, the guest writes an INT3 into the jump, and executes the copy that it has
+ * made of what was there before. */
 static void test_registered(void)
 {
 	enum { DISABLED = 1 << 1 };
