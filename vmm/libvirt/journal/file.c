@@ -156,27 +156,41 @@ int libvirt_journal_check(const char *uuid, struct error *err)
 	return ret;
 }
 
-/* An unfinished last line would spoil the next one. The tracer made no change after it. */
-static void drop_unfinished(struct libvirt_journal *j)
+static int unreadable(const struct libvirt_journal *j, struct error *err)
+{
+	return error_set(err, EIO, "cannot read %s", j->path);
+}
+
+/* An unfinished last line would spoil the next one. The tracer made no change after it. What cannot
+ * be read stays as it is: it may be all that says what to undo. */
+static int drop_unfinished(struct libvirt_journal *j, struct error *err)
 {
 	char tail[JOURNAL_MAX_LINE];
-	off_t end = lseek(j->fd, 0, SEEK_END);
+	const off_t end = lseek(j->fd, 0, SEEK_END);
 	off_t start = end > (off_t)sizeof(tail) ? end - (off_t)sizeof(tail) : 0;
-	ssize_t n = pread(j->fd, tail, sizeof(tail), start);
-	const char *newline = n > 0 ? memrchr(tail, '\n', (size_t)n) : NULL;
+	const char *newline;
 
+	if (end < 0 || pread(j->fd, tail, (size_t)(end - start), start) != end - start)
+		return unreadable(j, err);
+	newline = memrchr(tail, '\n', (size_t)(end - start));
+	if (!newline && start)
+		return 0; /* reading says that it is damaged */
 	if (newline)
 		start += newline + 1 - tail;
-	if (end > 0 && (newline || !start) && start < end && ftruncate(j->fd, start))
-		return; /* reading ignores the line, too */
+	if (start < end && ftruncate(j->fd, start))
+		return error_set(err, EIO, "cannot write %s: %s", j->path, strerror(errno));
+	return 0;
 }
 
 int libvirt_journal_adopt(const char *uuid, struct libvirt_journal *out, struct error *err)
 {
 	int ret = open_journal(uuid, false, out, err);
 
-	if (!ret)
-		drop_unfinished(out);
+	if (ret)
+		return ret;
+	ret = drop_unfinished(out, err);
+	if (ret)
+		libvirt_journal_close(out);
 	return ret;
 }
 
@@ -209,7 +223,7 @@ int libvirt_journal_read(const struct libvirt_journal *j, struct journal_content
 	if (!text)
 		return error_set(err, ENOMEM, "out of memory");
 	if (pread(j->fd, text, (size_t)st.st_size, 0) != st.st_size)
-		ret = error_set(err, EIO, "cannot read %s", j->path);
+		ret = unreadable(j, err);
 	else
 		ret = journal_parse(text, (size_t)st.st_size, out, err);
 	free(text);

@@ -39,7 +39,8 @@ void libvirt_journal_folder(bool root, const char *runtime, char *out, size_t si
 int libvirt_journal_create(const char *uuid, struct libvirt_journal *out, struct error *err);
 /* Whether libvirt_journal_create() would succeed. Errors as there. */
 int libvirt_journal_check(const char *uuid, struct error *err);
-/* For a recovery. -EBUSY: another sonde has it. -ENOENT: there is none. */
+/* For a recovery. -EBUSY: another sonde has it. -ENOENT: there is none. -EIO: it cannot be read, and
+ * is left as it is. */
 int libvirt_journal_adopt(const char *uuid, struct libvirt_journal *out, struct error *err);
 /* Unlock and keep the file. A journal that is not open may be closed, too. */
 void libvirt_journal_close(struct libvirt_journal *journal);
@@ -89,6 +90,7 @@ struct journal_place {
 };
 
 struct journal_contents {
+	bool blank; /* it says nothing: its tracer has done nothing yet */
 	struct libvirt_instance instance;
 	bool stopped; /* the tracer has stopped the guest */
 	bool breaks;  /* there may be breakpoints */

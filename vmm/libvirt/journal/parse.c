@@ -211,7 +211,7 @@ int journal_parse(const char *text, size_t size, struct journal_contents *out, s
 	const char *at = text, *end = text + size, *newline;
 	int ret = 0;
 
-	*out = (struct journal_contents){0};
+	*out = (struct journal_contents){.blank = !memchr(text, '\n', size)};
 	u64_map_init(&parser.places, sizeof(size_t));
 	while (!ret && (newline = memchr(at, '\n', (size_t)(end - at)))) {
 		size_t n = (size_t)(newline - at);

@@ -225,13 +225,15 @@ static int check_unused(struct recovery *r, struct error *err)
 	return ret;
 }
 
-/* Without a journal the device is unplugged only if its memory is empty: its tracer may live, with
- * a journal in another folder. */
+/* Where no journal says what its memory is used for, the device is unplugged only if that is empty:
+ * its tracer may live, with a journal in another folder. Or this journal has lost its lines, and
+ * the guest's text leads there. */
 static int remove_device(struct recovery *r, struct error *err)
 {
+	const bool noted = r->out->had_journal && !r->contents.blank;
 	int ret = libvirt_shmem_present(&r->domain, &r->out->had_device, err);
 
-	if (!ret && r->out->had_device && !r->out->had_journal)
+	if (!ret && r->out->had_device && !noted)
 		ret = check_unused(r, err);
 	return ret || !r->out->had_device ? ret : libvirt_shmem_unplug(&r->domain, err);
 }
@@ -241,7 +243,7 @@ static int undo_noted(struct recovery *r, struct error *err)
 	int ret = libvirt_journal_read(&r->journal, &r->contents, err);
 
 	r->out->had_journal = true;
-	if (ret)
+	if (ret || r->contents.blank)
 		return ret;
 	r->out->ended = libvirt_instances_differ(&r->contents.instance, &r->domain.qemu.instance);
 	if (r->out->ended)

@@ -243,6 +243,14 @@ static int recover_without_journal(void)
 	return libvirt_recover(NULL, fake_qemu_uuid(), false, 0, &outcome, &why);
 }
 
+/* Whether it succeeds. */
+static bool recover_with_blank_journal(void)
+{
+	if (ftruncate(journal.fd, 0))
+		abort();
+	return !recover(false);
+}
+
 static void test_device_alone(void)
 {
 	uint8_t *memory;
@@ -252,6 +260,17 @@ static void test_device_alone(void)
 	memory[FAKE_DEVICE_BYTES / 2] = 1;
 	ok(recover_without_journal() == -EBUSY && fake_qemu_has_device(qemu),
 	   "a device in use, without a journal, is another user's: %s", why.text);
+	end();
+	begin();
+	memory = fake_qemu_plug(qemu);
+	memory[FAKE_DEVICE_BYTES / 2] = 1;
+	ok(!recover_with_blank_journal() && fake_qemu_has_device(qemu) && has_journal(),
+	   "one whose journal says nothing is left alone: %s", why.text);
+	end();
+	begin();
+	fake_qemu_plug(qemu);
+	ok(recover_with_blank_journal() && !fake_qemu_has_device(qemu) && !has_journal(),
+	   "unless it is not in use");
 	end();
 	begin();
 	fake_qemu_plug(qemu);
