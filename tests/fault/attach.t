@@ -61,6 +61,15 @@ sub count_calls {
 	return $calls || 1;
 }
 
+sub start_guest { start_ticking('t', cpus => 2) }
+
+# What a round has done to the guest must not fail the next ones.
+sub start_again {
+	describe('t');
+	$libvirt->destroy('t');
+	start_guest();
+}
+
 # What a fault has left is for sonde recover.
 sub round {
 	my ($mode, $who, $call) = @_;
@@ -75,6 +84,7 @@ sub round {
 	return $status unless @wrong;
 	diag("@$mode, $who, call $call, ", $failed // 'none', ": @wrong; $text");
 	recover('t');
+	start_again();
 	return ($status, 1);
 }
 
@@ -82,7 +92,7 @@ AttachTest::start("$build/fault/sonde");
 $log = "$work/out/faults";
 srand $seed;
 diag("SEED=$seed");
-start_ticking('t', cpus => 2);
+start_guest();
 my @ways = map { my $mode = $_; map { [$mode, $_, count_calls($mode, $_)] } qw(tracer watchdog) } @modes;
 my ($failed, $harmed) = (0, 0);
 my $done = 0;
