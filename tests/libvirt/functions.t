@@ -119,10 +119,9 @@ sub test_kernel {
 
 AttachTest::start();
 for my $version (split ' ', $ENV{FUNCTION_KERNELS} // '6.1') {
-	my ($module) = glob "$build/kernels/$version/modules/kernel/drivers/block/brd.ko*";
-	my $unpack = $module =~ /xz$/ ? 'xz -dc' : 'cat';
-	run_or_die("$unpack \Q$module\E >\Q$work\E/brd.ko");
-	build_initrd("$work/initrd", "$FindBin::RealBin/functions-inside=/etc/rc", "$work/brd.ko=/lib/brd.ko");
+	fetch_kernel($version);
+	my $module = unpack_brd($version, $work) // die "the kernel $version has no brd module\n";
+	build_initrd("$work/initrd", "$FindBin::RealBin/functions-inside=/etc/rc", "$module=/lib/brd.ko");
 	test_kernel($version);
 }
 done_testing();
