@@ -7,6 +7,7 @@ use strict;
 use warnings;
 use FindBin;
 use JSON::PP;
+use List::Util qw(sum0);
 use Test::More;
 
 use lib $FindBin::RealBin, "$FindBin::RealBin/../lib", "$FindBin::RealBin/../guest";
@@ -77,6 +78,62 @@ sub test_probe {
 	is(scalar(grep { $_->{event} !~ /opened$/ } @events), 0, 'probe: each event has the name that was given');
 }
 
+# In the middle of a function, where the refusal of a place that is none names one.
+sub test_probe_inside {
+	my ($status, $text) = attach(NAME, '--trace', 'probe:p:inside do_sys_openat2+2 %sp');
+	isnt($status, 0, 'probe: a place in the middle of an instruction is refused');
+	my ($near) = $text =~ /no instruction begins there; try (\+0x\w+)/;
+	ok($near, 'probe: a place near it is named') or return diag($text);
+	my @events = objects(traced("probe:p:inside do_sys_openat2$near sp=%sp:x64", 'events', '--json'));
+	cmp_ok(scalar(grep { $_->{sp} } @events), '>', 10, "probe: calls that come by do_sys_openat2$near are recorded: " . @events);
+}
+
+sub test_stack {
+	my @events = objects(traced('kmem:kmalloc,stack', 'events', '--json'));
+	my @whole = grep { ($_->{stack_symbol}[-1] // '') =~ /^entry_SYSCALL_64_after_hwframe\b/ && !$_->{stack_cut} } @events;
+	cmp_ok(scalar(@whole), '>', 20, 'stack: call chains lead to system calls: ' . @whole . ' of ' . @events);
+}
+
+sub hits { return map { $_->{keys}[0]{text} => $_->{hitcount} } @{JSON::PP::decode_json($_[0])->{histograms}[0]{rows}} }
+
+sub test_hist {
+	my %calls = hits(traced('calls=syscalls:hist:keys=id.syscall', 'hist', '--json'));
+	cmp_ok((sum0(map { $calls{$_} } grep { /^sys_openat\b/ } keys %calls)), '>', 10, 'hist: calls are counted by name: ' . join(' ', sort keys %calls));
+}
+
+# A verb while the domain is traced.
+sub live {
+	my ($verb, @arguments) = @_;
+	my ($status, $text) = $libvirt->run("$work/sonde", $verb, @arguments);
+	is($status, 0, "live: '$verb' has status 0") or diag($text);
+	return $text;
+}
+
+sub while_traced {
+	my ($check, @specs) = @_;
+	my $pid = $libvirt->spawn('live', attach_command(NAME, '--monitor', "$work/run/m", map { ('--trace', $_) } @specs));
+	ok(wait_tracing(), "live, @specs: attach traces") or BAIL_OUT(log_of('live'));
+	sleep 2;
+	$check->("$work/run/m");
+	kill INT => $pid;
+	is($libvirt->wait_for($pid, 60), 130, "live, @specs: SIGINT ends attach with status 130") or diag(log_of('live'));
+	like(log_of('live'), qr/lost: none/, "live, @specs: nothing is lost");
+}
+
+sub check_top {
+	my ($monitor) = @_;
+	my $top = JSON::PP::decode_json(live('top', '--json', $monitor));
+	cmp_ok(scalar(@{$top->{callsites} // []}), '>', 3, 'top: call sites');
+	ok((grep { $_->{name} =~ /^openat\b/ } @{$top->{syscalls} // []}), 'top: system calls');
+}
+
+sub test_live {
+	while_traced(\&check_top, 'kmem:kmalloc,stack', 'syscalls:read,openat');
+	while_traced(sub { like(live('ctl', $_[0], 'profile'), qr/\bvfs_read\b/, 'ctl prints the profile until now') }, 'profile:vfs_read');
+	while_traced(sub { like(live('ctl', $_[0], 'hist'), qr/openat/, 'ctl prints the histogram until now') },
+		'syscalls:hist:keys=id.syscall');
+}
+
 # What does not fit into the memory is refused before anything is traced, with the number that would fit.
 sub is_refused {
 	my ($what, $why, @specs) = @_;
@@ -90,6 +147,7 @@ sub test_refusals {
 	is_refused('two profiles', qr/^sonde attach: no memory for counts: .* the sets are 1$/m, map { "p$_=profile:vfs_read" } 1, 2);
 	is_refused('a function beside a profile', qr/^sonde attach: no rings: .* the sets are 1$/m, 'profile:vfs_read',
 		'function:vfs_read');
+	is_refused('a histogram', qr/size=\d+ fits/, 'function:vfs_*,hist:keys=ip:size=131072');
 	# each reads 20 words behind chains of 15 pointers
 	my $arguments = join ' ', (('+0(' x 15) . '%di' . (')' x 15)) x 20;
 	is_refused('two probes of one function', qr/^sonde attach: vfs_read, which 2 instances want: the code needs more than \d+ bytes$/m,
@@ -106,6 +164,10 @@ test_graph();
 test_profile();
 test_syscalls();
 test_probe();
+test_probe_inside();
+test_stack();
+test_hist();
+test_live();
 test_refusals();
 is_as_before(NAME, 'at the end');
 is_untroubled($libvirt->serial(NAME) =~ s/\r//gr, "the guest's log has no warnings", WARNINGS);
