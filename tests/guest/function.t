@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
 # The function tracer against the guest's own: two runs of one workload in the deterministic testbed, of which
-# one task and its children are compared. Both have the same functions in the same order, those of a module
-# that comes and goes included; what differs is listed by name. Beside it, instances with overlapping filters
-# get exactly their functions. The graph tracer prints the same calls within each other as the guest's function_graph.
-# GUEST='5.10 6.12' for other kernels.
+# one task and its children are compared. Both have the same functions from the same callers in the same order, those
+# of a module that comes and goes included; what differs is listed by name. Beside it, instances with overlapping
+# filters get exactly their functions. The graph tracer prints the same calls within each other as the guest's
+# function_graph. GUEST='5.10 6.12' for other kernels.
 use strict;
 use warnings;
 use FindBin;
@@ -29,7 +29,7 @@ sub task_of {
 	return $log =~ /^sonde-task (\d+)/m ? $1 : 0;
 }
 
-# Calls by task, in the order of the tasks' births, of [pid, function, address]. The first task's begin when it
+# Calls by task, in the order of the tasks' births, of [pid, function, address, address in its caller]. The first task's begin when it
 # becomes the workload. What only ends or has no calls is not one of ours: a kernel thread.
 sub by_task {
 	my ($first, $end, @calls) = @_;
@@ -41,6 +41,9 @@ sub by_task {
 	return map { $of{$_} } grep { grep { !/^do_exit/ } @{$of{$_}} } sort { $a <=> $b } keys %of;
 }
 
+# A module is at other pages in each boot.
+sub caller_at { return $_[0] =~ s/^0xffffffffc\w+(\w{3})$/a module's page, $1/r }
+
 # A function of the kernel has the same address in both boots. Those of the module are numbered in the order of
 # their addresses: the guest's tracer has no names of a module that is gone.
 sub named {
@@ -48,13 +51,16 @@ sub named {
 	my %number;
 	my @module = sort grep { !$number{$_}++ } grep { /^0xffffffffc/ } map { $_->[2] } @calls;
 	@number{@module} = 1 .. @module;
-	return map { my $n = $number{$_->[2]}; [$_->[0], $n ? "module $n" : "$_->[1] $_->[2]"] } @calls;
+	return map {
+		my $n = $number{$_->[2]};
+		[$_->[0], ($n ? "module $n" : "$_->[1] $_->[2]") . ' from ' . caller_at($_->[3])];
+	} @calls;
 }
 
 sub own_calls {
 	my ($log) = @_;
 	my $text = unpacked($log, 'sonde-begin', 'sonde-end');
-	return map { /^(\d+) (.*) <(\w+)>$/ ? [$1, $2, "0x$3"] : () } split /\n/, $text;
+	return map { /^(\d+) (.*) <(\w+)> (\w+)$/ ? [$1, $2, "0x$3", "0x$4"] : () } split /\n/, $text;
 }
 
 sub events { return map { JSON::PP::decode_json($_) } grep { /^\{/ } split /\n/, $_[0] }
@@ -182,7 +188,7 @@ sub check_calls {
 	diag($_) for @different;
 	is(scalar(@different), 0, 'each function is called as often');
 	is(scalar(@$seen), scalar(@$own), 'as many tasks call some');
-	is_deeply($seen, $own, 'each task calls the same functions, at the same addresses, in the same order');
+	is_deeply($seen, $own, 'each task calls the same functions, at the same addresses, in the same order, from the same places');
 }
 
 sub check_module {
@@ -213,7 +219,7 @@ sub check {
 	my @events = events(slurp("$out/events"));
 	my $own = [by_task(task_of($ftrace), 1 << 22, own_calls($ftrace))];
 	my ($end) = $sonde =~ /^sonde-last (\d+)/m;
-	my $seen = [by_task(task_of($sonde), $end // 0, map { [$_->{pid}, name($_), $_->{ip}] }
+	my $seen = [by_task(task_of($sonde), $end // 0, map { [$_->{pid}, name($_), $_->{ip}, $_->{parent_ip}] }
 			grep { $_->{instance} eq 'all' } @events)];
 	check_calls($own, $seen);
 	check_graphs(own_graphs($ftrace), seen_graphs($sonde, slurp("$out/graph")), $module);
