@@ -174,7 +174,7 @@ static int drop_unfinished(struct libvirt_journal *j, struct error *err)
 		return unreadable(j, err);
 	newline = memrchr(tail, '\n', (size_t)(end - start));
 	if (!newline && start)
-		return 0; /* reading says that it is damaged */
+		return error_set(err, EPROTO, "the journal is damaged");
 	if (newline)
 		start += newline + 1 - tail;
 	if (start < end && ftruncate(j->fd, start))

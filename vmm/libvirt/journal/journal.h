@@ -39,8 +39,8 @@ void libvirt_journal_folder(bool root, const char *runtime, char *out, size_t si
 int libvirt_journal_create(const char *uuid, struct libvirt_journal *out, struct error *err);
 /* Whether libvirt_journal_create() would succeed. Errors as there. */
 int libvirt_journal_check(const char *uuid, struct error *err);
-/* For a recovery. -EBUSY: another sonde has it. -ENOENT: there is none. -EIO: it cannot be read, and
- * is left as it is. */
+/* For a recovery. -EBUSY: another sonde has it. -ENOENT: there is none. -EIO: it cannot be read.
+ * -EPROTO: its last line is longer than any is. It is left as it is then. */
 int libvirt_journal_adopt(const char *uuid, struct libvirt_journal *out, struct error *err);
 /* Unlock and keep the file. A journal that is not open may be closed, too. */
 void libvirt_journal_close(struct libvirt_journal *journal);

@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -87,6 +88,31 @@ static void test_unfinished(void)
 	libvirt_journal_remove(&journal);
 }
 
+static off_t size_of(const struct libvirt_journal *journal)
+{
+	struct stat st;
+
+	return fstat(journal->fd, &st) ? -1 : st.st_size;
+}
+
+/* A tracer's last line may be unfinished, but has a length that lines have. */
+static void test_long_line(void)
+{
+	static char line[20000];
+	struct libvirt_journal journal, other;
+
+	memset(line, '0', sizeof(line));
+	if (libvirt_journal_create(uuid, &journal, NULL) ||
+	    libvirt_journal_stop(&journal, true, NULL) ||
+	    write(journal.fd, line, sizeof(line)) != sizeof(line))
+		abort();
+	flock(journal.fd, LOCK_UN);
+	ok(libvirt_journal_adopt(uuid, &other, NULL) == -EPROTO &&
+		   size_of(&journal) > (off_t)sizeof(line),
+	   "a journal whose last line is too long is damaged, and left as it is");
+	libvirt_journal_remove(&journal);
+}
+
 static void test_pending(void)
 {
 	struct libvirt_journal journal;
@@ -101,13 +127,6 @@ static void test_pending(void)
 		   !libvirt_journal_pending(&journal, NULL, &pending, NULL) && !pending,
 	   "a stop with a resume is nothing to undo");
 	libvirt_journal_remove(&journal);
-}
-
-static off_t size_of(const struct libvirt_journal *journal)
-{
-	struct stat st;
-
-	return fstat(journal->fd, &st) ? -1 : st.st_size;
 }
 
 /* As in trap mode with isolated page tables, for a day. */
@@ -560,6 +579,7 @@ int main(void)
 	test_no_folder(folder);
 	test_file();
 	test_unfinished();
+	test_long_line();
 	test_pending();
 	test_long();
 	test_compact();
