@@ -312,6 +312,18 @@ static void test_entered(void)
 	end();
 }
 
+/* A kprobe of the guest's that is registered and disabled has copied what stands there. */
+static void test_probed(void)
+{
+	create(LOADER_ASKS);
+	fake_session_put_kprobe(&fs, FAKE_INIT_MODULE + 1, FAKE_KPROBE_DISABLED);
+	ok(start("function:*:mod:brd"), "a module is asked for while a kprobe is in the loader");
+	ok(!has_jump() && tick() && !has_jump(), "the loader does not ask");
+	fake_session_put_kprobe(&fs, 0, 0);
+	ok(tick() && has_jump(), "it asks when the kprobe has gone");
+	end();
+}
+
 static void test_asked(void)
 {
 	struct error err = {0};
@@ -406,6 +418,7 @@ int main(void)
 	test_bell();
 	test_asked();
 	test_entered();
+	test_probed();
 	test_held();
 	test_deaf();
 	return tap_done();
