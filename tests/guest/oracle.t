@@ -49,7 +49,7 @@ sub run_guest {
 }
 
 # Of the guest's command line.
-sub options { return split /\+/, $_[0]{options} // '' }
+sub options { return grep { $_ ne '-' } split /\+/, $_[0]{options} // '' }
 
 sub on_vmx { ($_[0]{host} // '-') eq 'vmx' }
 
