@@ -2,7 +2,7 @@
 #ifndef SONDE_TESTS_LIB_CAPTURE_H
 #define SONDE_TESTS_LIB_CAPTURE_H
 
-enum { CAPTURE_SIZE = 16384, CAPTURE_MAX_WORDS = 48 };
+enum { CAPTURE_SIZE = 16384, CAPTURE_MAX_WORDS = 96 };
 
 /* What a function prints on standard output and standard error, with a standard input of its own.
  * One at a time. */

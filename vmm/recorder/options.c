@@ -6,6 +6,7 @@
 #include "formats/base/fs.h"
 #include "formats/cli/cli.h"
 #include "formats/trace/writer.h"
+#include "patcher/session/session.h"
 #include "patcher/tracers/tracer.h"
 
 enum {
@@ -24,6 +25,9 @@ enum {
 };
 
 static const uint64_t MAX_TRACE_BYTES = UINT64_C(1) << 50;
+
+_Static_assert((int)RECORDER_MAX_SPECS == TRACE_MAX_INSTANCES,
+	       "the command line takes what a session does");
 
 /* Check the spec at once: before a guest is started, or libvirt is connected to. */
 static int store_spec(const char *verb, const struct cli_option *option, const char *text,

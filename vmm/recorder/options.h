@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include "formats/cli/options.h"
 
-enum { RECORDER_MAX_SPECS = 16 };
+enum { RECORDER_MAX_SPECS = 32 /* as many as may be traced at a time */ };
 
 enum recorder_mode { RECORDER_EXITLESS, RECORDER_TRAP };
 enum recorder_on_full { RECORDER_BLOCK, RECORDER_DROP };

@@ -103,7 +103,7 @@ static void refuses(const char *text, const char *mention)
 
 static void test_many_specs(void)
 {
-	char text[512] = "-k b -o out";
+	char text[1024] = "-k b -o out";
 
 	for (size_t i = 0; i < RECORDER_MAX_SPECS; i++)
 		sprintf(text + strlen(text), " --trace k%zu=kmem", i);
@@ -111,7 +111,7 @@ static void test_many_specs(void)
 		   !options.recorder.specs[RECORDER_MAX_SPECS],
 	   "%d times --trace are accepted", RECORDER_MAX_SPECS);
 	strcat(text, " --trace kmem");
-	refuses(text, "more than 16 --trace");
+	refuses(text, "more than 32 --trace");
 }
 
 static void test_refusals(void)
