@@ -183,10 +183,7 @@ static int select_from(const struct function_set *set, const struct traceable_li
 	return 0;
 }
 
-static int add_note(struct function_notes *notes, struct error *err, const char *fmt, ...)
-	__attribute__((format(printf, 3, 4)));
-
-static int add_note(struct function_notes *notes, struct error *err, const char *fmt, ...)
+int function_notes_add(struct function_notes *notes, struct error *err, const char *fmt, ...)
 {
 	char **v = reallocarray(notes->v, notes->n + 1, sizeof(*v));
 	va_list ap;
@@ -221,8 +218,9 @@ static int judge_pattern(const struct function_pattern *p, uint32_t hits,
 	int ret;
 
 	if (hits > 1 && !is_glob(p) && !p->negated)
-		return add_note(out, err, "%u functions are named '%s'; all of them are traced",
-				hits, p->name);
+		return function_notes_add(out, err,
+					  "%u functions are named '%s'; all of them are traced",
+					  hits, p->name);
 	if (hits)
 		return 0;
 	ret = function_unmatched(p, list, &why);
@@ -231,7 +229,7 @@ static int judge_pattern(const struct function_pattern *p, uint32_t hits,
 			*err = why;
 		return ret;
 	}
-	return add_note(out, err, "%s", why.text);
+	return function_notes_add(out, err, "%s", why.text);
 }
 
 int function_set_select(const struct function_set *set, const struct traceable_list *list,

@@ -58,6 +58,9 @@ struct function_notes {
 	char **v;
 	size_t n;
 };
+/* -ENOMEM. */
+int function_notes_add(struct function_notes *notes, struct error *err, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
 /* Also of one that is zeroed. */
 void function_notes_deinit(struct function_notes *notes);
 

@@ -339,6 +339,17 @@ void kernel_image_destroy(struct kernel_image *image)
 	free(image);
 }
 
+const char *kernel_image_freed_returns(const struct kernel_image *image)
+{
+	const uint64_t start = symbols_address(image->symbols, "__return_sites"),
+		       end = symbols_address(image->symbols, "__return_sites_end");
+
+	if (image->nr_return_sites || !start || start >= end)
+		return NULL;
+	return "the kernel has freed its list of return sites: attach with -k FILE, the kernel's "
+	       "file";
+}
+
 const uint8_t *kernel_image_bytes(const struct kernel_image *image, uint64_t address, size_t size)
 {
 	uint64_t offset = address - image->text;

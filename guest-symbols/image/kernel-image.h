@@ -50,6 +50,10 @@ void kernel_image_destroy(struct kernel_image *image);
 int kernel_image_load_without_sites(const void *elf, size_t size, struct kernel_image **out,
 				    struct error *err);
 
+/* Why the image has no return sites though the kernel has been linked with some: it was read from
+ * memory, where they are freed. NULL: it has them, or there are none. */
+const char *kernel_image_freed_returns(const struct kernel_image *image);
+
 /* The link-time bytes at [address, address + size), or NULL if not wholly in the image. */
 const uint8_t *kernel_image_bytes(const struct kernel_image *image, uint64_t address, size_t size);
 

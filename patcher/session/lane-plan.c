@@ -370,6 +370,9 @@ static const char *no_returns(const struct lane_plan *p, const struct shared_sit
 		[FUNCTION_RETURNS_ALL] = NULL,
 	};
 
+	if (kernel_in_image(&p->session->kernel, site->patch.gva) &&
+	    kernel_image_freed_returns(p->session->image))
+		return kernel_image_freed_returns(p->session->image);
 	return reasons[function_returns_of(p->exits.exits, function_at(p, site->patch.gva))];
 }
 
@@ -459,6 +462,19 @@ static int select_sites(struct lane_plan *p, size_t k, struct error *err)
 	return ret;
 }
 
+/* Without its returns an instance shows less than its tracer promises. */
+static int note_returns(struct lane_plan *p, size_t k, struct error *err)
+{
+	const char *freed = kernel_image_freed_returns(p->session->image);
+
+	if (!freed || !p->instances[k]->ops->return_fields || p->nr_sites[k] == p->nr_outside[k])
+		return 0;
+	return function_notes_add(&p->notes[k], err,
+				  "the kernel's own functions are recorded without returns, "
+				  "so without durations and results: %s",
+				  freed);
+}
+
 static int add_instance(struct lane_plan *p, struct session_instance *instance, struct error *err)
 {
 	const size_t k = p->n++, nr_wants = p->nr_wants;
@@ -474,6 +490,8 @@ static int add_instance(struct lane_plan *p, struct session_instance *instance, 
 		ret = want_sites(p, k, &bits, err);
 	if (!ret && !p->failures[k].code)
 		ret = want_inside(p, k, &bits, err);
+	if (!ret)
+		ret = note_returns(p, k, err);
 	return ret ? ret : keep_choice(p, k, err);
 }
 

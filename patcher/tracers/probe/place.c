@@ -177,6 +177,7 @@ static int find_inside(const struct finder *f, struct error *err)
  * where it is loaded (session/direct.c). */
 static int check_returns(const struct finder *f, struct error *err)
 {
+	const char *freed = kernel_image_freed_returns(f->kernel->image);
 	const struct function_exits *exits;
 	enum function_returns returns;
 	int ret;
@@ -189,8 +190,8 @@ static int check_returns(const struct finder *f, struct error *err)
 	returns = function_returns_of(exits, kernel_link(f->kernel, f->place->function));
 	if (returns == FUNCTION_RETURNS_NONE)
 		return error_set_at(err, ENOTSUP, f->place->function,
-				    "no return of '%s' can be recorded: it has none of its own",
-				    f->place->name);
+				    "no return of '%s' can be recorded: %s", f->place->name,
+				    freed ? freed : "it has none of its own");
 	if (returns == FUNCTION_RETURNS_SOME)
 		return error_set_at(err, ENOTSUP, f->place->function,
 				    "not all returns of '%s' can be recorded: it may leave by a "

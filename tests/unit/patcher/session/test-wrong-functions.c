@@ -173,6 +173,30 @@ static void test_notes(void)
 	end();
 }
 
+/* As of a kernel that is read from memory. */
+static void test_freed_returns(void)
+{
+	static const struct fake_symbol list[] = {{"__return_sites", FAKE_SYSTEM_STATE + 8},
+						  {"__return_sites_end", FAKE_SYSTEM_STATE + 16},
+						  {NULL, 0}};
+	struct error err = {0};
+
+	create();
+	ok(!start("kmem", "g=graph:kfree", &err) && !instance("g")->nr_notes,
+	   "there is no note of returns in a kernel without return sites: %s", err.text);
+	end();
+	create();
+	if (fake_guest_add_symbols(&fs.fg, list))
+		abort();
+	ok(!start("g=graph:kfree", "f=function:kfree", &err) && !instance("f")->nr_notes &&
+		   instance("g")->nr_notes == 1 && strstr(instance("g")->notes[0], "-k FILE"),
+	   "a note says where the return sites are that the kernel has freed: %s", err.text);
+	ok(trace_session_add_instance(fs.session, "probe:r kmem_cache_alloc", &err) == -ENOTSUP &&
+		   strstr(err.text, "-k FILE"),
+	   "and so does the refusal of a probe of returns: %s", err.text);
+	end();
+}
+
 int main(void)
 {
 	test_one_of_two();
@@ -180,5 +204,6 @@ int main(void)
 	test_booting();
 	test_all_fail();
 	test_notes();
+	test_freed_returns();
 	return tap_done();
 }
