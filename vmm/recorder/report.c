@@ -205,7 +205,7 @@ static void print_instance(struct recorder *r, const struct trace_instance_statu
 {
 	const char *verb = r->config.verb;
 
-	if (!r->options->verbose && !instance->nr_refused)
+	if (!r->options->verbose && !instance->nr_refused && !*instance->host_conditions)
 		return;
 	recorder_clear_progress(r);
 	fprintf(stderr, "sonde %s: %s: %s", verb, instance->name,
@@ -215,6 +215,8 @@ static void print_instance(struct recorder *r, const struct trace_instance_statu
 			r->options->verbose ? "" : " (-v or 'sonde ctl SOCKET trace list': which)");
 	print_conditions("guest", instance->guest_conditions);
 	print_conditions("host", instance->host_conditions);
+	if (*instance->host_conditions)
+		fputs(" (events it refuses cost the guest as much as recorded ones)", stderr);
 	fputc('\n', stderr);
 	for (size_t i = 0; r->options->verbose && i < instance->nr_refused; i++)
 		fprintf(stderr, "sonde %s: %s: not traced: %s: %s\n", verb, instance->name,

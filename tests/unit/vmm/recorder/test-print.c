@@ -131,10 +131,46 @@ static void test_yields(void)
 	end_tracing(&t);
 }
 
+static int print_instances(int argc, char **argv)
+{
+	(void)argc;
+	(void)argv;
+	recorder_print_instances(printed);
+	return 0;
+}
+
+/* Traps leave pids to the host. */
+static void test_conditions(void)
+{
+	static const char *const argv[] = {"print", NULL}, *const specs[] = {"a=kmem:pid=101"};
+	static struct tracing t;
+	const struct monitor_target *target;
+	struct verb_result result;
+
+	begin_tracing(&t, 0);
+	printed = t.recorder;
+	target = &t.recorder->target;
+	result = verb_run(print_instances, argv);
+	is_str(result.err, "", "nothing is said of an instance without conditions");
+	verb_result_deinit(&result);
+	switch_tracing(&t, false);
+	ok(!target->trace->start(target->trace_arg, specs, 1, NULL), "another one begins");
+	result = verb_run(print_instances, argv);
+	ok(strstr(result.err, "the host decides pid=101 (events it refuses cost the guest as much "
+			      "as recorded ones)\n"),
+	   "what the host decides is said without --verbose: %s", result.err);
+	verb_result_deinit(&result);
+	result = verb_run(print_instances, argv);
+	is_str(result.err, "", "once");
+	verb_result_deinit(&result);
+	end_tracing(&t);
+}
+
 int main(void)
 {
 	test_print();
 	test_gaps();
 	test_yields();
+	test_conditions();
 	return tap_done();
 }
