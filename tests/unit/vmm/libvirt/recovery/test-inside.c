@@ -69,6 +69,78 @@ static void begin_traced(bool mapped)
 	write_ours(SLOT, "\0\0\0\0\0\0\0\0", "pmdentry", 8);
 }
 
+/* A process of one thread, which does not run; the kernel has KASAN. Offsets are in its page. */
+enum {
+	TASK_PAGE = 0x60000,
+	STACK = 0x68000,
+	STACK_BYTES = 2 * TASK_STACK_BYTES,
+	LEFT_OFF = 0x5000,  /* its saved stack pointer, on its stack */
+	PREEMPTED = 0x6000, /* the pt_regs' ip, likewise */
+	TASKS = 0x10,       /* links of all processes */
+	SIGNAL = 0x20,      /* pointer to the struct signal_struct ... */
+	SIGNAL_AT = 0x400,  /* ... which is there */
+	THREADS = 0x30,     /* the list in it */
+	THREAD = 0x40,      /* links of that */
+	STACK_AT = 0x50,
+	SP = 0x58,
+};
+
+static const uint64_t task = 0xffffffff82000000, stack = 0xffffffff83000000;
+
+static void put(uint64_t gpa, uint64_t value)
+{
+	memcpy(fake_qemu_ram(qemu) + gpa, &value, sizeof(value));
+}
+
+/* Two nodes of a list, each at an offset of a page. */
+static void put_ring(uint64_t a_gpa, uint64_t a, uint64_t b_gpa, uint64_t b)
+{
+	put(a_gpa, b);
+	put(a_gpa + 8, b);
+	put(b_gpa, a);
+	put(b_gpa + 8, a);
+}
+
+static void begin_preempted(uint64_t ip)
+{
+	const struct task_stacks tasks = {.root = KERNEL_CR3,
+					  .first = first_task,
+					  .levels = 4,
+					  .tasks = TASKS,
+					  .signal = SIGNAL,
+					  .threads = THREADS,
+					  .thread = THREAD,
+					  .stack = STACK_AT,
+					  .sp = SP,
+					  .stack_bytes = STACK_BYTES};
+	const uint64_t signal = task + SIGNAL_AT;
+	struct fake_memory memory;
+	uint64_t next = TABLES;
+
+	begin();
+	memory = (struct fake_memory){fake_qemu_ram(qemu), FAKE_QEMU_RAM};
+	device = fake_qemu_plug(qemu);
+	device[USED] = 1;
+	fake_map(&memory, KERNEL_CR3, first_task, FIRST_TASK, &next);
+	fake_map(&memory, KERNEL_CR3, task, TASK_PAGE, &next);
+	for (uint64_t at = 0; at < STACK_BYTES; at += 4096)
+		fake_map(&memory, KERNEL_CR3, stack + at, STACK + at, &next);
+	fake_map(&memory, KERNEL_CR3, trampolines, FAKE_DEVICE_GPA, &next);
+	fake_qemu_be_kvm(qemu, KERNEL_CR3, KERNEL_CS);
+	put_ring(FIRST_TASK + TASKS, first_task + TASKS, TASK_PAGE + TASKS, task + TASKS);
+	put(TASK_PAGE + SIGNAL, signal);
+	put_ring(TASK_PAGE + SIGNAL_AT + THREADS, signal + THREADS, TASK_PAGE + THREAD,
+		 task + THREAD);
+	put(TASK_PAGE + STACK_AT, stack);
+	put(TASK_PAGE + SP, stack + LEFT_OFF);
+	put(STACK + PREEMPTED, ip);
+	put(STACK + PREEMPTED + 8, KERNEL_CS);
+	if (libvirt_journal_tasks(&journal, &tasks, NULL))
+		abort();
+	write_ours(TEXT, "guest", "trace", 5);
+	write_ours(SLOT, "\0\0\0\0\0\0\0\0", "pmdentry", 8);
+}
+
 static bool keeps_device(void)
 {
 	return holds(TEXT, "guest") && holds(SLOT, "pmdentry") && device[USED] &&
@@ -87,6 +159,21 @@ static void test_inside(void)
 	   "a suspended domain with a vCPU in the trampolines is not recovered: %s", why.text);
 	ok(keeps_device() && !fake_qemu_runs(qemu),
 	   "it has its own text, keeps the trampolines, and stays suspended");
+	end();
+}
+
+static void test_large_stack(void)
+{
+	begin_preempted(trampolines + USED);
+	fake_qemu_suspend(qemu);
+	ok(recover(false) == -EBUSY && strstr(why.text, "a task was preempted"),
+	   "a task whose stack of 32 KiB leads back to the device from its upper half: %s",
+	   why.text);
+	ok(keeps_device() && !fake_qemu_runs(qemu), "the device's memory stays");
+	end();
+	begin_preempted(first_task);
+	ok(!recover(false) && holds(TEXT, "guest") && !fake_qemu_has_device(qemu),
+	   "if it leads elsewhere, the device is taken away: %s", why.text);
 	end();
 }
 
@@ -149,6 +236,7 @@ int main(int argc, char **argv)
 	set_up_tests(argc, argv);
 	test_loan();
 	test_inside();
+	test_large_stack();
 	test_misfit();
 	test_unknown_place();
 	test_no_answers();
