@@ -8,7 +8,7 @@
 #include <string.h>
 #include "formats/base/json.h"
 #include "formats/base/text.h"
-#include "formats/cli/options.h"
+#include "formats/syscalls/call-choice.h"
 #include "formats/syscalls/calls.h"
 #include "formats/syscalls/prototypes.h"
 
@@ -17,86 +17,18 @@ enum {
 	NS_PER_US = 1000,
 };
 
-/* What filters see of a call. */
-struct filtered {
-	struct syscall_event event; /* the result in `call` */
-	uint64_t duration;
-};
-
-#define FIELD(name_, type_, member)                                                           \
-	{                                                                                     \
-		.name = name_, .type = type_, .size = sizeof(((struct filtered *)0)->member), \
-		.at = offsetof(struct filtered, member)                                       \
-	}
-#define ARGUMENT(n) FIELD("arg" #n, EVENT_HEX, event.args[n])
-
-static const struct event_field call_fields[] = {
-	FIELD("name", EVENT_FUNCTION, event.call.call.ip),
-	FIELD("pid", EVENT_UINT, event.call.call.pid),
-	FIELD("tgid", EVENT_UINT, event.call.call.tgid),
-	FIELD("comm", EVENT_STRING, event.call.call.comm),
-	FIELD("cgroup", EVENT_UINT, event.call.call.cgroup),
-	ARGUMENT(0),
-	ARGUMENT(1),
-	ARGUMENT(2),
-	ARGUMENT(3),
-	ARGUMENT(4),
-	ARGUMENT(5),
-	FIELD("ret", EVENT_INT, event.call.result),
-	FIELD("duration", EVENT_UINT, duration),
-};
-
-static const struct event_class call_class = {.system = "syscalls",
-					      .name = "call",
-					      .fields = call_fields,
-					      .nr_fields =
-						      sizeof(call_fields) / sizeof(call_fields[0]),
-					      .size = sizeof(struct filtered)};
-
 struct syscall_text {
 	FILE *out;
 	struct event_texts *texts;
 	struct syscall_text_options options;
 	struct syscall_calls *calls;
 	struct syscall_prototypes *prototypes;
-	struct event_names names;
-	struct event_predicate **predicates; /* of the filters; NULL: all */
+	struct syscall_choice *choice;
 };
 
 static const char *name_of(struct syscall_text *t, const struct syscall_call *call)
 {
 	return syscall_name_of(event_texts_function(t->texts, call->ip));
-}
-
-/* --- which ----------------------------------------------------------------------------------- */
-
-static void filter_text(void *arg, const struct event_field *field, uint64_t value, char *out,
-			size_t size)
-{
-	const struct syscall_text *t = arg;
-
-	(void)field;
-	snprintf(out, size, "%s", syscall_name_of(event_texts_function(t->texts, value)));
-}
-
-static bool is_wanted(const struct syscall_text *t, const struct syscall_call *call)
-{
-	struct filtered bytes = {.event.call.call = {.ip = call->ip,
-						     .pid = call->pid,
-						     .tgid = call->tgid,
-						     .cgroup = call->cgroup}};
-	const struct event event = {.class = &call_class, .vcpu = call->vcpu, .bytes = &bytes};
-
-	if (t->options.vcpus && !cli_vcpus_have(t->options.vcpus, call->vcpu))
-		return false;
-	if (!t->predicates)
-		return true;
-	memcpy(bytes.event.args, call->args, sizeof(call->args));
-	memcpy(bytes.event.call.call.comm, call->comm, sizeof(call->comm));
-	bytes.event.call.result = (uint64_t)call->result;
-	if (call->end == SYSCALL_RETURNED)
-		bytes.duration = (uint64_t)(call->end_ns - call->begin_ns);
-	return event_predicates_match_any(t->predicates, t->options.filters->n, &event);
 }
 
 /* --- a line of text -------------------------------------------------------------------------- */
@@ -237,7 +169,7 @@ static int on_call(void *arg, const struct syscall_call *call)
 {
 	struct syscall_text *t = arg;
 
-	if (!is_wanted(t, call))
+	if (!syscall_choice_has(t->choice, call))
 		return 0;
 	if (t->options.json)
 		return print_json(t, call);
@@ -257,14 +189,12 @@ int syscall_text_create(FILE *out, struct event_texts *texts,
 	t->out = out;
 	t->texts = texts;
 	t->options = *options;
-	t->names = (struct event_names){.arg = t, .text = filter_text};
 	ret = syscall_calls_create(on_call, t, &t->calls, err);
 	if (!ret)
 		ret = syscall_prototypes_create(options->prototypes, &t->prototypes, err);
-	if (!ret && options->filters && options->filters->n)
-		ret = event_filters_bind(options->filters,
-					 &(const struct event_class *){&call_class}, 1, &t->names,
-					 &t->predicates, err);
+	if (!ret)
+		ret = syscall_choice_create(options->filters, options->vcpus, texts, &t->choice,
+					    err);
 	if (ret)
 		syscall_text_destroy(t);
 	else
@@ -276,7 +206,7 @@ void syscall_text_destroy(struct syscall_text *t)
 {
 	if (!t)
 		return;
-	event_predicates_destroy(t->predicates, t->predicates ? t->options.filters->n : 0);
+	syscall_choice_destroy(t->choice);
 	syscall_prototypes_destroy(t->prototypes);
 	syscall_calls_destroy(t->calls);
 	free(t);

@@ -19,11 +19,7 @@ struct syscall_text;
 
 struct syscall_text_options {
 	bool json;
-	/*
-	 * On calls: name, pid, comm, arg0 to arg5, ret, and duration in ns; the last two are 0 of a
-	 * call without a return. A call has to pass any of them; NULL, or none: all do.
-	 */
-	const struct event_filters *filters;
+	const struct event_filters *filters; /* on calls (call-choice.h); NULL, or none: all */
 	const struct cli_vcpus *vcpus; /* where they began; NULL: all */
 	const char *prototypes;        /* of struct trace_instance, or NULL */
 };
