@@ -55,10 +55,12 @@ static const struct cli_option option_table[] = {
 	{.name = NULL},
 };
 
-static const struct cli_table tables[] = {{option_table, 0},
-					  {html_options, offsetof(struct options, html)},
-					  {replay_view_options, offsetof(struct options, view)},
-					  {NULL, 0}};
+static const struct cli_table tables[] = {
+	{option_table, 0},
+	{html_options, offsetof(struct options, html)},
+	{event_choice_options, offsetof(struct options, view.choice)},
+	{replay_view_options, offsetof(struct options, view)},
+	{NULL, 0}};
 
 static const struct cli_verb verb = {
 	.name = "diff",
@@ -66,6 +68,7 @@ static const struct cli_verb verb = {
 		 "\n"
 		 "Show what changed from the trace A to B, or between two parts of A.\n",
 	.tables = tables,
+	.notes = replay_view_notes,
 };
 
 int cmd_diff(int argc, char **argv)

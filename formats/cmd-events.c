@@ -160,15 +160,12 @@ static int select_syscalls(struct listing *l, const struct trace_instance *insta
 static int select_events(struct listing *l, struct error *err)
 {
 	const struct options *o = l->options;
-	struct event_wish wish = {.events = &o->choice.events,
-				  .instances = &o->choice.instances,
-				  .filters = l->filters,
-				  .vcpus = &o->choice.vcpus,
-				  .graph = o->graph};
+	struct event_wish wish = event_choice_wish(&o->choice, l->filters);
 	size_t nr_instances;
 	const struct trace_instance *instances = trace_reader_instances(l->reader, &nr_instances);
 	int ret = cli_vcpus_check(&o->choice.vcpus, trace_reader_vcpu_end(l->reader), err);
 
+	wish.graph = o->graph;
 	if (!ret && call_view_of(o))
 		ret = find_instance(o, instances, nr_instances, &wish.instance, err);
 	if (!ret && o->syscalls) {

@@ -31,6 +31,7 @@ static const struct cli_option option_table[] = {
 
 static const struct cli_table tables[] = {
 	{option_table, 0},
+	{event_choice_options, offsetof(struct analysis_command, view.choice)},
 	{replay_view_options, offsetof(struct analysis_command, view)},
 	{replay_time_options, offsetof(struct analysis_command, view)},
 	{NULL, 0}};
@@ -42,6 +43,7 @@ static const struct cli_verb verb = {
 		 "Show what is still live at the end of the trace DIR, and whether it looks like a "
 		 "leak.\n",
 	.tables = tables,
+	.notes = replay_view_notes,
 };
 
 int cmd_leaks(int argc, char **argv)

@@ -192,11 +192,13 @@ static const struct cli_option option_table[] = {
 	{.name = NULL},
 };
 
-static const struct cli_table tables[] = {{option_table, 0},
-					  {html_options, offsetof(struct options, html)},
-					  {replay_view_options, offsetof(struct options, view)},
-					  {replay_time_options, offsetof(struct options, view)},
-					  {NULL, 0}};
+static const struct cli_table tables[] = {
+	{option_table, 0},
+	{html_options, offsetof(struct options, html)},
+	{event_choice_options, offsetof(struct options, view.choice)},
+	{replay_view_options, offsetof(struct options, view)},
+	{replay_time_options, offsetof(struct options, view)},
+	{NULL, 0}};
 
 static const struct cli_verb verb = {
 	.name = "report",
@@ -205,6 +207,7 @@ static const struct cli_verb verb = {
 		 "Show where the memory of the guest in the trace DIR is, and who allocated it;\n"
 		 "of a trace of other tracers, its events and calls.\n",
 	.tables = tables,
+	.notes = replay_view_notes,
 };
 
 /* So many rows that the first screen is one. */
@@ -319,10 +322,10 @@ static int check_slabs(const struct options *o)
 	if (o->by.n != 1 || o->by.by[0] != BY_CACHE)
 		return cli_usage(verb.name, "%s slabs is for --by cache",
 				 sorts ? "--sort" : "--measures");
-	if (view->filter || view->vcpus.some || view->type < KMEM_TYPE_COUNT)
+	if (!event_choice_is_all(&view->choice) || view->type < KMEM_TYPE_COUNT)
 		return cli_usage(verb.name,
 				 "%s slabs: nothing says which slabs are of a part of the "
-				 "objects; leave out --filter, --type and --vcpu",
+				 "objects; leave out --event, --filter, --type and --vcpu",
 				 sorts ? "--sort" : "--measures");
 	return CLI_OK;
 }

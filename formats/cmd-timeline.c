@@ -25,6 +25,7 @@ static const struct cli_option option_table[] = {
 
 static const struct cli_table tables[] = {
 	{option_table, 0},
+	{event_choice_options, offsetof(struct analysis_command, view.choice)},
 	{replay_view_options, offsetof(struct analysis_command, view)},
 	{replay_time_options, offsetof(struct analysis_command, view)},
 	{NULL, 0}};
@@ -35,6 +36,7 @@ static const struct cli_verb verb = {
 		 "\n"
 		 "Show live memory over time in the trace DIR, its peak, and what made it.\n",
 	.tables = tables,
+	.notes = replay_view_notes,
 };
 
 int cmd_timeline(int argc, char **argv)

@@ -73,30 +73,31 @@ static bool has(const struct replay *replay, bool (*is)(const struct trace_insta
 	size_t n;
 	const struct trace_instance *all = trace_reader_instances(replay->reader, &n);
 
-	if (replay->chosen)
-		return is(replay->chosen);
 	for (size_t i = 0; i < n; i++)
-		if (is(&all[i]))
+		if (is(&all[i]) && replay_has_instance(replay, &all[i]))
 			return true;
 	return false;
 }
 
 enum { MOST_CHOSEN = 3 };
 
-/* What was traced, or the instance that the user named. Traces of old programs are of kmem. */
+/* What was traced, or what the user chose of it; of a choice by events' names or fields, which
+ * calls have not, the events. Traces of old programs are of kmem. */
 static void choose(const struct replay *replay, const char *names[MOST_CHOSEN + 1])
 {
+	const struct event_choice *choice = &replay->view->choice;
+	const bool of_events = choice->events.n || choice->filters.n;
 	size_t nr_instances, n = 0;
 
 	trace_reader_instances(replay->reader, &nr_instances);
-	if (replay->instance || !nr_instances) {
+	if (replay_has_allocations(replay) || !nr_instances) {
 		names[n++] = "overview";
 		names[n++] = analysis_names[0];
 	} else {
 		names[n++] = "events";
-		if (has(replay, graph_is_of))
+		if (!of_events && has(replay, graph_is_of))
 			names[n++] = "functions";
-		if (has(replay, syscall_is_of))
+		if (!of_events && has(replay, syscall_is_of))
 			names[n++] = "syscalls";
 	}
 	names[n] = NULL;
@@ -108,13 +109,23 @@ int analysis_lacks(const struct replay *replay, const char *tracer, const char *
 	size_t n;
 	const struct trace_instance *all = trace_reader_instances(replay->reader, &n);
 
-	if (replay->chosen)
+	if (replay->view->choice.instances.n)
 		return error_set(err, EINVAL, "--instance: '%s' is not of the %s tracer",
-				 replay->chosen->name, tracer);
+				 replay->view->choice.instances.words[0], tracer);
 	if (!n)
 		return error_set(err, EINVAL, "the trace has no %s: it is of allocations", what);
 	return error_set(err, EINVAL, "the trace has no %s: it is of '%s'%s", what, all[0].spec,
 			 n > 1 ? " and others" : "");
+}
+
+int analysis_check_heap(const struct replay *replay, struct error *err)
+{
+	if (replay->nr_named > 1)
+		return error_set(err, EINVAL,
+				 "--instance: memory is that of one instance: choose one, as with "
+				 "--instance=%s",
+				 replay->instance->name);
+	return 0;
 }
 
 int analysis_check(const struct analysis_ops *ops, const struct replay *replay, struct error *err)
@@ -122,12 +133,14 @@ int analysis_check(const struct analysis_ops *ops, const struct replay *replay, 
 	size_t n;
 
 	trace_reader_instances(replay->reader, &n);
-	if (!analysis_is_of_heap(ops) && replay->selects)
-		return error_set(
-			err, EINVAL,
-			"--filter, --type and --vcpu choose allocations, which this report is "
-			"not about; sonde events chooses any events");
-	if (!analysis_is_of_heap(ops) || ops->any_trace || replay->instance || !n)
+	if (!analysis_is_of_heap(ops) && replay->view->type < KMEM_TYPE_COUNT)
+		return error_set(err, EINVAL,
+				 "--type chooses allocations, which this report is not about");
+	if (!analysis_is_of_heap(ops))
+		return 0;
+	if (analysis_check_heap(replay, err))
+		return -EINVAL;
+	if (ops->any_trace || replay->instance || !n)
 		return 0;
 	return analysis_lacks(replay, "kmem", "allocations", err);
 }
@@ -225,6 +238,23 @@ static void close_all(struct show *show)
 	*show = (struct show){.verb = show->verb};
 }
 
+/* Of an analysis alone, filters may be on what no event has. */
+static bool is_of_calls(const struct wish *wish)
+{
+	return wish->names && wish->names[0] && !wish->names[1] &&
+	       analysis_find(wish->names[0])->select;
+}
+
+static int select_all(struct show *show, struct error *err)
+{
+	int ret = 0;
+
+	for (size_t i = 0; !ret && i < show->n; i++)
+		if (show->analyses[i]->ops->select)
+			ret = show->analyses[i]->ops->select(show->analyses[i], err);
+	return ret;
+}
+
 /* Returns an exit status plus one, or 0 to go on. */
 static int open_all(struct show *show, const struct wish *wish)
 {
@@ -233,10 +263,14 @@ static int open_all(struct show *show, const struct wish *wish)
 
 	if (ret)
 		return 1 + cli_error(show->verb, &err);
-	if (replay_select(&show->replay, &err))
+	ret = is_of_calls(wish) ? replay_select_calls(&show->replay, &err)
+				: replay_select(&show->replay, &err);
+	if (ret)
 		return 1 + cli_usage_error(show->verb, &err);
 	replay_print_hints(&show->replay, show->verb);
-	return create_all(show, wish, &err) ? 1 + cli_error(show->verb, &err) : 0;
+	if (create_all(show, wish, &err))
+		return 1 + cli_error(show->verb, &err);
+	return select_all(show, &err) ? 1 + cli_usage_error(show->verb, &err) : 0;
 }
 
 static int fail(const struct show *show, const struct wish *wish, struct error *err)

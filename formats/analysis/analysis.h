@@ -51,6 +51,9 @@ struct analysis_ops {
 	size_t size; /* of its own data, which are 0 at first */
 	/* Returns 0 or -errno; deinit() follows either. NULL: nothing to do. */
 	int (*init)(struct analysis *analysis, struct error *err);
+	/* After init(), of an analysis of calls: make the choice of calls ready. An error is one of
+	 * the command line. NULL: what is chosen is events (replay_has_event()), or allocations. */
+	int (*select)(struct analysis *analysis, struct error *err);
 	/* Frees what its data own, but not these. NULL: nothing to do. */
 	void (*deinit)(struct analysis *analysis);
 	bool sites; /* of the heap's changes it needs what replay->sites keeps */
@@ -96,8 +99,10 @@ int analysis_create(const struct analysis_ops *ops, const struct replay *replay,
 /* NULL-safe. Frees `analysis`. */
 void analysis_destroy(struct analysis *analysis);
 
-/* Refuse an analysis of the heap for a trace without allocations, and another one for a choice of
- * allocations. */
+/* Refuse a heap of several instances that the user named. */
+int analysis_check_heap(const struct replay *replay, struct error *err);
+/* The same, if the analysis is of the heap, and a trace without allocations; for another one, a
+ * type of allocations. */
 int analysis_check(const struct analysis_ops *ops, const struct replay *replay, struct error *err);
 /* -EINVAL: of a trace, or of the instance that the user named, of other tracers than `tracer`,
  * which records `what`. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Calls of functions (the graph tracer), and system calls, by name: how many, and how long they
  * took. */
+#include <errno.h>
 #include <inttypes.h>
 #include "formats/analysis/analysis.h"
 #include "formats/base/json.h"
@@ -9,34 +10,55 @@
 #include "formats/event/graph.h"
 #include "formats/report/table.h"
 #include "formats/report/trace-text.h"
+#include "formats/syscalls/call-choice.h"
 
 enum { LABEL = 6 };
 
 struct calls {
 	struct analysis base;
 	struct call_stats *stats;
-	bool syscalls; /* else functions */
+	struct event_selection *selection; /* of functions; NULL: all */
+	struct syscall_choice *choice;     /* of system calls; NULL: all */
+	bool syscalls;                     /* else functions */
+};
+
+/* A tracer of calls. */
+struct tracer {
+	const char *name, *records;
+	bool (*is_of)(const struct trace_instance *instance);
 };
 
 /* The one that the user named, or the first: the calls of several would be mixed up. */
-static const struct trace_instance *choose(const struct replay *replay,
-					   bool (*is_of)(const struct trace_instance *))
+static int choose(const struct replay *replay, const struct tracer *tracer,
+		  const struct trace_instance **out, struct error *err)
 {
 	size_t n;
 	const struct trace_instance *all = trace_reader_instances(replay->reader, &n);
 
-	for (size_t i = 0; i < n; i++)
-		if (is_of(&all[i]) && (!replay->chosen || replay->chosen == &all[i]))
-			return &all[i];
-	return NULL;
+	*out = NULL;
+	for (size_t i = 0; i < n; i++) {
+		if (!tracer->is_of(&all[i]) || !replay_has_instance(replay, &all[i]))
+			continue;
+		if (*out && replay->view->choice.instances.n)
+			return error_set(err, EINVAL,
+					 "--instance: several have calls: choose one, as with "
+					 "--instance=%s",
+					 (*out)->name);
+		if (!*out)
+			*out = &all[i];
+	}
+	return *out ? 0 : analysis_lacks(replay, tracer->name, tracer->records, err);
 }
 
-static int init_of(struct analysis *base, const struct trace_instance *instance, const char *only,
+static int init_of(struct analysis *base, const struct tracer *tracer, const char *only,
 		   struct error *err)
 {
 	struct calls *s = (struct calls *)base;
-	int ret = call_stats_create(base->replay->reader, instance, only, &s->stats, err);
+	const struct trace_instance *instance;
+	int ret = choose(base->replay, tracer, &instance, err);
 
+	if (!ret)
+		ret = call_stats_create(base->replay->reader, instance, only, &s->stats, err);
 	if (!ret)
 		s->syscalls = call_stats_are_syscalls(s->stats);
 	return ret;
@@ -44,20 +66,54 @@ static int init_of(struct analysis *base, const struct trace_instance *instance,
 
 static int init_syscalls(struct analysis *base, struct error *err)
 {
-	const struct trace_instance *instance = choose(base->replay, syscall_is_of);
+	static const struct tracer tracer = {"syscalls", "system calls", syscall_is_of};
 
-	if (!instance)
-		return analysis_lacks(base->replay, "syscalls", "system calls", err);
-	return init_of(base, instance, NULL, err);
+	return init_of(base, &tracer, NULL, err);
 }
 
 static int init_graph(struct analysis *base, struct error *err)
 {
-	const struct trace_instance *instance = choose(base->replay, graph_is_of);
+	static const struct tracer tracer = {"graph", "calls of functions", graph_is_of};
 
-	if (!instance)
-		return analysis_lacks(base->replay, "graph", "calls of functions", err);
-	return init_of(base, instance, base->options.only, err);
+	return init_of(base, &tracer, base->options.only, err);
+}
+
+/* As sonde events --syscalls does. */
+static int select_syscalls(struct analysis *base, struct error *err)
+{
+	struct calls *s = (struct calls *)base;
+	const struct replay *replay = base->replay;
+	const struct event_choice *choice = &replay->view->choice;
+	int ret;
+
+	if (event_choice_is_all(choice))
+		return 0;
+	if (choice->events.n)
+		return error_set(err, EINVAL,
+				 "--event chooses events, and this report is about calls: leave it "
+				 "out");
+	ret = syscall_choice_create(&replay->chosen.filters, &choice->vcpus, replay->chosen.texts,
+				    &s->choice, err);
+	if (!ret)
+		call_stats_choose(s->stats, s->choice);
+	return ret;
+}
+
+/* As sonde events --graph does. */
+static int select_graph(struct analysis *base, struct error *err)
+{
+	struct calls *s = (struct calls *)base;
+	const struct replay *replay = base->replay;
+	const struct event_choice *choice = &replay->view->choice;
+	struct event_wish wish = event_choice_wish(choice, &replay->chosen.filters);
+	size_t n;
+	const struct trace_instance *all = trace_reader_instances(replay->reader, &n);
+
+	if (event_choice_is_all(choice))
+		return 0;
+	wish.graph = true;
+	wish.instance = call_stats_instance(s->stats);
+	return event_selection_create(&wish, all, n, replay->chosen.texts, &s->selection, err);
 }
 
 static void deinit(struct analysis *base)
@@ -65,13 +121,17 @@ static void deinit(struct analysis *base)
 	struct calls *s = (struct calls *)base;
 
 	call_stats_destroy(s->stats);
+	event_selection_destroy(s->selection);
+	syscall_choice_destroy(s->choice);
 }
 
 static int add_event(struct analysis *base, const struct event *event)
 {
 	struct calls *s = (struct calls *)base;
 
-	return base->replay->in_window ? call_stats_add(s->stats, event) : 0;
+	if (!base->replay->in_window || (s->selection && !event_selection_has(s->selection, event)))
+		return 0;
+	return call_stats_add(s->stats, event);
 }
 
 /* What is open goes on when a trace that is followed has more. */
@@ -197,6 +257,7 @@ const struct analysis_ops syscalls_analysis = {
 	.about = "system calls by name: calls, errors, durations",
 	.size = sizeof(struct calls),
 	.init = init_syscalls,
+	.select = select_syscalls,
 	.event = add_event,
 	.finish = finish,
 	.print_text = print_text,
@@ -208,6 +269,7 @@ const struct analysis_ops functions_analysis = {
 	.about = "calls of functions with returns: how many, durations, without inner calls",
 	.size = sizeof(struct calls),
 	.init = init_graph,
+	.select = select_graph,
 	.event = add_event,
 	.finish = finish,
 	.print_text = print_text,

@@ -14,18 +14,26 @@ static void print_option(FILE *out, const char *name, const char *value)
 	text_print_word(out, value);
 }
 
-/* Both filters hold. */
-static void print_filter(FILE *out, const char *users, const char *more)
+static void print_options(FILE *out, const char *name, const struct cli_list *values)
 {
-	char *both = NULL;
+	for (size_t i = 0; i < values->n; i++)
+		print_option(out, name, values->words[i]);
+}
 
-	if (!users || !more) {
-		print_option(out, "filter", users ? users : more);
-		return;
+/* Any of the user's filters, and the other one. */
+static void print_filters(FILE *out, const struct cli_list *users, const char *more)
+{
+	if (!users->n)
+		print_option(out, "filter", more);
+	if (!more)
+		print_options(out, "filter", users);
+	for (size_t i = 0; more && i < users->n; i++) {
+		char *both = NULL;
+
+		if (asprintf(&both, "(%s) && %s", users->words[i], more) >= 0)
+			print_option(out, "filter", both);
+		free(both);
 	}
-	if (asprintf(&both, "(%s) && %s", users, more) >= 0)
-		print_option(out, "filter", both);
-	free(both);
 }
 
 /* "0,2-3" */
@@ -44,6 +52,13 @@ static void print_vcpus(FILE *out, const struct cli_vcpus *vcpus)
 			fprintf(out, "-%u", last);
 		before = ",";
 	}
+}
+
+static void print_choice(FILE *out, const struct event_choice *choice, const char *filter)
+{
+	print_options(out, "event", &choice->events);
+	print_filters(out, &choice->filters, filter);
+	print_vcpus(out, &choice->vcpus);
 }
 
 /* Seconds, all digits that matter: "2.5". */
@@ -75,7 +90,7 @@ static void print_time(FILE *out, int64_t from_ns, int64_t to_ns)
 /* What all verbs know. */
 static void print_rest(FILE *out, const struct replay_view *view, const char *dir)
 {
-	print_option(out, "instance", view->instance);
+	print_options(out, "instance", &view->choice.instances);
 	print_option(out, "kernel", view->kernel);
 	print_option(out, "debug-file", view->debug_file);
 	if (view->lines && !view->debug_file)
@@ -95,8 +110,7 @@ void command_print(FILE *out, const struct replay *replay, const struct command 
 		fprintf(out, " --older %" PRId64 "ms", older_ms);
 	if (view->type < KMEM_TYPE_COUNT)
 		print_option(out, "type", kmem_type_names[view->type]);
-	print_filter(out, view->filter, command->filter);
-	print_vcpus(out, &view->vcpus);
+	print_choice(out, &view->choice, command->filter);
 	if (view->since_init)
 		fputs(" --since init", out);
 	print_time(out, view->time.from_ns, view->time.to_ns);
@@ -107,6 +121,7 @@ void command_print_events(FILE *out, const struct replay *replay, const char *op
 			  const char *dir)
 {
 	fprintf(out, "sonde events%s", options);
+	print_choice(out, &replay->view->choice, NULL);
 	print_time(out, replay->from_ns, replay->view->time.to_ns);
 	print_rest(out, replay->view, dir);
 }

@@ -134,10 +134,9 @@ static void widen(int64_t ns, int64_t *first, int64_t *last)
 static int add_event(struct analysis *base, const struct event *event)
 {
 	struct events *e = (struct events *)base;
-	const struct trace_instance *chosen = base->replay->chosen;
 	struct kind *kind;
 
-	if (!base->replay->in_window || (chosen && event->instance != chosen))
+	if (!base->replay->in_window || !replay_has_event(base->replay, event))
 		return 0;
 	kind = kind_of(e, event);
 	if (!kind)
@@ -281,10 +280,13 @@ static void print_hits(const struct events *e, FILE *out)
 		fprintf(out, "%s more; --top 0 shows all\n", text_count(e->nr_hits - shown).s);
 }
 
-/* The view of `sonde events` that shows calls as such, if all is of one tracer. */
+/* The view of `sonde events` that shows calls as such, if all is of one tracer. Its filters are on
+ * calls. */
 static const char *view_of(const struct events *e)
 {
-	bool graph = e->nr_kinds, syscalls = e->nr_kinds;
+	const struct event_choice *choice = &e->base.replay->view->choice;
+	const bool of_calls = e->nr_kinds && !choice->events.n && !choice->filters.n;
+	bool graph = of_calls, syscalls = of_calls;
 
 	for (size_t i = 0; i < e->nr_kinds; i++) {
 		graph &= e->kinds[i].instance && graph_is_of(e->kinds[i].instance);

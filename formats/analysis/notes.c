@@ -45,12 +45,14 @@ static void note_selection(const struct notes *n)
 	const struct {
 		bool given;
 		const char *option;
-	} options[] = {{view->filter != NULL, "--filter"},
+	} options[] = {{view->choice.events.n > 0, "--event"},
+		       {view->choice.filters.n > 0, "--filter"},
 		       {view->type < KMEM_TYPE_COUNT, "--type"},
-		       {view->vcpus.some, "--vcpu"}};
+		       {view->choice.vcpus.some, "--vcpu"}};
 	char text[64] = "";
 
-	if (!n->replay->selects || n->replay->nr_selected || !n->replay->records)
+	if (!n->replay->keeps_heap || !n->replay->selects || n->replay->nr_selected ||
+	    !n->replay->records)
 		return;
 	for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++) {
 		if (!options[i].given)

@@ -10,8 +10,6 @@
 #include "formats/analysis/sites.h"
 #include "formats/base/json.h"
 #include "formats/base/text.h"
-#include "formats/report/event-hints.h"
-#include "formats/report/event-selection.h"
 #include "formats/report/parts.h"
 #include "formats/report/trace-text.h"
 
@@ -21,15 +19,11 @@ enum { SOON = 12 };
 /* What a replay owns. */
 struct replay_parts {
 	bool owns_reader;
-	const char *dir; /* or NULL */
-	struct event_texts *texts;
-	struct event_filters filters;
-	struct event_selection *selection; /* NULL: all allocations */
-	struct analysis **of_events;       /* those that are told of events */
-	struct analysis **of_changes;      /* and those of changes of the heap */
+	const char *dir;              /* or NULL */
+	struct analysis **of_events;  /* those that are told of events */
+	struct analysis **of_changes; /* and those of changes of the heap */
 	size_t nr_of_events, nr_of_changes;
 	bool looks_for_init; /* where it begins may not be known yet */
-	bool keeps_heap;     /* an analysis is about it */
 	bool needs_tasks;    /* an analysis groups by task */
 	bool only_heap;      /* of an event, only the heap is to know, whenever it was */
 	struct progress progress;
@@ -82,81 +76,14 @@ void replay_close(struct replay *replay)
 		return;
 	sites_destroy(replay->sites);
 	heap_destroy(replay->heap);
-	event_selection_destroy(parts->selection);
-	event_filters_deinit(&parts->filters);
-	event_texts_destroy(parts->texts);
+	event_selection_destroy(replay->chosen.selection);
+	event_filters_deinit(&replay->chosen.filters);
+	event_texts_destroy(replay->chosen.texts);
 	if (parts->owns_reader)
 		trace_reader_close(replay->reader);
 	free(parts->of_events);
 	free(parts->of_changes);
 	free(parts);
-}
-
-/* --- what is asked for ----------------------------------------------------------------------- */
-
-static bool is_kmem(const struct trace_instance *instance)
-{
-	for (size_t i = 0; i < instance->nr_classes; i++) {
-		if (kmem_class_is_known(&instance->classes[i]))
-			return true;
-	}
-	return false;
-}
-
-static int find_instance(struct replay *replay, struct error *err)
-{
-	const char *name = replay->view->instance;
-	size_t n;
-	const struct trace_instance *all = trace_reader_instances(replay->reader, &n);
-
-	for (size_t i = 0; i < n; i++) {
-		if (name && !replay->chosen && !strcmp(all[i].name, name))
-			replay->chosen = &all[i];
-		if (!is_kmem(&all[i]))
-			continue;
-		replay->nr_instances++;
-		if (!replay->instance && (!name || replay->chosen == &all[i]))
-			replay->instance = &all[i];
-	}
-	return !name || replay->chosen ? 0 : trace_instance_unknown(name, all, n, err);
-}
-
-static int bind_filter(struct replay *replay, struct error *err)
-{
-	struct replay_parts *parts = replay->parts;
-	const struct replay_view *view = replay->view;
-	struct event_wish wish = {.vcpus = &view->vcpus};
-	int ret = 0;
-
-	if (view->filter)
-		ret = event_filters_parse(&view->filter, 1, &parts->filters, err);
-	if (!ret)
-		ret = event_texts_create(trace_reader_sidecar(replay->reader), &parts->texts, err);
-	wish.filters = &parts->filters;
-	if (ret || !replay->instance)
-		return ret;
-	return event_selection_create(&wish, replay->instance, 1, parts->texts, &parts->selection,
-				      err);
-}
-
-int replay_select(struct replay *replay, struct error *err)
-{
-	const struct replay_view *view = replay->view;
-	int ret = cli_vcpus_check(&view->vcpus, trace_reader_vcpu_end(replay->reader), err);
-
-	if (!ret)
-		ret = find_instance(replay, err);
-	replay->selects = view->filter || view->vcpus.some || view->type < KMEM_TYPE_COUNT;
-	if (!ret && (view->filter || view->vcpus.some))
-		ret = bind_filter(replay, err);
-	return ret;
-}
-
-void replay_print_hints(const struct replay *replay, const char *verb)
-{
-	if (replay->parts->selection)
-		event_hints_print(verb, replay->parts->selection,
-				  trace_reader_sidecar(replay->reader));
 }
 
 /* --- where init begins ----------------------------------------------------------------------- */
@@ -225,7 +152,7 @@ static bool is_selected(const struct replay *replay, const struct event *event,
 		return false;
 	if (view->type < KMEM_TYPE_COUNT && record->type_id != view->type)
 		return false;
-	return !replay->parts->selection || event_selection_has(replay->parts->selection, event);
+	return replay_has_event(replay, event);
 }
 
 static inline void note_time(struct replay *replay, int64_t ns)
@@ -255,7 +182,7 @@ static int take_record(struct replay *replay, const struct event *event)
 		look_for_init(replay, record);
 	if (replay->in_window)
 		note_time(replay, event->ns);
-	if (!parts->keeps_heap)
+	if (!replay->keeps_heap)
 		return 0;
 	if (parts->needs_tasks && record->event_id == KMEM_EVENT_ALLOC &&
 	    heap_set_task(replay->heap, event))
@@ -405,7 +332,7 @@ static int list_analyses(struct replay *replay, struct analysis **analyses, size
 			parts->of_events[parts->nr_of_events++] = analyses[i];
 		if (analyses[i]->ops->change && !analyses[i]->goes_by_sites)
 			parts->of_changes[parts->nr_of_changes++] = analyses[i];
-		parts->keeps_heap |= analysis_is_of_heap(analyses[i]->ops);
+		replay->keeps_heap |= analysis_is_of_heap(analyses[i]->ops);
 		parts->needs_tasks |= has_tasks(&analyses[i]->options.by);
 	}
 	return 0;
@@ -450,7 +377,7 @@ static bool wants_only_heap(const struct replay *replay)
 	for (size_t i = 0; instance && i < instance->nr_classes; i++)
 		if (!kmem_class_is_known(&instance->classes[i]))
 			return false;
-	return parts->keeps_heap && !parts->nr_of_events && !parts->looks_for_init &&
+	return replay->keeps_heap && !parts->nr_of_events && !parts->looks_for_init &&
 	       !parts->needs_tasks && !replay->selects && replay_has_begin(replay);
 }
 

@@ -10,6 +10,7 @@
 #include "formats/base/error.h"
 #include "formats/cli/options.h"
 #include "formats/heap/heap.h"
+#include "formats/report/event-selection.h"
 #include "formats/report/trace-text.h"
 #include "formats/trace/reader.h"
 
@@ -24,23 +25,29 @@ struct replay_view {
 	const char *kernel;     /* image to name functions after; NULL: none */
 	const char *debug_file; /* with the debug information of the kernel; NULL: none named */
 	bool lines;             /* places in the source are asked for, of this or any such file */
-	const char *instance; /* by name; NULL: the first of the tracer that an analysis is about */
-	const char *filter;   /* of allocations (formats/filter/filter.h); NULL: all */
-	unsigned int type;    /* enum kmem_type_id of allocations; KMEM_TYPE_COUNT: all */
-	struct cli_vcpus vcpus; /* that allocate */
+	struct event_choice choice; /* of events; of the heap, of allocations */
+	unsigned int type;          /* enum kmem_type_id of allocations; KMEM_TYPE_COUNT: all */
 	struct cli_time_range time;
 	bool since_init; /* from where the guest's init begins */
 	bool follow;     /* while the trace is recorded */
 };
 #define REPLAY_ALL ((struct replay_view){.type = KMEM_TYPE_COUNT, .time = CLI_ALL_TIME})
 
-/* The rows of these options, for a verb's tables; of a verb that reads one trace, also the second
- * ones. */
+/* The rows of these options, for a verb's tables, beside event_choice_options; of a verb that reads
+ * one trace, also the second ones. The notes are for its --help. */
 extern const struct cli_option replay_view_options[];
+extern const char replay_view_notes[];
 extern const struct cli_option replay_time_options[];
 
 struct analysis;
 struct sites;
+
+/* What the view's choice of events has become. */
+struct replay_choice {
+	struct event_texts *texts; /* NULL: all events are chosen, but for their instance */
+	struct event_filters filters;
+	struct event_selection *selection; /* NULL: all events */
+};
 
 struct replay {
 	/* For analyses: */
@@ -48,11 +55,13 @@ struct replay {
 	struct heap *heap;
 	struct sites *sites; /* of what is selected (sites.h); NULL: no analysis needs them */
 	const struct trace_instance *instance; /* whose events feed the heap; NULL: there is none */
-	const struct trace_instance *chosen;   /* that the user named; NULL: none */
 	size_t nr_instances;                   /* of the kmem tracer that the trace has */
+	size_t nr_named;                       /* of these, that the user named */
+	struct replay_choice chosen;           /* that the user has */
 	bool selects;                          /* some allocations are not selected */
 	int64_t from_ns;                       /* the window's begin; INT64_MIN: the trace's */
 	bool in_window;                        /* the current event is one of the window */
+	bool keeps_heap;                       /* an analysis is about the heap */
 	uint64_t records;                      /* of the instance, in the window */
 	int64_t first_ns, last_ns;    /* their smallest and greatest time; 0 without records */
 	uint64_t nr_selected;         /* allocations; if some are not selected */
@@ -75,8 +84,17 @@ int replay_begin(struct replay *replay, struct trace_reader *reader, const struc
 		 struct error *err);
 void replay_close(struct replay *replay);
 
-/* Find the instance, and bind the filter. An error is one of the command line. */
+/* Find the instance, and make the choice of events ready. An error is one of the command line. */
 int replay_select(struct replay *replay, struct error *err);
+/* The same for analyses of calls alone, whose filters are not on events: they make the choice ready
+ * themselves. */
+int replay_select_calls(struct replay *replay, struct error *err);
+
+/* Whether the user's choice has an event; has events of an instance; has allocations. */
+bool replay_has_event(const struct replay *replay, const struct event *event);
+bool replay_has_instance(const struct replay *replay, const struct trace_instance *instance);
+bool replay_has_allocations(const struct replay *replay);
+
 /* Then: say which names in the filter the trace has not (event-hints.h). */
 void replay_print_hints(const struct replay *replay, const char *verb);
 

@@ -44,26 +44,15 @@ const struct cli_option replay_view_options[] = {
 	 .store = cli_store_choice,
 	 .words = kmem_type_names,
 	 .offset = offsetof(struct replay_view, type)},
-	{.name = "filter",
-	 .letter = 'f',
-	 .value = "EXPR",
-	 .help = "only objects whose allocation matches, in ftrace's grammar:\n"
-		 "'bytes_req > 4096 && call_site ~ \"ext4_*\"'",
-	 .store = cli_store_text,
-	 .offset = offsetof(struct replay_view, filter)},
-	CLI_VCPU_OPTION(struct replay_view, "only objects that these vCPUs allocated: 0,2-3"),
 	CLI_SINCE_OPTION(struct replay_view, since_init),
-	{.name = "instance",
-	 .letter = 'i',
-	 .value = "NAME",
-	 .help = "of several traced instances, this one; default: the first of kmem,\n"
-		 "or of the tracer that is asked about",
-	 .store = cli_store_text,
-	 .offset = offsetof(struct replay_view, instance)},
 	CLI_KERNEL_OPTION(struct replay_view),
 	CLI_LINES_OPTIONS(struct replay_view, lines, debug_file),
 	{.name = NULL},
 };
+
+const char replay_view_notes[] =
+	"Of memory, --event, --filter and --vcpu choose allocations, whatever frees them. Memory\n"
+	"is that of one instance of the kmem tracer, the first if --instance is not given.\n";
 
 const struct cli_option replay_time_options[] = {
 	{.name = "time",

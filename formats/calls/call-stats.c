@@ -7,6 +7,7 @@
 #include "formats/base/budget.h"
 #include "formats/base/u64-map.h"
 #include "formats/graph/calls.h"
+#include "formats/syscalls/call-choice.h"
 #include "formats/syscalls/calls.h"
 #include "formats/syscalls/prototypes.h"
 
@@ -19,6 +20,7 @@ struct call_stats {
 	const struct trace_reader *reader;
 	const struct trace_instance *instance; /* whose calls are counted */
 	const char *only;
+	const struct syscall_choice *choice; /* of system calls; NULL: all */
 	struct syscall_calls *syscalls;
 	struct graph_calls *graph;
 	struct u64_map index; /* by ip: of its row, uint32_t */
@@ -69,8 +71,11 @@ static uint64_t duration(int64_t begin_ns, int64_t end_ns)
 static int count_syscall(void *arg, const struct syscall_call *call)
 {
 	struct call_stats *c = arg;
-	struct call_row *row = row_of(c, call->ip);
+	struct call_row *row;
 
+	if (c->choice && !syscall_choice_has(c->choice, call))
+		return 0;
+	row = row_of(c, call->ip);
 	c->open += c->ending;
 	if (!row)
 		return c->n == MAX_ROWS ? 0 : -ENOMEM;
@@ -178,6 +183,11 @@ void call_stats_destroy(struct call_stats *c)
 	syscall_calls_destroy(c->syscalls);
 	graph_calls_destroy(c->graph);
 	free(c);
+}
+
+void call_stats_choose(struct call_stats *c, const struct syscall_choice *choice)
+{
+	c->choice = choice;
 }
 
 const struct trace_instance *call_stats_instance(const struct call_stats *c)

@@ -30,6 +30,10 @@ int call_stats_create(const struct trace_reader *reader, const struct trace_inst
 /* NULL-safe. */
 void call_stats_destroy(struct call_stats *stats);
 
+/* Of system calls, count those of the choice, which outlives `stats`. */
+struct syscall_choice;
+void call_stats_choose(struct call_stats *stats, const struct syscall_choice *choice);
+
 const struct trace_instance *call_stats_instance(const struct call_stats *stats);
 /* Whether it is of system calls; else of functions. */
 bool call_stats_are_syscalls(const struct call_stats *stats);

@@ -8,6 +8,7 @@
 #include "formats/base/json.h"
 #include "formats/base/text.h"
 #include "formats/base/u64-map.h"
+#include "formats/event/graph.h"
 #include "formats/cli/cli.h"
 #include "formats/export/stacks.h"
 #include "formats/groups/groups.h"
@@ -73,18 +74,34 @@ static int change(struct analysis *base, const struct heap_change *change)
 	return groups_add(t->caches, change, counted);
 }
 
-/* Events of kmem are in the heap. */
+static bool is_return(const struct event_class *class)
+{
+	enum graph_class graph;
+	enum syscall_class syscall;
+
+	return (graph_class_of(class, &graph) && graph == GRAPH_EXIT) ||
+	       (syscall_class_of(class, &syscall) && syscall == SYSCALL_EXIT);
+}
+
+static int add_call(struct tables *t, const struct event *event)
+{
+	struct error err;
+
+	return call_times_add(t->calls, event, &err) ? -ENOMEM : 0;
+}
+
+/* Events of kmem are in the heap. A call is chosen by its entry. */
 static int take_event(struct analysis *base, const struct event *event)
 {
 	struct tables *t = (struct tables *)base;
 
-	struct error err;
-
 	if (kmem_class_is_known(event->class) || !base->replay->in_window)
 		return 0;
+	if (!replay_has_event(base->replay, event))
+		return is_return(event->class) ? add_call(t, event) : 0;
 	t->first_ns = event->ns < t->first_ns ? event->ns : t->first_ns;
 	t->last_ns = event->ns > t->last_ns ? event->ns : t->last_ns;
-	return stacks_add(t->others, event) || call_times_add(t->calls, event, &err) ? -ENOMEM : 0;
+	return stacks_add(t->others, event) ? -ENOMEM : add_call(t, event);
 }
 
 /* An origin's call site and cache, the latter as a key of groups. */
@@ -369,7 +386,7 @@ static int write_page(struct page *page, struct error *err)
 
 static int create_analyses(struct page *page, struct error *err)
 {
-	int ret = 0;
+	int ret = analysis_check_heap(&page->replay, err);
 
 	for (size_t i = 0; !ret && i < NR_PARTS; i++) {
 		const struct analysis_options options = {.dir = page->dir, .top = parts[i].top};

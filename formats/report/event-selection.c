@@ -49,6 +49,20 @@ bool event_choice_has_instance(const struct event_choice *choice, const char *na
 	return names_have(&choice->instances, name);
 }
 
+bool event_choice_is_all(const struct event_choice *choice)
+{
+	return !choice->events.n && !choice->filters.n && !choice->vcpus.some;
+}
+
+struct event_wish event_choice_wish(const struct event_choice *choice,
+				    const struct event_filters *filters)
+{
+	return (struct event_wish){.events = &choice->events,
+				   .instances = &choice->instances,
+				   .filters = filters,
+				   .vcpus = &choice->vcpus};
+}
+
 /* What is wanted of one class of an instance. */
 struct selected_class {
 	const struct event_class *class;
@@ -150,11 +164,11 @@ static int check_names(const struct event_selection *selection, const struct eve
 	return 0;
 }
 
-static int check_instances(const struct event_wish *wish, const struct trace_instance *instances,
-			   size_t n, struct error *err)
+int event_instances_check(const struct cli_list *names, const struct trace_instance *instances,
+			  size_t n, struct error *err)
 {
-	for (size_t i = 0; wish->instances && i < wish->instances->n; i++) {
-		const char *name = wish->instances->words[i];
+	for (size_t i = 0; names && i < names->n; i++) {
+		const char *name = names->words[i];
 		bool found = false;
 
 		for (size_t k = 0; !found && k < n; k++)
@@ -249,7 +263,7 @@ int event_selection_create(const struct event_wish *wish, const struct trace_ins
 	selection->vcpus = wish->vcpus;
 	ret = list_classes(selection, instances, nr_instances);
 	ret = ret ? error_set(err, -ret, "out of memory")
-		  : check_instances(wish, instances, nr_instances, err);
+		  : event_instances_check(wish->instances, instances, nr_instances, err);
 	if (!ret)
 		ret = check_names(selection, wish, err);
 	if (!ret)

@@ -26,8 +26,17 @@ struct event_choice {
 };
 extern const struct cli_option event_choice_options[];
 
+/* Whether it is of all events, of any instance or of those that are named. */
+bool event_choice_is_all(const struct event_choice *choice);
 /* Whether events of an instance with this name may be chosen. */
 bool event_choice_has_instance(const struct event_choice *choice, const char *name);
+
+/* -ENOENT: a name is that of none of these instances. */
+int event_instances_check(const struct cli_list *names, const struct trace_instance *instances,
+			  size_t n, struct error *err);
+/* `filters` are those of the choice. Both must outlive the result. */
+struct event_wish event_choice_wish(const struct event_choice *choice,
+				    const struct event_filters *filters);
 
 struct event_selection;
 

@@ -106,12 +106,13 @@ static void test_refusals(const char *dir)
 	ok(result.status == 1 && strstr(result.err, "'hits' is not of the kmem tracer"),
 	   "and for an instance that has none");
 	verb_result_deinit(&result);
-	result = REPORT(dir, "--vcpu", "0");
-	ok(result.status == 1 && strstr(result.err, "--vcpu choose allocations"),
+	result = REPORT(dir, "--type", "pages");
+	ok(result.status == 1 && strstr(result.err, "--type chooses allocations"),
 	   "so is a choice of allocations");
 	verb_result_deinit(&result);
 	result = REPORT(dir, "-a", "events", "--filter", "nonsense == 5");
-	ok(result.status && strstr(result.err, "choose allocations"), "by a filter, too");
+	ok(result.status == 2 && strstr(result.err, "nonsense"),
+	   "and a filter on a field that no event has");
 	verb_result_deinit(&result);
 	result = verb_run(cmd_diff, (const char *const[]){"diff", dir, dir, NULL});
 	ok(result.status == 1 && strstr(result.err, "the trace has no allocations"),

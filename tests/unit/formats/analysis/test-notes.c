@@ -140,7 +140,7 @@ static void test_notes(const char *dir)
 		 {"report", "--by", "cache", "--sort", "slabs", "--vcpu", "0"},
 		 2,
 		 "sonde report: --sort slabs: nothing says which slabs are of a part of the "
-		 "objects; leave out --filter, --type and --vcpu\n",
+		 "objects; leave out --event, --filter, --type and --vcpu\n",
 		 NULL},
 	};
 
