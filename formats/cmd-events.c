@@ -216,19 +216,6 @@ static int flush(struct listing *l, struct error *err)
 		   : 0;
 }
 
-/* The reader that followed knows what was so when it was opened. */
-static void print_losses(const struct listing *l, const char *dir)
-{
-	struct trace_reader *reader;
-
-	if (!l->options->follow || trace_reader_open(dir, &reader, NULL)) {
-		text_print_losses_if_any(stderr, l->reader, LABEL);
-		return;
-	}
-	text_print_losses_if_any(stderr, reader, LABEL);
-	trace_reader_close(reader);
-}
-
 static int open_listing(struct listing *l, const char *dir, struct error *err)
 {
 	struct graph_text_options graph = {.max_depth = (unsigned int)l->options->depth,
@@ -360,7 +347,7 @@ static int print_trace(struct listing *l, const char *dir)
 	flushed = flush(l, ret < 0 ? NULL : &err);
 	if (ret < 0 || flushed)
 		return cli_error(verb.name, &err);
-	print_losses(l, dir);
+	text_print_losses_if_any(stderr, l->reader, LABEL);
 	return ended ? cli_error(verb.name, &late) : CLI_OK;
 }
 

@@ -341,7 +341,7 @@ int analysis_show(const char *verb, const char *const *names, const struct repla
 	shown.json = json;
 	if (view->follow)
 		ret = show_once(verb, &wish);
-	/* a reader that followed knows of losses what was so when it was opened */
+	/* what came late to the disk was told of out of order */
 	whole.follow = false;
 	wish.view = &whole;
 	return ret ? ret : show_once(verb, &wish);

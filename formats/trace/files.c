@@ -164,6 +164,22 @@ bool trace_files_are_being_written(const struct trace_files *files)
 	return false;
 }
 
+struct trace_file_stamp trace_files_stamp(const struct trace_files *files, const char *name)
+{
+	struct stat st;
+
+	if (files->dir_fd < 0 || fstatat(files->dir_fd, name, &st, AT_SYMLINK_NOFOLLOW))
+		return (struct trace_file_stamp){0};
+	return (struct trace_file_stamp){
+		.inode = st.st_ino, .size = (uint64_t)st.st_size, .changed = st.st_ctim};
+}
+
+bool trace_file_stamps_equal(const struct trace_file_stamp *a, const struct trace_file_stamp *b)
+{
+	return a->inode == b->inode && a->size == b->size &&
+	       a->changed.tv_sec == b->changed.tv_sec && a->changed.tv_nsec == b->changed.tv_nsec;
+}
+
 const unsigned int *trace_files_vcpus(const struct trace_files *files, size_t *nr_vcpus)
 {
 	*nr_vcpus = files->nr_vcpus;
@@ -245,22 +261,25 @@ bool trace_files_has(const struct trace_files *files, unsigned int vcpu, const c
 	return !faccessat(files->dir_fd, name, F_OK, 0);
 }
 
-int trace_files_load(struct trace_files *files, const char *name, size_t max, char **text,
-		     size_t *size, struct error *err)
+/* The source that was made last ends. */
+static void drop_source(struct trace_files *files)
 {
-	struct byte_source source;
+	if (files->dir_fd >= 0)
+		close(files->fds[--files->nr_fds]);
+}
+
+static int load(const struct byte_source *source, const char *name, size_t max, char **text,
+		size_t *size, struct error *err)
+{
 	char *bytes;
 	ssize_t n;
-	int ret = trace_files_source(files, name, &source, err);
 
-	if (ret)
-		return ret;
-	if (source.size > max)
+	if (source->size > max)
 		return error_set(err, EFBIG, "%s: larger than %s", name, text_bytes(max).s);
-	bytes = malloc((size_t)source.size + 1);
+	bytes = malloc((size_t)source->size + 1);
 	if (!bytes)
 		return error_set(err, ENOMEM, "%s: out of memory", name);
-	n = byte_source_fill(&source, bytes, (size_t)source.size, 0);
+	n = byte_source_fill(source, bytes, (size_t)source->size, 0);
 	if (n < 0) {
 		free(bytes);
 		return error_set(err, (int)-n, "%s: %s", name, strerror((int)-n));
@@ -269,4 +288,17 @@ int trace_files_load(struct trace_files *files, const char *name, size_t max, ch
 	*text = bytes;
 	*size = (size_t)n;
 	return 0;
+}
+
+int trace_files_load(struct trace_files *files, const char *name, size_t max, char **text,
+		     size_t *size, struct error *err)
+{
+	struct byte_source source;
+	int ret = trace_files_source(files, name, &source, err);
+
+	if (ret)
+		return ret;
+	ret = load(&source, name, max, text, size, err);
+	drop_source(files);
+	return ret;
 }

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <time.h>
 #include "formats/base/byte-source.h"
 #include "formats/base/error.h"
 
@@ -32,6 +33,15 @@ void trace_files_close(struct trace_files *files);
  * that cannot be known (in memory, on file systems without locks).
  */
 bool trace_files_are_being_written(const struct trace_files *files);
+
+/* What differs between a file and the one that is written in its place. All 0: there is no file, or
+ * nothing can be written in its place, as it is in memory. */
+struct trace_file_stamp {
+	uint64_t inode, size; /* bytes */
+	struct timespec changed;
+};
+struct trace_file_stamp trace_files_stamp(const struct trace_files *files, const char *name);
+bool trace_file_stamps_equal(const struct trace_file_stamp *a, const struct trace_file_stamp *b);
 
 /* The numbers n of the files "cpu<n>" and "cpu<n>.<more>", ascending, valid until close. */
 const unsigned int *trace_files_vcpus(const struct trace_files *files, size_t *nr_vcpus);

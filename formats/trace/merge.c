@@ -48,8 +48,11 @@ static void sift_down(struct trace_reader *reader, size_t i)
 	}
 }
 
+/* A stream of a trace that is being written goes on. */
 static bool ended_short(const struct trace_reader *reader, const struct merge_stream *stream)
 {
+	if (reader->following)
+		return false;
 	return stream->state->fault || trace_reader_is_unfinished(reader) ||
 	       trace_reader_expected(reader, stream->instance, stream->state->vcpu, stream->index) >
 		       stream->index;
@@ -352,9 +355,10 @@ int trace_reader_follow(struct trace_reader *reader, struct error *err)
 
 	if (reader->reads_ahead)
 		return error_set(err, EINVAL, "a trace that is read ahead cannot be followed");
-	ret = reader->primed ? drop_taken(reader, err) : prime(reader, err);
 	/* In this order: what a writer that ends now has written is seen. */
 	reader->following = trace_files_are_being_written(reader->files);
+	trace_reader_reload_sidecar(reader);
+	ret = reader->primed ? drop_taken(reader, err) : prime(reader, err);
 	for (size_t i = 0; ret >= 0 && i < reader->nr_streams; i++) {
 		struct merge_stream *stream = reader->streams[i];
 

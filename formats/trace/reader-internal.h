@@ -40,13 +40,14 @@ struct trace_reader {
 	unsigned int vcpu_end;
 	struct merge_stream **heap; /* those not ended, the earliest head first */
 	size_t heap_size;
-	char names_file[64];      /* beside the sidecar */
-	char names_damage[160];   /* or "" */
-	struct byte_source names; /* likewise; read NULL: it is not there yet */
-	uint64_t names_size;      /* bytes of it that were read */
-	bool has_last_names;      /* those of a sidecar that was completed meanwhile */
-	bool being_written;       /* when the sidecar was read */
-	bool following;           /* events that are not ripe are held back */
+	char names_file[64];                   /* beside the sidecar */
+	char names_damage[160];                /* or "" */
+	struct byte_source names;              /* likewise; read NULL: it is not there yet */
+	uint64_t names_size;                   /* bytes of it that were read */
+	bool has_last_names;                   /* those of a sidecar that was completed meanwhile */
+	bool being_written;                    /* when the sidecar was read */
+	struct trace_file_stamp sidecar_stamp; /* of the last one that a reader who follows took */
+	bool following;                        /* events that are not ripe are held back */
 	bool reads_ahead;
 	unsigned int nr_threads;
 	struct read_ahead *ahead; /* or NULL */
@@ -66,6 +67,10 @@ bool trace_reader_is_unfinished(const struct trace_reader *reader);
 
 /* Give the sidecar the caches that a stream has noted before an event. Frees the notes. -ENOMEM. */
 int trace_reader_add_caches(struct trace_reader *reader, struct stream_note *notes);
+
+/* Of a trace that is followed: take what a sidecar that was written since has news of. It is not
+ * worth an error. */
+void trace_reader_reload_sidecar(struct trace_reader *reader);
 
 /* The names that were written since the last time. They are not worth an error. */
 void trace_reader_load_names(struct trace_reader *reader);

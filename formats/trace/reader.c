@@ -129,6 +129,24 @@ void trace_reader_load_names(struct trace_reader *reader)
 	load_last_names(reader);
 }
 
+void trace_reader_reload_sidecar(struct trace_reader *reader)
+{
+	const char *name = reader->decoder->ops->sidecar_name;
+	struct trace_file_stamp stamp = trace_files_stamp(reader->files, name);
+	struct sidecar *news;
+
+	reader->being_written = reader->following;
+	if (!reader->sidecar || reader->sidecar->complete ||
+	    trace_file_stamps_equal(&stamp, &reader->sidecar_stamp) ||
+	    sidecar_load(reader->files, &news, NULL))
+		return;
+	/* The streams of a complete one are read to their ends only when their writer has ended. */
+	if (!news->damaged && (!news->complete || !reader->following) &&
+	    !sidecar_take_news(reader->sidecar, news))
+		reader->sidecar_stamp = stamp;
+	sidecar_destroy(news);
+}
+
 static void load_sidecar(struct trace_reader *reader)
 {
 	const char *name = reader->decoder->ops->sidecar_name;

@@ -43,9 +43,9 @@ struct trace_run {
 	const struct trace_instance *instance;
 	unsigned int vcpu;
 	uint64_t index; /* of the first one, in the stream */
-	size_t n;    /* at least 1 */
-	size_t more; /* events of the stream that are at hand behind these: they come later */
-	bool is_new; /* none of them, and of those, was at hand before */
+	size_t n;       /* at least 1 */
+	size_t more;    /* events of the stream that are at hand behind these: they come later */
+	bool is_new;    /* none of them, and of those, was at hand before */
 };
 
 /*
@@ -84,7 +84,8 @@ static inline struct event trace_run_event(const struct trace_run *run, size_t i
 enum { TRACE_READER_ALL_CPUS = INT32_MAX };
 void trace_reader_read_ahead(struct trace_reader *reader, unsigned int nr_threads);
 
-/* A record of kmem that will come soon, if one is at hand; else NULL. Valid as the last event is. */
+/* A record of kmem that will come soon, if one is at hand; else NULL. Valid as the last event is.
+ */
 const struct kmem_record *trace_reader_soon(const struct trace_reader *reader);
 
 /*
@@ -94,6 +95,8 @@ const struct kmem_record *trace_reader_soon(const struct trace_reader *reader);
  * Events come in the order of time as far as it is known. If each stream has a later event, it is.
  * Else an event waits for those of other vCPUs for one to two seconds, in which a writer brings to
  * the disk what it has gathered; what comes later, as the disk is slow, comes out of order.
+ *
+ * What the sidecar says of losses, gaps, caches and the rest is taken anew, too.
  *
  * Returns 1; 0 if no writer has the trace open: the next time trace_reader_next() goes to its end.
  * Streams that are added later are not followed: another reader knows them. -errno as
@@ -182,7 +185,8 @@ const struct trace_instance *trace_reader_instances(const struct trace_reader *r
  */
 bool trace_reader_cut(const struct trace_reader *reader);
 
-/* Whether the format has checksums of its records: else only values that are impossible show damage.
+/* Whether the format has checksums of its records: else only values that are impossible show
+ * damage.
  */
 bool trace_reader_has_checksums(const struct trace_reader *reader);
 
@@ -191,7 +195,8 @@ struct trace_losses {
 	bool known; /* the trace says what was lost; else all of this is 0 */
 	struct trace_counters counters;
 	bool unfinished; /* the last records are missing: up to a buffer per vCPU */
-	bool recording;  /* unfinished, as it is still being written (when the reader was opened) */
+	bool recording;  /* unfinished, as it is still being written (when the reader was opened, or
+			  * followed it last) */
 	const char
 		*writer; /* the verb that writes or wrote it, or "". Lives as long as the reader. */
 };

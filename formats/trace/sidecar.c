@@ -68,6 +68,41 @@ int sidecar_add_cache(struct sidecar *sidecar, const struct sidecar_cache *cache
 	return 0;
 }
 
+static void swap_counts(struct sidecar *a, struct sidecar *b)
+{
+	const struct sidecar old = *a;
+
+	a->vcpus = b->vcpus;
+	a->nr_vcpus = b->nr_vcpus;
+	b->vcpus = old.vcpus;
+	b->nr_vcpus = old.nr_vcpus;
+	for (size_t i = 0; i < a->nr_instances && i < b->nr_instances; i++) {
+		struct sidecar_instance *x = &a->instances[i], *y = &b->instances[i];
+		struct sidecar_stream *const streams = x->streams;
+
+		x->streams = y->streams;
+		x->nr_streams = y->nr_streams;
+		x->lost = y->lost;
+		y->streams = streams;
+	}
+}
+
+int sidecar_take_news(struct sidecar *sidecar, struct sidecar *news)
+{
+	int ret = 0;
+
+	for (size_t i = 0; !ret && i < news->nr_caches; i++)
+		ret = sidecar_add_cache(sidecar, &news->caches[i]);
+	if (!ret && news->complete)
+		ret = sidecar_add_symbols(sidecar, news->symbols, news->nr_symbols);
+	if (ret)
+		return ret;
+	swap_counts(sidecar, news);
+	sidecar->info = news->info;
+	sidecar->complete = news->complete;
+	return 0;
+}
+
 void sidecar_destroy(struct sidecar *sidecar)
 {
 	if (!sidecar)

@@ -111,6 +111,13 @@ int sidecar_load(struct trace_files *files, struct sidecar **out, struct error *
 int sidecar_add_cache(struct sidecar *sidecar, const struct sidecar_cache *cache);
 
 /*
+ * Let a parsed sidecar know what a later one of the same trace says: the info, the counts, caches,
+ * and names if that is complete. Instances that were added are left out. What is gone stays valid,
+ * but for the counts. `news` is to be destroyed. Returns 0 or -ENOMEM.
+ */
+int sidecar_take_news(struct sidecar *sidecar, struct sidecar *news);
+
+/*
  * While a trace is recorded, names of functions are in a file beside the sidecar, ".names" for
  * ".json": a line for each, which is an object like those of the sidecar's "symbols", with a
  * checksum.

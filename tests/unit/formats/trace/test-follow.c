@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Reading a trace while it is written. */
+#include <dirent.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +22,16 @@ static bool tell(void *arg, struct trace_info *out)
 {
 	(void)arg;
 	*out = info;
+	return true;
+}
+
+static bool tell_losses(void *arg, struct trace_info *out)
+{
+	(void)arg;
+	*out = info;
+	out->counters.v[COUNTER_UNREADABLE] = 7;
+	out->nr_gaps = 1;
+	out->gaps[0] = (struct trace_gap){"kmalloc", "it is inlined"};
 	return true;
 }
 
@@ -95,6 +106,76 @@ static void test_order(void)
 	ok(trace_reader_next(reader, &event, NULL) == 1 && event.ns == 30,
 	   "then its last event does not wait");
 	ok(!trace_reader_next(reader, &event, NULL), "that is its end");
+	trace_reader_close(reader);
+	scratch_remove(&dir);
+}
+
+/* Whether both readers say the same of what is missing. */
+static bool agree(const struct trace_reader *a, const struct trace_reader *b)
+{
+	const struct trace_missing x = trace_reader_missing(a), y = trace_reader_missing(b);
+	struct trace_losses of_a, of_b;
+
+	trace_reader_losses(a, &of_a);
+	trace_reader_losses(b, &of_b);
+	return x.is_bounded == y.is_bounded && x.events == y.events &&
+	       trace_reader_cut(a) == trace_reader_cut(b) && of_a.unfinished == of_b.unfinished &&
+	       of_a.recording == of_b.recording &&
+	       !memcmp(&of_a.counters, &of_b.counters, sizeof(of_a.counters)) &&
+	       trace_reader_sidecar(a)->info.nr_gaps == trace_reader_sidecar(b)->info.nr_gaps &&
+	       trace_reader_sidecar(a)->nr_caches == trace_reader_sidecar(b)->nr_caches;
+}
+
+static size_t count_files(void)
+{
+	DIR *open = opendir("/proc/self/fd");
+	size_t n = 0;
+
+	while (readdir(open))
+		n++;
+	closedir(open);
+	return n;
+}
+
+static void test_losses(void)
+{
+	struct scratch dir = scratch_make();
+	struct trace_writer *writer = create(dir.path);
+	struct trace_reader *reader = open_reader(dir.path), *later;
+	struct event event;
+	struct trace_info last;
+	size_t nr_files;
+
+	trace_reader_follow(reader, NULL);
+	nr_files = count_files();
+	trace_writer_set_source(writer, tell_losses, NULL, NULL);
+	append(writer, 1, 5);
+	trace_writer_adopt_cache(writer, &(struct sidecar_cache){.id = 3, .name = (char[]){"d"}});
+	tell_losses(NULL, &last);
+	if (trace_writer_set_info(writer, &last, NULL) || trace_writer_flush(writer, NULL))
+		abort();
+	is_u64((uint64_t)trace_reader_follow(reader, NULL), 1, "the trace goes on");
+	later = open_reader(dir.path);
+	ok(trace_reader_sidecar(reader)->info.nr_gaps == 1 &&
+		   trace_reader_sidecar(reader)->info.counters.v[COUNTER_UNREADABLE] == 7,
+	   "a reader that follows knows of new gaps and losses");
+	ok(!trace_reader_cut(reader), "it does not take a trace for cut that goes on");
+	trace_reader_follow(later, NULL);
+	ok(agree(reader, later), "it says what one says that is opened now");
+	trace_reader_close(later);
+	is_u64(count_files(), nr_files, "and has opened no more files");
+	append(writer, 0, 30);
+	if (trace_writer_finish(writer, &last, NULL, NULL, NULL))
+		abort();
+	trace_writer_destroy(writer);
+	ok(!trace_reader_follow(reader, NULL), "the trace has ended");
+	later = open_reader(dir.path);
+	while (trace_reader_next(reader, &event, NULL) > 0)
+		;
+	while (trace_reader_next(later, &event, NULL) > 0)
+		;
+	ok(agree(reader, later), "then it says what one says that reads the whole trace");
+	trace_reader_close(later);
 	trace_reader_close(reader);
 	scratch_remove(&dir);
 }
@@ -195,6 +276,7 @@ int main(void)
 	for (encoding = 0; trace_encoding_names[encoding]; encoding++) {
 		tap_diag("%s", trace_encoding_names[encoding]);
 		test_order();
+		test_losses();
 		test_verb();
 	}
 	encoding = 0;
