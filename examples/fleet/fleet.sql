@@ -9,8 +9,9 @@ GROUP BY symbol, cache
 ORDER BY hosts DESC, bytes DESC, symbol, cache
 LIMIT 20;
 
--- Which hosts hold most, and how far can that be wrong?
-SELECT host, sum(live_bytes) AS bytes, sum(live_objects) AS objects, max(events_lost) AS lost
+-- Which hosts hold most, and how far can that be wrong? With bounded = 0, nobody knows.
+SELECT host, sum(live_bytes) AS bytes, sum(live_objects) AS objects, max(events_lost) AS lost,
+       min(bounded) AS bounded
 FROM sites
 WHERE role = 'plain'
 GROUP BY host

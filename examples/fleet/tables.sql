@@ -1,5 +1,5 @@
 -- SPDX-License-Identifier: GPL-2.0-or-later
--- Version 1 of sonde-schema(5) for ClickHouse: where `sonde convert --to rowbinary` and `--to rowbinary-sites` fit.
+-- Version 2 of sonde-schema(5) for ClickHouse: where `sonde convert --to rowbinary` and `--to rowbinary-sites` fit.
 CREATE TABLE events (
     host String,
     ns Int64,
@@ -34,5 +34,6 @@ CREATE TABLE sites (
     peak_bytes UInt64,
     begin_ns Int64,
     end_ns Int64,
-    events_lost UInt64
+    events_lost UInt64,
+    bounded UInt32
 ) ENGINE = MergeTree ORDER BY (host, symbol);

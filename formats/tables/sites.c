@@ -27,6 +27,7 @@ enum {
 	BEGIN_NS,
 	END_NS,
 	EVENTS_LOST,
+	BOUNDED,
 	NR_COLUMNS
 };
 
@@ -48,6 +49,7 @@ static const struct table_column columns[] = {
 	[BEGIN_NS] = {"begin_ns", TABLE_I64},
 	[END_NS] = {"end_ns", TABLE_I64},
 	[EVENTS_LOST] = {"events_lost", TABLE_U64},
+	[BOUNDED] = {"bounded", TABLE_U32},
 };
 
 _Static_assert((int)NR_COLUMNS <= (int)TABLE_COLUMNS_MAX, "there is room for a row");
@@ -194,7 +196,8 @@ static struct table_value number(uint64_t value)
 	return (struct table_value){value, NULL};
 }
 
-static int put_row(struct sites *s, size_t instance, uint32_t index, uint64_t lost)
+static int put_row(struct sites *s, size_t instance, uint32_t index,
+		   const struct trace_missing *missing)
 {
 	static const char *const roles[] = {
 		[HEAP_PLAIN] = "plain", [HEAP_SLAB] = "slab", [HEAP_LARGE] = "large"};
@@ -227,21 +230,21 @@ static int put_row(struct sites *s, size_t instance, uint32_t index, uint64_t lo
 	row[PEAK_BYTES] = number(sums->peak_bytes);
 	row[BEGIN_NS] = number((uint64_t)s->first_ns);
 	row[END_NS] = number((uint64_t)s->last_ns);
-	row[EVENTS_LOST] = number(lost);
+	row[EVENTS_LOST] = number(missing->events);
+	row[BOUNDED] = number(missing->is_bounded);
 	return s->writer->ops->put(s->writer, row);
 }
 
 static int put_rows(struct sites *s)
 {
-	struct trace_losses losses;
+	const struct trace_missing missing = trace_reader_missing(s->base.input.reader);
 	int ret = 0;
 
-	trace_reader_losses(s->base.input.reader, &losses);
 	for (size_t i = 0; i < s->nr_instances; i++) {
 		const struct heap *heap = s->of[i].heap;
 
 		for (size_t k = 0; !ret && heap && k < heap_nr_origins(heap); k++)
-			ret = put_row(s, i, (uint32_t)k, counters_lost(&losses.counters));
+			ret = put_row(s, i, (uint32_t)k, &missing);
 	}
 	return ret;
 }

@@ -151,7 +151,7 @@ static void count_kmem(uint64_t *allocs, uint64_t *lost)
 static void test_sites(void)
 {
 	static struct row row;
-	uint64_t allocs = 0, freed = 0, live = 0, lost = 0, expected, expected_lost;
+	uint64_t allocs = 0, freed = 0, live = 0, lost = 0, bounded = 1, expected, expected_lost;
 	size_t size;
 	char *bytes;
 	struct cursor c;
@@ -165,13 +165,42 @@ static void test_sites(void)
 		freed += row.numbers[column(&sites_schema, "frees")];
 		live += row.numbers[column(&sites_schema, "live_objects")];
 		lost = row.numbers[column(&sites_schema, "events_lost")];
+		bounded &= row.numbers[column(&sites_schema, "bounded")];
 	}
 	count_kmem(&expected, &expected_lost);
 	is_u64(allocs, expected, "the call sites have all allocations");
 	ok(live && live + freed <= allocs, "and no more is live than was not freed");
 	is_u64(lost, expected_lost, "each row says how many events the trace lacks");
+	is_u64(bounded, 1, "and that these are all");
 	free(bytes);
 	remove(out);
+}
+
+/* With one of its files cut off, nothing says how much a trace lacks. */
+static void test_sites_of_cut(void)
+{
+	const struct scratch source = scratch_make();
+	static struct row row;
+	uint64_t most = 0;
+	size_t size, rows = 0;
+	char *bytes;
+	struct cursor c;
+
+	export_make(source.path);
+	bytes = file_get(source.path, "cpu0", &size);
+	file_put(source.path, "cpu0", bytes, size / 2);
+	free(bytes);
+	export_make_convert(source.path, "rowbinary-sites", out, NULL);
+	bytes = file_get(dir.path, "table", &size);
+	for (c = (struct cursor){(uint8_t *)bytes, (uint8_t *)bytes + size}; c.at != c.end;
+	     rows++) {
+		take_row(&c, &sites_schema, &row);
+		most |= row.numbers[column(&sites_schema, "bounded")];
+	}
+	ok(rows && !most, "the sums of a trace that is cut off have no bound");
+	free(bytes);
+	remove(out);
+	scratch_remove(&source);
 }
 
 /* What a site did in the time, and what it held before that. */
@@ -354,6 +383,7 @@ int main(void)
 	export_make(trace);
 	test_events();
 	test_sites();
+	test_sites_of_cut();
 	test_sites_of_time();
 	test_frame();
 	test_hybrid();
