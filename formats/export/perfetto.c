@@ -50,6 +50,7 @@ enum track_event {
 	EVENT_TYPE = 9,
 	EVENT_NAME_IID = 10,
 	EVENT_TRACK_UUID = 11,
+	EVENT_NAME = 23,
 	EVENT_COUNTER_VALUE = 30,
 };
 
@@ -105,6 +106,7 @@ struct perfetto {
 	struct u64_map strings[EVENT_NR_TYPES]; /* iid by value */
 	uint64_t nr_strings;
 	struct live_heap heaps[TRACE_INSTANCES_MAX]; /* by instance */
+	int64_t last_ns;                             /* of the events that are shown */
 	uint64_t *described; /* bit set of the vCPUs whose track is described */
 };
 
@@ -464,6 +466,7 @@ static int put_event(struct exporter *base, const struct event *event)
 	else if (changed)
 		put_thread(p, thread);
 	put_instant(p, event, thread);
+	p->last_ns = event->ns;
 	return put_live(p, event, true);
 }
 
@@ -476,10 +479,27 @@ static int note_event(struct exporter *base, const struct event *event,
 
 /* --- the whole ------------------------------------------------------------------------------- */
 
+/* An instant of its own at the end: what is missing is known only then. */
+static void put_about(struct perfetto *p, const char *about)
+{
+	uint8_t *at, *packet = begin_packet(p, &at), *track_event;
+
+	at = proto_number(at, PACKET_TIMESTAMP, (uint64_t)p->last_ns);
+	track_event = proto_begin(at, PACKET_TRACK_EVENT, PROTO_LARGE);
+	at = proto_number(track_event, EVENT_TYPE, TYPE_INSTANT);
+	at = proto_number(at, EVENT_TRACK_UUID, ROOT_TRACK);
+	at = proto_text(at, EVENT_NAME, about);
+	proto_end(track_event, at, PROTO_LARGE);
+	end_packet(p, packet, at);
+}
+
 static int finish(struct exporter *base, struct error *err)
 {
-	(void)base;
+	const struct text about = export_about(&base->input);
+
 	(void)err;
+	if (*about.s)
+		put_about((struct perfetto *)base, about.s);
 	return 0;
 }
 
@@ -529,7 +549,8 @@ static int init(struct exporter *base, struct error *err)
 	return 0;
 }
 
-const struct exporter_ops perfetto_exporter = {.size = sizeof(struct perfetto),
+const struct exporter_ops perfetto_exporter = {.has_sums = true,
+					       .size = sizeof(struct perfetto),
 					       .init = init,
 					       .event = put_event,
 					       .other = note_event,

@@ -43,6 +43,9 @@ static void test_texts(void)
 		{cmd_convert,
 		 {"convert", heap, "--to", "folded", "-o", out, "--force"},
 		 COUNTS "the sums\n"},
+		{cmd_convert,
+		 {"convert", heap, "--to", "perfetto", "-o", out, "--force"},
+		 COUNTS "the sums\n"},
 	};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {

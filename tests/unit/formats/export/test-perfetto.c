@@ -33,7 +33,8 @@ struct decoded {
 	uint64_t pid, tid; /* of the thread that was described last */
 	unsigned int threads;
 	unsigned int cleared, needs_state, others;
-	bool is_counter;
+	bool is_counter, is_about;
+	char about[NAME_BYTES]; /* the event of the root track */
 	uint64_t value;
 	uint64_t counters[3]; /* the last values */
 	unsigned int nr_counters;
@@ -121,6 +122,8 @@ static void take_track_event(struct decoded *d, const char *key, const char *val
 		d->is_counter = !strcmp(value, "TYPE_COUNTER");
 	else if (!strcmp(key, "counter_value"))
 		d->value = number;
+	else if (!strcmp(key, "name"))
+		unquote(d->about, value), d->is_about = true;
 	else
 		d->others++;
 }
@@ -169,6 +172,10 @@ static void end_message(struct decoded *d)
 
 	if (strcmp(d->open[--d->depth], "track_event"))
 		return;
+	if (d->is_about) {
+		d->is_about = false;
+		return;
+	}
 	if (d->is_counter) {
 		static const char *const names[] = {"kmem: memory in use", "kmem: slabs",
 						    "kmem: slab objects"};
@@ -298,6 +305,8 @@ static void test_events(const char *dir, const char *file)
 	ok(d->needs_state > EXPORT_MAKE_EVENTS, "packets that use names say that they need it");
 	ok(d->threads > 0, "a thread of no known process is described as one of its own");
 	test_counters(d, dir);
+	is_str(d->about, "up to 7 events are missing",
+	       "an event of its own says how many are missing from the counters");
 	free(d->categories);
 	free(d);
 	free(text);
