@@ -212,9 +212,6 @@ static void print_text(const struct analysis *base, FILE *out)
 	if (!p.sidecar)
 		line_print(out, LABEL, "Limits", "frees of unknown objects pass: %s",
 			   trace_reader_sidecar_error(reader)->text);
-	if (!trace_reader_has_checksums(reader))
-		line_print(out, LABEL, "Limits",
-			   "records of this format have no checksums: damage may go unnoticed");
 	if (misses_events(reader))
 		line_print(out, LABEL, "Limits",
 			   "as events are missing, doubts about objects' lives are only notes");

@@ -292,6 +292,9 @@ void text_print_losses(FILE *out, const struct trace_reader *reader, int indent)
 					    : "unknown: the trace does not say");
 	print_damaged_files(out, reader, indent);
 	print_recording(out, &losses, indent);
+	if (!trace_reader_has_checksums(reader))
+		line_print(out, indent, "Limits",
+			   "records of this format have no checksums: damage may go unnoticed");
 }
 
 void text_print_losses_if_any(FILE *out, const struct trace_reader *reader, int indent)
@@ -401,6 +404,8 @@ int text_json_losses(json_t *root, const struct trace_reader *reader)
 	failed |= json_object_set_new(
 		root, "complete", json_boolean(!losses.unfinished && !trace_reader_cut(reader)));
 	failed |= json_object_set_new(root, "damaged", damages_json(reader));
+	failed |= json_object_set_new(root, "checksums",
+				      json_boolean(trace_reader_has_checksums(reader)));
 	failed |= json_object_set_new(root, "recording", json_boolean(losses.recording));
 	failed |= json_object_set_new(root, "gaps", gaps_json(reader));
 	return failed | json_object_set_new(root, "cut", cuts_json(reader));

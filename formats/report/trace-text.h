@@ -51,7 +51,7 @@ void text_print_recording(FILE *out, const struct trace_reader *reader, int inde
 
 /*
  * "Lost", a line for each cause, of a trace that was read to its end; "none" if nothing is lost.
- * "Now" if the trace is still being written.
+ * "Now" if the trace is still being written, and "Limits" if its records have no checksums.
  */
 void text_print_losses(FILE *out, const struct trace_reader *reader, int indent);
 /* The same, and nothing if it is known that nothing is lost. */
@@ -66,8 +66,8 @@ void text_print_missing(FILE *out, const struct trace_reader *reader, const char
 void text_print_gaps(FILE *out, const struct trace_reader *reader, int indent);
 
 /*
- * Add all counters, "losses_known", "complete", "recording", "gaps" and "cut" to an object. Returns
- * 0, or -1 without memory.
+ * Add all counters, "losses_known", "complete", "checksums", "recording", "gaps" and "cut" to an
+ * object. Returns 0, or -1 without memory.
  */
 int text_json_losses(json_t *root, const struct trace_reader *reader);
 

@@ -51,6 +51,46 @@ static void test_row(const char *dir, const struct row *row)
 	verb_result_deinit(&result);
 }
 
+/* How often a text has another one in it. */
+static unsigned int count_text(const char *text, const char *part)
+{
+	unsigned int n = 0;
+
+	for (; (text = strstr(text, part)); text++)
+		n++;
+	return n;
+}
+
+/* Each trace has its own line: diff has two. */
+static void test_checksums(const char *dir)
+{
+	const struct {
+		int (*verb)(int, char **);
+		const char *argv[5];
+		unsigned int lines;
+	} rows[] = {
+		{cmd_report, {"report", dir}, 1},
+		{cmd_leaks, {"leaks", dir}, 1},
+		{cmd_timeline, {"timeline", dir}, 1},
+		{cmd_replay, {"replay", "--allocator", "slub-6.1", dir}, 1},
+		{cmd_check, {"check", dir}, 1},
+		{cmd_diff, {"diff", dir, dir}, 2},
+	};
+	const char *const argv[] = {"report", "--json", dir, NULL};
+	json_t *root = verb_json(cmd_report, argv);
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct verb_result result = verb_run(rows[i].verb, rows[i].argv);
+
+		ok(count_text(result.out, "have no checksums: damage may go unnoticed\n") ==
+			   rows[i].lines,
+		   "sonde %s says that damage may go unnoticed", rows[i].argv[0]);
+		verb_result_deinit(&result);
+	}
+	ok(json_is_false(json_object_get(root, "checksums")), "so does the JSON");
+	json_decref(root);
+}
+
 static void test_notes(const char *dir)
 {
 	static const struct row rows[] = {
@@ -154,6 +194,7 @@ int main(void)
 
 	put_trace(dir.path);
 	test_notes(dir.path);
+	test_checksums(dir.path);
 	scratch_remove(&dir);
 	return tap_done();
 }

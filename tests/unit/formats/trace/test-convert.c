@@ -85,9 +85,13 @@ static void same_file(const char *a, const char *b, const char *name)
 	free(text_b);
 }
 
-/* Where in a file a record lies is what the encodings differ in. */
-static void without_offsets(char *text)
+/* The encodings differ in where in a file a record lies, and in having checksums. */
+static void without_differences(char *text)
 {
+	char *checksums = strstr(text, "\"checksums\": ");
+
+	if (checksums)
+		memmove(checksums, strchr(checksums, '\n'), strlen(strchr(checksums, '\n')) + 1);
 	while ((text = strstr(text, "\"offset\": "))) {
 		text += strlen("\"offset\": ");
 		memmove(text, text + strspn(text, "0123456789"),
@@ -102,8 +106,8 @@ static void same_output(int (*verb)(int, char **), const char *name, const char 
 
 	argv[2] = b;
 	second = verb_run(verb, argv);
-	without_offsets(first.out);
-	without_offsets(second.out);
+	without_differences(first.out);
+	without_differences(second.out);
 	ok(strlen(first.out) > 1000, "sonde %s --json prints something", name);
 	is_str(second.out, first.out, "report and check print the same of both encodings");
 	ok(first.status == second.status, "report and check exit with the same status");
