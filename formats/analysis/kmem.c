@@ -271,6 +271,15 @@ static struct shown add_rows(struct table *table, const struct kmem_analysis *a,
 	return shown;
 }
 
+/* Whether events of the instance have call chains. */
+static bool has_chains(const struct trace_instance *instance)
+{
+	for (size_t c = 0; instance && c < instance->nr_classes; c++)
+		if (event_field_find(&instance->classes[c], "stack"))
+			return true;
+	return false;
+}
+
 static void print_table(FILE *out, const struct kmem_analysis *a)
 {
 	enum measure measures[NR_MEASURES + 1];
@@ -289,7 +298,9 @@ static void print_table(FILE *out, const struct kmem_analysis *a)
 	if (shown.more)
 		fprintf(out, "%s more; --top 0 shows all\n", text_count(shown.more).s);
 	if (shown.has_wrappers)
-		fprintf(out, "* allocates for its callers, which the trace does not name\n");
+		fprintf(out, "* allocates for its callers, which %s\n",
+			has_chains(a->base.replay->instance) ? "sonde convert --to flamegraph shows"
+							     : "the trace does not name");
 	table_destroy(table);
 }
 

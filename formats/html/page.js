@@ -778,7 +778,7 @@ function siteDetails(row) {
 	if (verdict)
 		out.push(make('p', {}, make('span', {className: `tag ${verdict.verdict}`}, verdict.verdict)));
 	if (of.wrapper(row))
-		out.push(make('p', {className: 'soft'}, 'Allocates for its callers, which the trace does not name.'));
+		out.push(make('p', {className: 'soft'}, 'Allocates for its callers, which are not named here.'));
 	out.push(facts([...(of.source(row) ? [['source', of.source(row)]] : []), ['cache', of.cache(row)], ['module', of.module(row)], ['address', of.address(row)],
 		['live', `${bytes(of.live(row))} in ${count(of.objects(row))}`], ['peak', bytes(of.peak(row))], ['wasted', bytes(of.wasted(row))],
 		['allocations', `${count(of.allocs(row))}, ${rate(of.allocs(row) / seconds)}`],

@@ -91,6 +91,24 @@ static void test_checksums(const char *dir)
 	json_decref(root);
 }
 
+/* A trace without call chains. */
+static void test_wrapper(const char *dir)
+{
+	static const char named[] =
+		"{\"version\":1,\"complete\":true,\"vcpus\":[{}],\"symbols\":["
+		"{\"name\":\"kvmalloc_node\",\"start\":\"0x1000\",\"size\":4096}]}";
+	const char *const argv[] = {"report", "--by", "callsite", dir, NULL};
+	struct verb_result result;
+
+	file_put(dir, "sonde.json", named, strlen(named));
+	result = verb_run(cmd_report, argv);
+	if (!ok(strstr(result.out,
+		       "\n* allocates for its callers, which the trace does not name\n"),
+		"the callers of a function that allocates for them are in no trace without chains"))
+		tap_diag("%s%s", result.out, result.err);
+	verb_result_deinit(&result);
+}
+
 static void test_notes(const char *dir)
 {
 	static const struct row rows[] = {
@@ -195,6 +213,7 @@ int main(void)
 	put_trace(dir.path);
 	test_notes(dir.path);
 	test_checksums(dir.path);
+	test_wrapper(dir.path);
 	scratch_remove(&dir);
 	return tap_done();
 }

@@ -57,7 +57,16 @@ static void put_events(void)
 	put_free(KMEM_TYPE_PAGES, BLOCK + 3 * PAGE, PAGE);
 }
 
-static void put_trace(const char *dir)
+/* All are one that allocates for its callers. */
+static int name_wrapper(void *arg, uint64_t address, struct site_function *out)
+{
+	const int ret = name_numbered(arg, address, out);
+
+	snprintf(out->name, sizeof(out->name), "kvmalloc_node");
+	return ret;
+}
+
+static void put_trace(const char *dir, trace_symbolize_fn *name)
 {
 	static const struct trace_info info = {.tool_version = "1"};
 	const struct trace_instance instance = {.name = "kmem",
@@ -72,7 +81,7 @@ static void put_trace(const char *dir)
 	sink = trace_writer_sink(writer, 0, 0);
 	put_events();
 	event_batch_end(&batch);
-	if (trace_writer_finish(writer, &info, name_numbered, NULL, NULL))
+	if (trace_writer_finish(writer, &info, name, NULL, NULL))
 		abort();
 	trace_writer_destroy(writer);
 }
@@ -106,11 +115,28 @@ static void prints(const char *dir)
 	verb_result_deinit(&result);
 }
 
+/* The report's footnote names the command that shows them, which is the one above. */
+static void points_to_callers(void)
+{
+	const struct scratch scratch = scratch_make();
+	const char *const argv[] = {"report", "--by", "callsite", scratch.path, NULL};
+	struct verb_result result;
+
+	put_trace(scratch.path, name_wrapper);
+	result = verb_run(cmd_report, argv);
+	if (!ok(strstr(result.out, "\n* allocates for its callers, which sonde convert --to "
+				   "flamegraph shows\n"),
+		"the report says what shows the callers of a function that allocates for them"))
+		tap_diag("%s%s", result.out, result.err);
+	verb_result_deinit(&result);
+	scratch_remove(&scratch);
+}
+
 int main(void)
 {
 	struct scratch scratch = scratch_make();
 
-	put_trace(scratch.path);
+	put_trace(scratch.path, name_numbered);
 	folds(scratch.path, "count",
 	      "kmem:kfree;f2;f1 1\n"
 	      "kmem:kmalloc;f2;f1 1\n"
@@ -128,6 +154,7 @@ int main(void)
 	      "kmem:mm_page_alloc;f2;f1 8192\n"
 	      "kmem:mm_page_alloc;f3;f1 4096\n");
 	prints(scratch.path);
+	points_to_callers();
 	scratch_remove(&scratch);
 	return tap_done();
 }
