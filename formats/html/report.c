@@ -74,15 +74,6 @@ static int change(struct analysis *base, const struct heap_change *change)
 	return groups_add(t->caches, change, counted);
 }
 
-static bool is_return(const struct event_class *class)
-{
-	enum graph_class graph;
-	enum syscall_class syscall;
-
-	return (graph_class_of(class, &graph) && graph == GRAPH_EXIT) ||
-	       (syscall_class_of(class, &syscall) && syscall == SYSCALL_EXIT);
-}
-
 static int add_call(struct tables *t, const struct event *event)
 {
 	struct error err;
@@ -98,7 +89,7 @@ static int take_event(struct analysis *base, const struct event *event)
 	if (kmem_class_is_known(event->class) || !base->replay->in_window)
 		return 0;
 	if (!replay_has_event(base->replay, event))
-		return is_return(event->class) ? add_call(t, event) : 0;
+		return event_class_is_return(event->class) ? add_call(t, event) : 0;
 	t->first_ns = event->ns < t->first_ns ? event->ns : t->first_ns;
 	t->last_ns = event->ns > t->last_ns ? event->ns : t->last_ns;
 	return stacks_add(t->others, event) ? -ENOMEM : add_call(t, event);
