@@ -45,13 +45,10 @@ static void test_loan(void)
 	end();
 }
 
-/* Trampolines are in the device's memory, which the guest's kernel maps if `mapped`. */
-static void begin_traced(bool mapped)
+/* Trampolines are in the device's memory, which the guest's kernel maps if `mapped`. Returns where
+ * its next page table may be. */
+static uint64_t begin_with(const struct task_stacks *tasks, bool mapped)
 {
-	const struct task_stacks tasks = {.root = KERNEL_CR3,
-					  .first = first_task,
-					  .levels = 4,
-					  .stack_bytes = TASK_STACK_BYTES};
 	struct fake_memory memory;
 	uint64_t next = TABLES;
 
@@ -63,10 +60,21 @@ static void begin_traced(bool mapped)
 	if (mapped)
 		fake_map(&memory, KERNEL_CR3, trampolines, FAKE_DEVICE_GPA, &next);
 	fake_qemu_be_kvm(qemu, KERNEL_CR3, KERNEL_CS);
-	if (libvirt_journal_tasks(&journal, &tasks, NULL))
+	if (libvirt_journal_tasks(&journal, tasks, NULL))
 		abort();
 	write_ours(TEXT, "guest", "trace", 5);
 	write_ours(SLOT, "\0\0\0\0\0\0\0\0", "pmdentry", 8);
+	return next;
+}
+
+static void begin_traced(bool mapped)
+{
+	const struct task_stacks tasks = {.root = KERNEL_CR3,
+					  .first = first_task,
+					  .levels = 4,
+					  .stack_bytes = TASK_STACK_BYTES};
+
+	begin_with(&tasks, mapped);
 }
 
 /* A process of one thread, which does not run; the kernel has KASAN. Offsets are in its page. */
@@ -114,19 +122,12 @@ static void begin_preempted(uint64_t ip)
 					  .sp = SP,
 					  .stack_bytes = STACK_BYTES};
 	const uint64_t signal = task + SIGNAL_AT;
-	struct fake_memory memory;
-	uint64_t next = TABLES;
+	uint64_t next = begin_with(&tasks, true);
+	struct fake_memory memory = {fake_qemu_ram(qemu), FAKE_QEMU_RAM};
 
-	begin();
-	memory = (struct fake_memory){fake_qemu_ram(qemu), FAKE_QEMU_RAM};
-	device = fake_qemu_plug(qemu);
-	device[USED] = 1;
-	fake_map(&memory, KERNEL_CR3, first_task, FIRST_TASK, &next);
 	fake_map(&memory, KERNEL_CR3, task, TASK_PAGE, &next);
 	for (uint64_t at = 0; at < STACK_BYTES; at += 4096)
 		fake_map(&memory, KERNEL_CR3, stack + at, STACK + at, &next);
-	fake_map(&memory, KERNEL_CR3, trampolines, FAKE_DEVICE_GPA, &next);
-	fake_qemu_be_kvm(qemu, KERNEL_CR3, KERNEL_CS);
 	put_ring(FIRST_TASK + TASKS, first_task + TASKS, TASK_PAGE + TASKS, task + TASKS);
 	put(TASK_PAGE + SIGNAL, signal);
 	put_ring(TASK_PAGE + SIGNAL_AT + THREADS, signal + THREADS, TASK_PAGE + THREAD,
@@ -135,10 +136,6 @@ static void begin_preempted(uint64_t ip)
 	put(TASK_PAGE + SP, stack + LEFT_OFF);
 	put(STACK + PREEMPTED, ip);
 	put(STACK + PREEMPTED + 8, KERNEL_CS);
-	if (libvirt_journal_tasks(&journal, &tasks, NULL))
-		abort();
-	write_ours(TEXT, "guest", "trace", 5);
-	write_ours(SLOT, "\0\0\0\0\0\0\0\0", "pmdentry", 8);
 }
 
 static bool keeps_device(void)
