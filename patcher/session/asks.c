@@ -149,9 +149,7 @@ static int check_kprobes_ask(const struct trace_session *s, struct error *err)
 	return error_set(err, ENOTSUP, "kprobes of the guest cannot be noticed: %s", why->text);
 }
 
-/* One that is registered has copied what the jump would replace, also while it is disabled. A
- * function that many tasks may be in asks later, and is checked then. */
-static int check_places(const struct trace_session *s, struct error *err)
+int session_asks_check_places(const struct trace_session *s, bool many, struct error *err)
 {
 	const struct engine_asks *config = &s->asks.config;
 	struct kprobe_table probes;
@@ -160,7 +158,8 @@ static int check_places(const struct trace_session *s, struct error *err)
 	for (size_t i = 0; !ret && i < config->n; i++) {
 		const struct displaced *place = &config->v[i].place;
 
-		if (!config->v[i].many && kprobe_table_reaches(&probes, place->gva, place->size))
+		if (config->v[i].many == many &&
+		    kprobe_table_reaches(&probes, place->gva, place->size))
 			ret = error_set(err, EBUSY,
 					"a kprobe of the guest is registered in %s(), "
 					"where %s would be noticed: remove it in the guest",
@@ -177,17 +176,8 @@ int trace_session_check_exitless(const struct trace_session *s, struct error *er
 	if (guest_has_traps(s->guest))
 		return 0;
 	ret = check_kprobes_ask(s, err);
-	return ret ? ret : check_places(s, err);
-}
-
-const struct displaced *session_ask_place(const struct trace_session *s, enum session_ask kind)
-{
-	const struct session_asks *asks = &s->asks;
-
-	for (size_t i = 0; i < asks->config.n; i++)
-		if (asks->kinds[i] == kind)
-			return &asks->config.v[i].place;
-	return NULL;
+	/* those of functions that many tasks may be in are written later */
+	return ret ? ret : session_asks_check_places(s, false, err);
 }
 
 bool session_is_asked(const struct trace_session *s, enum session_ask kind)

@@ -283,13 +283,16 @@ int session_end_engine(struct trace_session *session, struct patch_outcome *outc
 void session_asks_init(struct trace_session *session);
 /* Where the guest is to ask, of a guest without traps. While it runs, or stopped. */
 void session_asks_find(struct trace_session *session);
+/*
+ * -EBUSY: a kprobe of the guest is registered where one of these functions would ask, of those that
+ * many tasks may be in, or of the others. It has copied what the jump would replace, also while it
+ * is disabled and shows in no text. -ENOMEM.
+ */
+int session_asks_check_places(const struct trace_session *session, bool many, struct error *err);
 /* Whether the guest asks, or shows by a trap, before it does this. */
 bool session_is_asked(const struct trace_session *session, enum session_ask kind);
 /* The guest's name for what it does, and the function that begins it. */
 const char *session_ask_name(enum session_ask kind);
-/* The instructions that its jump replaces; NULL: it does not ask. */
-const struct displaced *session_ask_place(const struct trace_session *session,
-					  enum session_ask kind);
 const char *session_ask_function(enum session_ask kind);
 /* What the guest does when it leaves its kernel by this; NULL: it stays. */
 const char *session_ask_leaving(enum session_ask kind);

@@ -216,20 +216,11 @@ static int follow(struct trace_session *s, bool rings, struct error *err)
 
 /* --- asking ----------------------------------------------------------------------------------- */
 
-/* With the guest stopped. A kprobe that is registered shows in no text, and one that is being made
- * has copied what stands there already. */
+/* With the guest stopped. A kprobe that is being made has copied what stands there already. */
 static bool is_probed(const struct trace_session *s)
 {
-	const struct displaced *place = session_ask_place(s, ASK_MODULES);
-	struct kprobe_table probes;
-	bool probed;
-
-	if (text_lock_is_held(&s->kernel, LOCK_KPROBES) ||
-	    kprobe_table_read(&s->kernel, &probes, NULL))
-		return true;
-	probed = kprobe_table_reaches(&probes, place->gva, place->size);
-	kprobe_table_deinit(&probes);
-	return probed;
+	return text_lock_is_held(&s->kernel, LOCK_KPROBES) ||
+	       session_asks_check_places(s, true, NULL);
 }
 
 static bool wants_to_ask(const struct trace_session *s)
