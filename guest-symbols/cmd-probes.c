@@ -10,7 +10,7 @@
 static const char verb[] = "probes";
 
 struct options {
-	const char *kernel;
+	const char *kernel, *system_map, *btf;
 	bool json;
 };
 
@@ -21,6 +21,7 @@ static const struct cli_option option_table[] = {
 	 .help = "a bzImage or an ELF vmlinux",
 	 .store = cli_store_text,
 	 .offset = offsetof(struct options, kernel)},
+	CLI_GIVEN_OPTIONS(struct options),
 	CLI_JSON_OPTION(struct options, "print JSON"),
 	{0},
 };
@@ -29,7 +30,7 @@ static const struct cli_table tables[] = {{option_table, 0}, {NULL, 0}};
 
 static const struct cli_verb syntax = {
 	.name = verb,
-	.usage = "usage: sonde probes -k KERNEL [--json] [PATTERN[,PATTERN...]...]\n"
+	.usage = "usage: sonde probes -k KERNEL [OPTION...] [PATTERN[,PATTERN...]...]\n"
 		 "\n"
 		 "List the functions of a kernel that dynamic probes can record, with the names "
 		 "and\n"
@@ -40,16 +41,16 @@ static const struct cli_verb syntax = {
 static int show(const struct options *options, char *const *patterns)
 {
 	struct kernel_image *image = NULL;
-	struct kernel_file *file = NULL;
+	struct kernel_given given;
 	struct error err;
-	int ret = kernel_file_open(options->kernel, &file, &err);
+	int ret = kernel_given_open(options->system_map, options->btf, &given, &err);
 
 	if (!ret)
-		ret = kernel_image_load(file, &image, &err);
+		ret = kernel_image_open(options->kernel, &given, &image, &err);
 	ret = ret ? cli_error(verb, &err)
 		  : functions_print_probes(verb, image, patterns, options->json);
 	kernel_image_destroy(image);
-	kernel_file_close(file);
+	kernel_given_close(&given);
 	return ret;
 }
 

@@ -18,10 +18,8 @@
 
 static const char verb[] = "symbols";
 
-enum { MAX_SYSTEM_MAP = 64 << 20 };
-
 struct options {
-	const char *kernel, *system_map;
+	const char *kernel, *system_map, *btf;
 	bool functions, json;
 };
 
@@ -32,12 +30,7 @@ static const struct cli_option option_table[] = {
 	 .help = "a bzImage or an ELF vmlinux",
 	 .store = cli_store_text,
 	 .offset = offsetof(struct options, kernel)},
-	{.name = "system-map",
-	 .letter = 'S',
-	 .value = "FILE",
-	 .help = "take symbols from a System.map, not from the kernel",
-	 .store = cli_store_text,
-	 .offset = offsetof(struct options, system_map)},
+	CLI_GIVEN_OPTIONS(struct options),
 	{.name = "functions",
 	 .letter = 'f',
 	 .help = "list the functions that PATTERNs stand for, as --trace does",
@@ -51,48 +44,13 @@ static const struct cli_table tables[] = {{option_table, 0}, {NULL, 0}};
 
 static const struct cli_verb syntax = {
 	.name = verb,
-	.usage = "usage: sonde symbols -k KERNEL [--system-map FILE] [--json] [NAME...]\n"
-		 "       sonde symbols -k KERNEL [--json] --functions PATTERN[,PATTERN...]...\n"
+	.usage = "usage: sonde symbols -k KERNEL [OPTION...] [NAME...]\n"
+		 "       sonde symbols -k KERNEL [OPTION...] --functions PATTERN[,PATTERN...]...\n"
 		 "\n"
 		 "Show what a kernel image says about itself, or look up symbol NAMEs in it, or\n"
 		 "list the functions with an mcount site that PATTERNs stand for.\n",
 	.tables = tables,
 };
-
-static int read_map(FILE *in, struct symbol_table **out, struct error *err)
-{
-	char *text = malloc(MAX_SYSTEM_MAP);
-	size_t size;
-	int ret;
-
-	if (!text)
-		return error_set(err, ENOMEM, "out of memory");
-	size = fread(text, 1, MAX_SYSTEM_MAP, in);
-	if (ferror(in))
-		ret = error_set(err, errno, "cannot read: %s", strerror(errno));
-	else if (size == MAX_SYSTEM_MAP)
-		ret = error_set(err, E2BIG, "too large for a System.map");
-	else
-		ret = symbols_from_system_map(text, size, out, err);
-	free(text);
-	return ret;
-}
-
-static int load_map(const char *path, struct symbol_table **out, struct error *err)
-{
-	FILE *in = fopen(path, "re");
-	int ret;
-
-	if (!in) {
-		ret = error_set(err, errno, "cannot open: %s", strerror(errno));
-	} else {
-		ret = read_map(in, out, err);
-		fclose(in);
-	}
-	if (ret)
-		error_prefix(err, "%s: ", path);
-	return ret;
-}
 
 /* What is printed. */
 struct subject {
@@ -103,15 +61,15 @@ struct subject {
 
 static int load(const struct options *options, struct subject *s, struct error *err)
 {
-	struct symbol_table *symbols = NULL;
+	struct kernel_given given;
 	int ret = kernel_file_open(options->kernel, &s->file, err);
 
 	if (ret)
 		return ret;
-	if (options->system_map)
-		ret = load_map(options->system_map, &symbols, err);
+	ret = kernel_given_open(options->system_map, options->btf, &given, err);
 	if (!ret)
-		ret = kernel_image_load_with(s->file, symbols, &s->image, err);
+		ret = kernel_image_load(s->file, &given, &s->image, err);
+	kernel_given_close(&given);
 	if (!ret && !options->functions)
 		ret = alloc_points_of(s->image, &s->points, err);
 	return ret;
@@ -162,7 +120,8 @@ static void print_facts(const struct subject *s)
 	printf("Relocations   %s\n", s->file->relocs ? "yes" : "no");
 	printf("Symbols       %s (%s)\n", text_count(symbols_count(image->symbols)).s,
 	       image->symbol_source);
-	printf("BTF types     %s\n", image->btf ? text_count(btf_count(image->btf)).s : "none");
+	printf("BTF types     %s%s\n", image->btf ? text_count(btf_count(image->btf)).s : "none",
+	       image->btf_is_given ? " (given)" : "");
 	printf("mcount sites  %s\n", text_count(image->nr_mcount_sites).s);
 	printf("Return sites  %s\n", text_count(image->nr_return_sites).s);
 }

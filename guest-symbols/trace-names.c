@@ -74,13 +74,8 @@ int kernel_functions(const char *path, const struct trace_info *info, struct sid
 		     size_t *n, struct error *err)
 {
 	struct kernel_image *image = NULL;
-	struct kernel_file *file;
-	int ret = kernel_file_open(path, &file, err);
+	int ret = kernel_image_open(path, NULL, &image, err);
 
-	if (ret)
-		return ret;
-	ret = kernel_image_load(file, &image, err);
-	kernel_file_close(file);
 	if (!ret) {
 		ret = read_functions(image, info, out, n, err);
 		if (ret)

@@ -46,6 +46,18 @@ struct cli_option {
 	 .store = cli_store_text, .offset = offsetof(type, kernel)}
 /* clang-format on */
 
+/* The rows of --system-map and --btf, for `const char *system_map, *btf` of a struct. */
+/* clang-format off */
+#define CLI_GIVEN_OPTIONS(type)                                                          \
+	{.name = "system-map", .letter = 'S', .value = "FILE",                           \
+	 .help = "take symbols from a System.map, not from the kernel",                  \
+	 .store = cli_store_text, .offset = offsetof(type, system_map)},                 \
+	{.name = "btf", .value = "FILE",                                                 \
+	 .help = "take types from FILE, BTF or an ELF with BTF, not from the\n"         \
+		 "kernel; pahole(1) makes it from debug information",                    \
+	 .store = cli_store_text, .offset = offsetof(type, btf)}
+/* clang-format on */
+
 /* The rows of --lines and --debug-file, for a bool and a const char * of a struct. */
 /* clang-format off */
 #define CLI_LINES_OPTIONS(type, lines_, debug_file_)                                     \

@@ -216,3 +216,18 @@ size_t btf_count(const struct btf_types *btf)
 {
 	return btf->count - 1;
 }
+
+struct btf_functions btf_count_functions(const struct btf_types *btf, btf_known_fn *known,
+					 const void *arg)
+{
+	struct btf_functions functions = {0, 0};
+	struct btf_type type;
+
+	for (uint32_t id = 1; id < btf->count; id++) {
+		if (!btf_type(btf, id, &type) || type.kind != BTF_KIND_FUNC)
+			continue;
+		functions.n++;
+		functions.unknown += !known(arg, type.name);
+	}
+	return functions;
+}

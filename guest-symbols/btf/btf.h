@@ -16,6 +16,14 @@ int btf_parse(const uint8_t *bytes, size_t size, struct btf_types **out, struct 
 void btf_destroy(struct btf_types *btf);
 size_t btf_count(const struct btf_types *btf);
 
+/* How many functions it has, and how many of these are not `known`. */
+struct btf_functions {
+	uint32_t n, unknown;
+};
+typedef bool btf_known_fn(const void *arg, const char *name);
+struct btf_functions btf_count_functions(const struct btf_types *btf, btf_known_fn *known,
+					 const void *arg);
+
 struct btf_field {
 	uint32_t offset;              /* bytes from the start of the outer struct */
 	uint32_t size;                /* bytes */

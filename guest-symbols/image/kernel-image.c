@@ -15,14 +15,15 @@ enum {
 	MAX_RELEASE = 64, /* __NEW_UTS_LEN */
 };
 
-/* Those of the caller if there are any, else .symtab, which has sizes, else kallsyms. */
-static int load_symbols(struct kernel_image *image, const struct elf_view *view, struct error *err)
+/* Those that are given, else .symtab, which has sizes, else kallsyms. */
+static int load_symbols(struct kernel_image *image, const struct elf_view *view,
+			const struct kernel_given *given, struct error *err)
 {
 	int ret;
 
-	if (image->symbols) {
+	if (given->system_map.path) {
 		image->symbol_source = "System.map";
-		return 0;
+		return kernel_given_symbols(given, &image->symbols, err);
 	}
 	image->symbol_source = "symtab";
 	ret = symbols_from_elf(view->bytes, view->size, &image->symbols, err);
@@ -36,9 +37,11 @@ static int load_symbols(struct kernel_image *image, const struct elf_view *view,
 static int report_symbol(const struct kernel_image *image, const char *name, struct error *err)
 {
 	if (symbols_find(image->symbols, "_etext") && !strcmp(name, "_end"))
-		return error_set(err, ENOENT,
-				 "the kernel's own symbol table has no variables "
-				 "(CONFIG_KALLSYMS_ALL): use its vmlinux with symbols");
+		return error_set(
+			err, ENOENT,
+			"the kernel's own symbol table has no variables "
+			"(CONFIG_KALLSYMS_ALL): use its vmlinux with symbols, or give them "
+			"with --system-map FILE");
 	return error_set(err, ENOENT, "kernel has no symbol %s", name);
 }
 
@@ -114,7 +117,7 @@ static int load_sites(struct kernel_image *image, const struct elf_view *view, s
 				       &image->return_sites, &image->nr_return_sites, err);
 }
 
-static int load_btf(struct kernel_image *image, const struct elf_view *view, struct error *err)
+static int load_own_btf(struct kernel_image *image, const struct elf_view *view, struct error *err)
 {
 	uint64_t start = symbols_address(image->symbols, "__start_BTF");
 	uint64_t stop = symbols_address(image->symbols, "__stop_BTF");
@@ -129,6 +132,82 @@ static int load_btf(struct kernel_image *image, const struct elf_view *view, str
 		bytes = stop > start ? elf_view_range(view, start, size) : NULL;
 	}
 	return bytes ? btf_parse(bytes, size, &image->btf, err) : 0;
+}
+
+/* --- types that are given --------------------------------------------------------------------- */
+
+/* Of how many functions one may be unknown: pahole has a few that the compiler has renamed. */
+enum { KNOWN_PER_UNKNOWN = 50 };
+
+/* A variable that the kernel initialises begins, at this member, with the text. */
+static int check_member(const struct kernel_image *image, const char *variable,
+			const char *structure, const char *member, const char *text,
+			struct error *err)
+{
+	const uint64_t address = symbols_address(image->symbols, variable);
+	struct btf_field field;
+	const uint8_t *bytes;
+	int ret = btf_field(image->btf, structure, member, &field, err);
+
+	if (ret)
+		return ret;
+	bytes = kernel_image_bytes(image, address + field.offset, strlen(text));
+	if (bytes && !memcmp(bytes, text, strlen(text)))
+		return 0;
+	return error_set(err, ESTALE, "not the types of this kernel: the %s of its %s is not %s",
+			 member, variable, text);
+}
+
+static bool is_symbol(const void *symbols, const char *name)
+{
+	return symbols_find(symbols, name);
+}
+
+static int check_functions(const struct kernel_image *image, struct error *err)
+{
+	const struct btf_functions functions =
+		btf_count_functions(image->btf, is_symbol, image->symbols);
+
+	if (functions.unknown <= functions.n / KNOWN_PER_UNKNOWN)
+		return 0;
+	return error_set(err, ESTALE,
+			 "not the types of this kernel: it lacks %u of %u functions that they name",
+			 functions.unknown, functions.n);
+}
+
+/* Another build has other functions; and of both structures many options change the members in
+ * front. */
+static int check_given_btf(const struct kernel_image *image, struct error *err)
+{
+	int ret = check_functions(image, err);
+
+	if (!ret)
+		ret = check_member(image, "init_task", "task_struct", "comm", "swapper", err);
+	return ret ? ret
+		   : check_member(image, "init_uts_ns", "uts_namespace", "name.release",
+				  image->release, err);
+}
+
+static int load_given_btf(struct kernel_image *image, const struct kernel_given *given,
+			  struct error *err)
+{
+	int ret = kernel_given_types(given, &image->btf, err);
+
+	if (ret)
+		return ret;
+	image->btf_is_given = true;
+	ret = check_given_btf(image, err);
+	if (ret)
+		error_prefix(err, "%s: ", given->btf.path);
+	return ret;
+}
+
+/* --- loading ---------------------------------------------------------------------------------- */
+
+static int load_btf(struct kernel_image *image, const struct elf_view *view,
+		    const struct kernel_given *given, struct error *err)
+{
+	return given->btf.path ? load_given_btf(image, given, err) : load_own_btf(image, view, err);
 }
 
 /* "Linux version 6.1.0-56-cloud-amd64 (...) ... SMP ...\n" (init/version.c) */
@@ -213,9 +292,10 @@ static int load_notes(struct kernel_image *image, const struct elf_view *view, s
 	return load_banner(image, err);
 }
 
-static int load_facts(struct kernel_image *image, const struct elf_view *view, struct error *err)
+static int load_facts(struct kernel_image *image, const struct elf_view *view,
+		      const struct kernel_given *given, struct error *err)
 {
-	int ret = load_symbols(image, view, err);
+	int ret = load_symbols(image, view, given, err);
 
 	if (!ret)
 		ret = load_bounds(image, err);
@@ -223,27 +303,33 @@ static int load_facts(struct kernel_image *image, const struct elf_view *view, s
 		ret = load_bytes(image, view, err);
 	if (!ret)
 		ret = load_notes(image, view, err);
-	return ret ? ret : load_btf(image, view, err);
+	return ret ? ret : load_btf(image, view, given, err);
 }
 
-static int load(struct kernel_image *image, const struct elf_view *view, struct error *err)
+static int load_all(struct kernel_image *image, const struct elf_view *view,
+		    const struct kernel_given *given, struct error *err)
 {
-	int ret = load_facts(image, view, err);
+	int ret = load_facts(image, view, given, err);
 
 	return ret ? ret : load_sites(image, view, err);
 }
 
-/* Fill in an image from an ELF file in memory by `load_view`. Consumes the image on errors. */
-static int load_elf(struct kernel_image *image, const void *elf, size_t size,
-		    int (*load_view)(struct kernel_image *, const struct elf_view *,
-				     struct error *),
+typedef int load_fn(struct kernel_image *image, const struct elf_view *view,
+		    const struct kernel_given *given, struct error *err);
+
+static int load_elf(const void *elf, size_t size, load_fn *load, const struct kernel_given *given,
 		    struct kernel_image **out, struct error *err)
 {
+	static const struct kernel_given nothing;
+	struct kernel_image *image = calloc(1, sizeof(*image));
 	struct elf_view view;
-	int ret = elf_view_init(&view, elf, size, err);
+	int ret;
 
+	if (!image)
+		return error_set(err, ENOMEM, "out of memory");
+	ret = elf_view_init(&view, elf, size, err);
 	if (!ret)
-		ret = load_view(image, &view, err);
+		ret = load(image, &view, given ? given : &nothing, err);
 	if (ret)
 		kernel_image_destroy(image);
 	else
@@ -251,36 +337,33 @@ static int load_elf(struct kernel_image *image, const void *elf, size_t size,
 	return ret;
 }
 
-int kernel_image_load_with(const struct kernel_file *file, struct symbol_table *symbols,
-			   struct kernel_image **out, struct error *err)
+int kernel_image_load(const struct kernel_file *file, const struct kernel_given *given,
+		      struct kernel_image **out, struct error *err)
 {
-	struct kernel_image *image = calloc(1, sizeof(*image));
-	int ret;
+	int ret = load_elf(file->vmlinux, file->vmlinux_size, load_all, given, out, err);
 
-	if (!image) {
-		symbols_destroy(symbols);
-		return error_set(err, ENOMEM, "out of memory");
-	}
-	image->symbols = symbols;
-	ret = load_elf(image, file->vmlinux, file->vmlinux_size, load, out, err);
 	if (ret && file->path)
 		error_prefix(err, "%s: ", file->path);
 	return ret;
 }
 
-int kernel_image_load(const struct kernel_file *file, struct kernel_image **out, struct error *err)
+int kernel_image_load_without_sites(const void *elf, size_t size, const struct kernel_given *given,
+				    struct kernel_image **out, struct error *err)
 {
-	return kernel_image_load_with(file, NULL, out, err);
+	return load_elf(elf, size, load_facts, given, out, err);
 }
 
-int kernel_image_load_without_sites(const void *elf, size_t size, struct kernel_image **out,
-				    struct error *err)
+int kernel_image_open(const char *path, const struct kernel_given *given, struct kernel_image **out,
+		      struct error *err)
 {
-	struct kernel_image *image = calloc(1, sizeof(*image));
+	struct kernel_file *file;
+	int ret = kernel_file_open(path, &file, err);
 
-	if (!image)
-		return error_set(err, ENOMEM, "out of memory");
-	return load_elf(image, elf, size, load_facts, out, err);
+	if (ret)
+		return ret;
+	ret = kernel_image_load(file, given, out, err);
+	kernel_file_close(file);
+	return ret;
 }
 
 struct derived_fact {
@@ -376,7 +459,9 @@ int kernel_image_check_btf(const struct kernel_image *image, struct error *err)
 {
 	if (image->btf)
 		return 0;
-	return error_set(err, ENOTSUP, "the kernel image has no BTF (CONFIG_DEBUG_INFO_BTF)");
+	return error_set(err, ENOTSUP,
+			 "the kernel image has no BTF (CONFIG_DEBUG_INFO_BTF): give it with "
+			 "--btf FILE");
 }
 
 int kernel_image_check_sites(const struct kernel_image *image, struct error *err)

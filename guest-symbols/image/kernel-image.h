@@ -8,6 +8,7 @@
 #include "formats/base/error.h"
 #include "guest-symbols/btf/btf.h"
 #include "guest-symbols/file/kernel-file.h"
+#include "guest-symbols/image/given.h"
 #include "guest-symbols/symbols/symbols.h"
 
 /*
@@ -22,7 +23,8 @@ struct kernel_image {
 	size_t build_id_size; /* 0 = none */
 	struct symbol_table *symbols;
 	const char *symbol_source; /* "symtab", "kallsyms", "System.map" or "kallsyms in memory" */
-	struct btf_types *btf;     /* NULL if the image has no .BTF */
+	struct btf_types *btf;     /* NULL if there are none */
+	bool btf_is_given;         /* they are not the image's own */
 	uint64_t *mcount_sites;    /* sorted */
 	size_t nr_mcount_sites;
 	uint64_t *return_sites; /* sorted; none on kernels without return thunks */
@@ -34,21 +36,25 @@ struct kernel_image {
 	struct derived_fact *derived; /* kernel_image_derive() */
 };
 
-/* Analyse. *out is owned by the caller. Errors as in the parts' headers, with context. */
-int kernel_image_load(const struct kernel_file *file, struct kernel_image **out, struct error *err);
-
-/* The same with symbols from a System.map, for a kernel without symbols. Consumes `symbols`, also
- * on error. */
-int kernel_image_load_with(const struct kernel_file *file, struct symbol_table *symbols,
-			   struct kernel_image **out, struct error *err);
+/*
+ * Analyse. *out is owned by the caller. `given` may be NULL, and is not needed any more afterwards.
+ * Errors as in the parts' headers, with context; -ESTALE: the types that are given are of another
+ * kernel.
+ */
+int kernel_image_load(const struct kernel_file *file, const struct kernel_given *given,
+		      struct kernel_image **out, struct error *err);
 void kernel_image_destroy(struct kernel_image *image);
+
+/* kernel_file_open(), and then this. */
+int kernel_image_open(const char *path, const struct kernel_given *given, struct kernel_image **out,
+		      struct error *err);
 
 /*
  * The same of an ELF file in memory, which is borrowed, without the lists of sites, which a running
  * kernel has freed (memory-image.h).
  */
-int kernel_image_load_without_sites(const void *elf, size_t size, struct kernel_image **out,
-				    struct error *err);
+int kernel_image_load_without_sites(const void *elf, size_t size, const struct kernel_given *given,
+				    struct kernel_image **out, struct error *err);
 
 /* Why the image has no return sites though the kernel has been linked with some: it was read from
  * memory, where they are freed. NULL: it has them, or there are none. */

@@ -53,11 +53,11 @@ void memory_copy_deinit(struct memory_copy *memory)
 	*memory = (struct memory_copy){0};
 }
 
-int memory_image_load(const struct memory_copy *memory, struct kernel_image **out,
-		      struct error *err)
+int memory_image_load(const struct memory_copy *memory, const struct kernel_given *given,
+		      struct kernel_image **out, struct error *err)
 {
-	int ret =
-		kernel_image_load_without_sites(memory->elf, HEADERS_SIZE + memory->size, out, err);
+	int ret = kernel_image_load_without_sites(memory->elf, HEADERS_SIZE + memory->size, given,
+						  out, err);
 
 	if (!ret)
 		(*out)->symbol_source = "kallsyms in memory";

@@ -24,11 +24,12 @@ int memory_copy_init(struct memory_copy *memory, uint64_t gva, size_t size, stru
 void memory_copy_deinit(struct memory_copy *memory);
 
 /*
- * Analyse the copy. All addresses in *out, which is the caller's, are run-time addresses. Errors as
- * kernel_image_load(); -ENOENT if there are no kallsyms tables, or no banner.
+ * Analyse the copy; `given`, which may be NULL, as in kernel_image_load(). All addresses in *out,
+ * which is the caller's, are run-time addresses. Errors as kernel_image_load(); -ENOENT if there
+ * are no kallsyms tables, or no banner.
  */
-int memory_image_load(const struct memory_copy *memory, struct kernel_image **out,
-		      struct error *err);
+int memory_image_load(const struct memory_copy *memory, const struct kernel_given *given,
+		      struct kernel_image **out, struct error *err);
 
 /*
  * Turn the image's addresses into link-time addresses, given its slide, and give it its mcount

@@ -114,7 +114,8 @@ static int check_booted(const struct kernel *kernel, struct error *err)
 	return error_set(err, EAGAIN, "the kernel is still booting");
 }
 
-static int load_image(struct guest *guest, struct kernel_identity *out, struct error *err)
+static int load_image(struct guest *guest, const struct kernel_given *given,
+		      struct kernel_identity *out, struct error *err)
 {
 	struct memory_copy memory;
 	int ret = copy_memory(guest, &out->mapping, &memory, err);
@@ -123,7 +124,7 @@ static int load_image(struct guest *guest, struct kernel_identity *out, struct e
 		ret = error_set_at(err, ENOENT, out->mapping.gva,
 				   "what is mapped where Linux has its kernel is not Linux");
 	if (!ret)
-		ret = memory_image_load(&memory, &out->image, err);
+		ret = memory_image_load(&memory, given, &out->image, err);
 	memory_copy_deinit(&memory);
 	return ret;
 }
@@ -183,14 +184,15 @@ static int read_rest(struct guest *guest, struct kernel_identity *out, struct er
 }
 
 int kernel_identify(struct guest *guest, const struct guest_sregs *vcpus, unsigned int nr_vcpus,
-		    struct kernel_identity *out, struct error *err)
+		    const struct kernel_given *given, struct kernel_identity *out,
+		    struct error *err)
 {
 	int ret;
 
 	*out = (struct kernel_identity){0};
 	ret = find_mapping(guest, vcpus, nr_vcpus, out, err);
 	if (!ret)
-		ret = load_image(guest, out, err);
+		ret = load_image(guest, given, out, err);
 	if (!ret)
 		ret = read_rest(guest, out, err);
 	if (ret) {

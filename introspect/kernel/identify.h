@@ -56,12 +56,14 @@ struct kernel_identity {
 /*
  * Find the kernel that runs in a guest, and read from memory what otherwise comes from its file:
  * symbols, BTF, build id, mcount sites. `vcpus` are the states of nr_vcpus vCPUs, which may run on
- * meanwhile. Reads only. out->image is the caller's. -ENOENT: no vCPU has a Linux kernel mapped, or
- * the kernel has no kallsyms. -ENOTSUP: no mcount sites, or no BTF. -EAGAIN: the kernel still
- * boots. Else errors of the parts.
+ * meanwhile. `given` may be NULL. Reads only. out->image is the caller's. -ENOENT: no vCPU has a
+ * Linux kernel mapped, or the kernel has no kallsyms. -ENOTSUP: no mcount sites, or no BTF.
+ * -EAGAIN: the kernel still boots. -ESTALE: the types that are given are those of another kernel.
+ * Else errors of the parts.
  */
 int kernel_identify(struct guest *guest, const struct guest_sregs *vcpus, unsigned int nr_vcpus,
-		    struct kernel_identity *out, struct error *err);
+		    const struct kernel_given *given, struct kernel_identity *out,
+		    struct error *err);
 
 /*
  * Check that the guest runs the kernel of this image, and find where. -ESTALE: another kernel,

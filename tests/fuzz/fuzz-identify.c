@@ -39,7 +39,7 @@ static void identify(struct fake_running *guest)
 	struct kernel_identity found;
 	const struct kernel_image *image;
 
-	if (kernel_identify(dump_guest(guest->fake.dump), &guest->sregs, 1, &found, NULL))
+	if (kernel_identify(dump_guest(guest->fake.dump), &guest->sregs, 1, NULL, &found, NULL))
 		return;
 	image = found.image;
 	if (!image->nr_mcount_sites || !image->banner || !found.kernel.confirmed ||

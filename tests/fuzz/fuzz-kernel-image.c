@@ -10,8 +10,9 @@
 /*
  * First byte even: the rest is a kernel file. Odd: the rest is a list of bits to flip {offset u16,
  * mask u8} in a sound ELF kernel with a System.map, so that the code behind the symbols is reached.
+ * Then its types are also given, as if they came from another file.
  */
-enum { MAX_OUTPUT = 1 << 20, IMAGE = 4096, ROOM = 8192 };
+enum { MAX_OUTPUT = 1 << 20, IMAGE = 4096, ROOM = 8192, BTF = 0x880, BTF_ROOM = 0x380 };
 #define TEXT 0xffffffff81000000
 
 static const char map[] =
@@ -27,9 +28,10 @@ static const char map[] =
 	"ffffffff81000c40 D __tracepoint_kfree\nffffffff81000ca0 D __tracepoint_mm_page_free\n"
 	"ffffffff81000140 T __x64_sys_one\nffffffff81000d80 d __start_syscalls_metadata\n"
 	"ffffffff81000d90 d __stop_syscalls_metadata\n"
-	"ffffffff81000d00 D gfpflag_names\nffffffff81001000 B _end\n";
+	"ffffffff81000d00 D gfpflag_names\nffffffff81000e00 D init_task\n"
+	"ffffffff81000e80 D init_uts_ns\nffffffff81001000 B _end\n";
 
-static void use(const struct kernel_file *file, struct symbol_table *symbols)
+static void use(const struct kernel_file *file, const struct kernel_given *given)
 {
 	static struct trace_info info;
 	const struct image_syscalls *calls;
@@ -39,7 +41,7 @@ static void use(const struct kernel_file *file, struct symbol_table *symbols)
 
 	kernel_file_relocate(file, memory, IMAGE, TEXT, 0x200000, NULL);
 	free(memory);
-	if (kernel_image_load_with(file, symbols, &image, NULL))
+	if (kernel_image_load(file, given, &image, NULL))
 		return;
 	if (!kernel_image_bytes(image, image->text, image->init_size))
 		abort();
@@ -69,8 +71,12 @@ static bool too_large(const uint8_t *data, size_t size)
 
 static void fuzz_file(const uint8_t *data, size_t size)
 {
+	const struct kernel_given given = {.btf = {"btf", data, size, false}};
 	struct kernel_file *file;
+	struct btf_types *types;
 
+	if (!kernel_given_types(&given, &types, NULL))
+		btf_destroy(types);
 	if (too_large(data, size) || kernel_file_from_memory(data, size, &file, NULL))
 		return;
 	use(file, NULL);
@@ -86,13 +92,18 @@ static void put_jump(uint8_t *image, uint32_t at, uint32_t code, uint32_t tracep
 
 static void put_btf(uint8_t *to, size_t room)
 {
-	static const struct fake_struct no_structs[] = {{NULL, 0, {{NULL, 0, 0, 0, 0}}}};
+	static const struct fake_struct structs[] = {
+		{"task_struct", 64, {{.name = "comm", .offset = 16, .size = 8}, {NULL}}},
+		{"uts_namespace", 64, {{.name = "name", .offset = 8, .size = 0}, {NULL}}},
+		{"new_utsname", 32, {{.name = "release", .offset = 8, .size = 8}, {NULL}}},
+		{NULL},
+	};
 	static const struct fake_enumerator no_enumerators[] = {{NULL, 0}};
 	static const char *const prototypes[] = {
 		"void *__kmalloc(size_t size, gfp_t flags)", "void kfree(const void *object)",
 		"void free_unref_page(struct page *page, unsigned int order)", NULL};
 
-	if (!fake_btf_functions(no_structs, no_enumerators, prototypes, to, room))
+	if (!fake_btf_functions(structs, no_enumerators, prototypes, to, room))
 		abort();
 }
 
@@ -116,9 +127,11 @@ static size_t make_kernel(uint8_t *elf)
 	uint8_t image[IMAGE] = {0};
 
 	strcpy((char *)image + 0x400, "Linux version 6.1.0 (fuzz)\n");
+	strcpy((char *)image + 0xe10, "swapper");
+	strcpy((char *)image + 0xe90, "6.1.0");
 	for (uint64_t i = 0; i < 8; i++)
 		memcpy(image + 0x800 + i * 8, &(uint64_t){TEXT + 0x100 + i * 0x40}, 8);
-	put_btf(image + 0x880, 0x380);
+	put_btf(image + BTF, BTF_ROOM);
 	put_syscall(image);
 	put_jump(image, 0xc00, 0x150, 0xc40);
 	put_jump(image, 0xc10, 0x290, 0xca0);
@@ -130,7 +143,8 @@ static void fuzz_changed(const uint8_t *data, size_t size)
 {
 	uint8_t elf[ROOM];
 	size_t elf_size = make_kernel(elf);
-	struct symbol_table *symbols;
+	struct kernel_given given = {
+		.system_map = {"map", (const uint8_t *)map, sizeof(map) - 1, false}};
 	struct kernel_file *file;
 	uint16_t offset;
 
@@ -141,8 +155,9 @@ static void fuzz_changed(const uint8_t *data, size_t size)
 	}
 	if (kernel_file_from_memory(elf, elf_size, &file, NULL))
 		return;
-	if (!symbols_from_system_map(map, sizeof(map) - 1, &symbols, NULL))
-		use(file, symbols);
+	use(file, &given);
+	given.btf = (struct given_file){"btf", elf + FAKE_ELF_IMAGE_OFFSET + BTF, BTF_ROOM, false};
+	use(file, &given);
 	kernel_file_close(file);
 }
 

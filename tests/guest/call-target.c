@@ -46,7 +46,7 @@ int main(int argc, char **argv)
 	if (argc != 3)
 		return cli_usage("call-target", "usage: call-target KERNEL SLIDE");
 	slide = strtoull(argv[2], NULL, 0);
-	if (kernel_file_open(argv[1], &file, &err) || kernel_image_load(file, &image, &err))
+	if (kernel_file_open(argv[1], &file, &err) || kernel_image_load(file, NULL, &image, &err))
 		return cli_error("call-target", &err);
 	while (fgets(line, sizeof(line), stdin)) {
 		uint64_t address = strtoull(line, NULL, 16), link = address - slide;

@@ -15,6 +15,7 @@ use Time::HiRes qw(time);
 
 use lib $FindBin::RealBin, "$FindBin::RealBin/../lib";
 use Campaign;
+use DamagedImage;
 use Files;
 use GuestConfigs;
 use GuestLog;
@@ -40,13 +41,30 @@ sub has_module { ($_[0]{module} // '-') ne '-' }
 # less memory there, in which no block of it can go off line.
 sub run_guest {
 	my ($row, $out, $kernel, $initrd, $iterations) = @_;
-	my @command = ("$FindBin::RealBin/oracle-guest", $build, $out, $kernel, $initrd, $row->{cpus}, $iterations,
+	my ($image, @given) = booted($row, $out);
+	my @command = ("$FindBin::RealBin/oracle-guest", $build, $out, $image, $initrd, $row->{cpus}, $iterations,
 		GuestText::range("$build/sonde", $kernel), $row->{mode}, $row->{ring}, $row->{spec} // 'kmem');
-	return on_kvm_host({mem => 2304, timeout => 1200 + 20 * $iterations}, @command, MEMORY_MIB, options($row))
+	return on_kvm_host({mem => 2304, timeout => 1200 + 20 * $iterations}, @command, MEMORY_MIB, options($row), '--', @given)
 		unless on_vmx($row);
-	return on_vmx_host({mem => 1024, timeout => 7200}, [$kernel, $initrd, "$build/tests/guest/oracle-extract"], $out, @command,
+	return on_vmx_host({mem => 1024, timeout => 7200}, [$image, $initrd, "$build/tests/guest/oracle-extract"], $out, @command,
 		VMX_MEMORY_MIB);
 }
+
+sub given { return $_[0]{given} // '-' }
+
+sub image { return fetch_kernel($_[0]{kernel}) . '/' . ($_[0]{image} // 'vmlinuz') }
+
+# The image that is booted, and options of sonde run for what the row says that it does not have itself. btf: its BTF is
+# damaged, and given as it was. system-map: its own symbols do not suffice.
+sub booted {
+	my ($row, $out) = @_;
+	my $image = image($row);
+	return (image_without($image, 'BTF', "$out/vmlinux"), '--btf', types_of($image, "$out/types.btf")) if given($row) eq 'btf';
+	return ($image, given($row) eq 'system-map' ? ('--system-map', $image =~ s{[^/]+$}{System.map}r) : ());
+}
+
+# The image of the same kernel that has all of it.
+sub whole { return given($_[0]) eq 'system-map' ? image($_[0]) =~ s{[^/]+$}{vmlinux}r : image($_[0]) }
 
 # Of the guest's command line.
 sub options { return grep { $_ ne '-' } split /\+/, $_[0]{options} // '' }
@@ -58,8 +76,9 @@ sub check_row {
 	$row->{ring} = $ENV{RING} if $ENV{RING};
 	my $iterations = $row->{iterations} * $scale;
 	my $folder = fetch_kernel($row->{kernel});
-	my $kernel = "$folder/" . ($row->{image} // 'vmlinuz');
-	my $name = join ', ', $row->{kernel}, "$row->{cpus} vCPU", on_vmx($row) ? 'Intel' : (), options($row);
+	my $kernel = whole($row);
+	my $name = join ', ', $row->{kernel}, "$row->{cpus} vCPU", on_vmx($row) ? 'Intel' : (), options($row),
+		given($row) eq '-' ? () : given($row) . ' given';
 	my $out = "$build/guest/oracle-$row->{kernel}-$row->{cpus}" . (on_vmx($row) ? '-vmx' : '');
 	empty_folder($out);
 	my $initrd = make_initrd($row, $folder, $out);

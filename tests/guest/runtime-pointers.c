@@ -46,7 +46,7 @@ int main(int argc, char **argv)
 
 	if (argc != 2)
 		return cli_usage("runtime-pointers", "usage: runtime-pointers KERNEL");
-	if (kernel_file_open(argv[1], &file, &err) || kernel_image_load(file, &image, &err))
+	if (kernel_file_open(argv[1], &file, &err) || kernel_image_load(file, NULL, &image, &err))
 		return cli_error("runtime-pointers", &err);
 	for (size_t i = 0; i < symbols_count(image->symbols); i++) {
 		const struct symbol *s = symbols_at(image->symbols, i);

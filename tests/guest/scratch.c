@@ -359,7 +359,7 @@ static int load_image(const char *path, struct error *err)
 
 	if (rc)
 		return rc;
-	rc = kernel_image_load(file, &test.image, err);
+	rc = kernel_image_load(file, NULL, &test.image, err);
 	kernel_file_close(file);
 	return rc;
 }

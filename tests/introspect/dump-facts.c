@@ -186,7 +186,7 @@ static int load_image(const char *path, struct kernel_image **image, struct erro
 
 	if (ret)
 		return ret;
-	ret = kernel_image_load(file, image, err);
+	ret = kernel_image_load(file, NULL, image, err);
 	kernel_file_close(file);
 	return ret;
 }

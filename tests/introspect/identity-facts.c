@@ -116,7 +116,7 @@ void print_identity(const struct kernel *known, unsigned int vcpu)
 	int ret = guest->control->get_sregs(guest, vcpu, &sregs, &err);
 
 	if (!ret)
-		ret = kernel_identify(guest, &sregs, 1, &found, &err);
+		ret = kernel_identify(guest, &sregs, 1, NULL, &found, &err);
 	if (ret) {
 		printf("identity error %d %s\n", ret, err.text);
 		return;

@@ -8,7 +8,7 @@ use warnings;
 use Exporter qw(import);
 use Files;
 
-our @EXPORT = qw(image_without);
+our @EXPORT = qw(image_without types_of);
 our @EXPORT_OK = qw(unpack_image);
 
 # Magic number, version, flags and the header's length, as they are in all kernels.
@@ -24,6 +24,18 @@ sub unpack_image {
 	my $image = $is_lz4 ? `lz4 -dcq <\Q$scratch\E` : `zstd -dcq <\Q$scratch\E`;
 	unlink $scratch;
 	return $image;
+}
+
+# Writes the BTF of the kernel in $path to $to, and returns that. Behind its header's length are where its types and its strings
+# begin, behind the header, and how long they are.
+sub types_of {
+	my ($path, $to) = @_;
+	my $image = unpack_image(must_slurp($path), "$to.payload");
+	my $at = index $image, BTF_HEADER;
+	$at >= 0 or die "$path: no BTF\n";
+	my ($length, undef, undef, $strings, $size) = unpack 'x4 V5', substr $image, $at, 24;
+	write_file($to, substr $image, $at, $length + $strings + $size);
+	return $to;
 }
 
 # The kernel in $path, in whose BTF a name is another one of the same length, or for 'BTF' the header's length is wrong, as

@@ -24,7 +24,7 @@ struct kernel_image *fetched_kernel_image(const char *version)
 
 	if (ret == -ENOENT)
 		return NULL;
-	if (ret || kernel_image_load(file, &image, &err)) {
+	if (ret || kernel_image_load(file, NULL, &image, &err)) {
 		tap_diag("%s: %s", path, err.text);
 		abort();
 	}

@@ -119,6 +119,19 @@ sub test_as_with_file {
 	is(($text =~ /(slide .*)/)[0], ($with =~ /(slide .*)/)[0], "$name: with and without the kernel's file the slide is the same");
 }
 
+# Types from a file, not from the guest's memory: those of this kernel, and of another.
+sub test_given_types {
+	my ($name, $version, $text) = @_;
+	my $other = $version eq '6.1' ? '6.12' : '6.1';
+	my ($status, $given) = attach($name, '--dry-run', '--btf', types_of("$build/kernels/$version/vmlinuz", "$work/types.btf"));
+	is($status, 0, "$name: --dry-run with --btf has status 0") or diag($given);
+	is_deeply([map {"@$_"} rows($given)], [map {"@$_"} rows($text)], "$name: with types from a file the places are the same");
+	($status, $given) = attach($name, '--dry-run', '--btf', types_of("$build/kernels/$other/vmlinuz", "$work/types.btf"));
+	is($status, 1, "$name: the types of another kernel are refused");
+	like($given, qr/^sonde attach: domain $name: \S+types\.btf: not the types of this kernel: it lacks \d+ of \d+ functions that they name$/m,
+		"$name: the error says which file, and why");
+}
+
 # Also: a dry run of a domain that is being traced is refused.
 sub test_traces {
 	my ($name) = @_;
@@ -182,6 +195,7 @@ for my $name (qw(t four)) {
 	ok($libvirt->wait_serial($name, qr/tick/, 120), "$name: the guest boots") or BAIL_OUT($libvirt->serial($name));
 	my $text = test_dry_run($name);
 	test_as_with_file($name, $text);
+	test_given_types($name, $name eq 't' ? '6.1' : '6.12', $text);
 	test_risks($name, $text);
 	test_traces($name);
 }

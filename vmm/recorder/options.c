@@ -179,6 +179,7 @@ const struct cli_option recorder_option_table[] = {
 	 .min = MIB,
 	 .max = UINT64_C(1) << 40,
 	 .unit = MIB},
+	CLI_GIVEN_OPTIONS(struct recorder_options),
 	{.name = "verbose",
 	 .letter = 'v',
 	 .help = "print which kernel runs, and how the guest is reached",

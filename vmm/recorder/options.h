@@ -29,6 +29,8 @@ struct recorder_options {
 	const char *monitor;            /* path of the socket, or NULL */
 	const char *metrics;            /* path of a file, or NULL */
 	uint64_t live_bytes;            /* that a heap of live memory may take; 0: none is kept */
+	/* What the kernel does not have itself (guest-symbols/image/given.h), or NULL. */
+	const char *system_map, *btf;
 	bool verbose;
 };
 

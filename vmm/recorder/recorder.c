@@ -16,15 +16,14 @@ enum { DISK_PATIENCE_MS = 10000 };
 
 /* --- life ----------------------------------------------------------------------------------- */
 
-static int load_image(const char *path, struct kernel_image **out, struct error *err)
+static int load_image(struct recorder *r, struct error *err)
 {
-	struct kernel_file *file;
-	int ret = kernel_file_open(path, &file, err);
+	struct kernel_given given;
+	int ret = kernel_given_open(r->options->system_map, r->options->btf, &given, err);
 
-	if (ret)
-		return ret;
-	ret = kernel_image_load(file, out, err);
-	kernel_file_close(file);
+	if (!ret)
+		ret = kernel_image_open(r->config.kernel, &given, &r->image, err);
+	kernel_given_close(&given);
 	return ret;
 }
 
@@ -34,7 +33,7 @@ static int prepare_image(struct recorder *r, struct error *err)
 	int ret = 0;
 
 	if (!r->image && r->config.kernel)
-		ret = load_image(r->config.kernel, &r->image, err);
+		ret = load_image(r, err);
 	for (size_t i = 0; !ret && r->image && i < r->options->nr_specs; i++)
 		ret = tracer_check_image(r->options->specs[i], r->image, r->config.boots, err);
 	return ret;

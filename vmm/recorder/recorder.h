@@ -48,7 +48,7 @@ struct recorder_config {
  * Prepare the trace directory and analyse the kernel. Without options->output the recorder traces
  * nothing, but handles signals, limits and the monitor. `options`, `loop` and `domain` must outlive
  * the recorder. Errors are one line for the user: those of trace_writer_prepare(),
- * kernel_file_open(), kernel_image_load() and tracer_check_image(), -ENOMEM.
+ * kernel_given_open(), kernel_image_open() and tracer_check_image(), -ENOMEM.
  */
 int recorder_create(const struct recorder_config *config, struct recorder **out, struct error *err);
 /* NULL-safe. After recorder_end(). */

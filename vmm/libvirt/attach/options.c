@@ -63,6 +63,9 @@ static int check(const struct attach_options *o)
 				 uri ? " -c " : "", uri ? uri : "");
 	if (!o->dry_run && !o->recorder.output)
 		return cli_usage(verb_name, "no directory for the trace: add -o DIR");
+	if (o->recorder.system_map && !o->kernel)
+		return cli_usage(verb_name, "--system-map has the addresses of the kernel's file: "
+					    "add -k FILE");
 	return recorder_options_check(&o->recorder, verb_name);
 }
 

@@ -31,6 +31,7 @@ static bool may_change(int ret)
 /* A question about the kernel that a domain's vCPUs run. */
 struct question {
 	const struct kernel_image *image; /* NULL: which one is it? */
+	const struct kernel_given *given; /* of one that is not known */
 	struct kernel_identity found;
 	struct error why; /* why there is no match; code 0: libvirt did not answer */
 };
@@ -40,7 +41,7 @@ static int ask(struct question *q, struct guest *guest, const struct guest_sregs
 	if (q->image)
 		return kernel_check(guest, q->image, vcpus, guest->nr_vcpus, &q->found.kernel,
 				    &q->why);
-	return kernel_identify(guest, vcpus, guest->nr_vcpus, &q->found, &q->why);
+	return kernel_identify(guest, vcpus, guest->nr_vcpus, q->given, &q->found, &q->why);
 }
 
 static int ask_repeatedly(struct question *q, struct libvirt_domain *domain, struct guest *guest,
@@ -62,14 +63,16 @@ static int ask_repeatedly(struct question *q, struct libvirt_domain *domain, str
 }
 
 int attach_kernel_identify(struct libvirt_domain *domain, struct libvirt_guest *guest,
-			   struct kernel_image **image, struct attach_kernel *out,
-			   struct error *err)
+			   const struct kernel_given *given, struct kernel_image **image,
+			   struct attach_kernel *out, struct error *err)
 {
-	struct question q = {0};
+	struct question q = {.given = given};
 	int ret = ask_repeatedly(&q, domain, libvirt_guest(guest), err);
 
 	if (ret && !q.why.code)
 		return ret;
+	if (ret == -ESTALE)
+		return error_set(err, ESTALE, "domain %s: %s", domain->name, q.why.text);
 	if (ret)
 		return error_set(err, -ret, "no kernel found in domain %s: %s; %s", domain->name,
 				 q.why.text, advice(ret));

@@ -14,12 +14,12 @@ struct attach_kernel {
 };
 
 /*
- * Find the kernel in the domain's memory, while it runs. The caller owns *image. Errors are one
- * line for the user that says what to do.
+ * Find the kernel in the domain's memory, while it runs; `given` is what it lacks. The caller owns
+ * *image. Errors are one line for the user that says what to do.
  */
 int attach_kernel_identify(struct libvirt_domain *domain, struct libvirt_guest *guest,
-			   struct kernel_image **image, struct attach_kernel *out,
-			   struct error *err);
+			   const struct kernel_given *given, struct kernel_image **image,
+			   struct attach_kernel *out, struct error *err);
 
 /* Check that `image`, from the file `path`, is the kernel that runs there. Errors as above. */
 int attach_kernel_check(struct libvirt_domain *domain, struct libvirt_guest *guest,

@@ -95,7 +95,8 @@ static void test_kernel(const struct known *k)
 		tap_skip(k->version, err.text);
 		return;
 	}
-	if (ok(!kernel_image_load(file, &image, &err) && !alloc_points_of(image, &points, &err),
+	if (ok(!kernel_image_load(file, NULL, &image, &err) &&
+		       !alloc_points_of(image, &points, &err),
 	       "%s is loaded (%s)", k->version, err.text)) {
 		char label[64];
 

@@ -203,7 +203,7 @@ static void test_unprovable(void)
 	is_taken(&fake, "", "nothing is taken from an image without BTF");
 	is_u64(fake.points.nr_unresolved, 6, "each of its allocators is unresolved");
 	is_str(fake.points.unresolved[0].reason,
-	       "the kernel image has no BTF (CONFIG_DEBUG_INFO_BTF)",
+	       "the kernel image has no BTF (CONFIG_DEBUG_INFO_BTF): give it with --btf FILE",
 	       "the lack of BTF is the reason");
 	fake_deinit(&fake);
 }

@@ -96,7 +96,7 @@ static void test_kernel(const char *version)
 	struct error err;
 
 	fetched_kernel_path(path, version);
-	if (kernel_file_open(path, &file, &err) || kernel_image_load(file, &image, &err)) {
+	if (kernel_file_open(path, &file, &err) || kernel_image_load(file, NULL, &image, &err)) {
 		tap_skip(version, err.text);
 		kernel_file_close(file);
 		return;

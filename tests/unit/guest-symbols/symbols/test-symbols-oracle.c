@@ -177,7 +177,7 @@ static void test_kernel(const char *name)
 		tap_skip(name, err.text);
 		return;
 	}
-	if (ok(!kernel_image_load(file, &image, &err), "%s: the image loads (%s)", name,
+	if (ok(!kernel_image_load(file, NULL, &image, &err), "%s: the image loads (%s)", name,
 	       err.text)) {
 		ok(!strncmp(image->release, name, strlen(name)), "it is release %s",
 		   image->release);

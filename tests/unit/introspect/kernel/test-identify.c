@@ -14,7 +14,7 @@ static struct fake_running running;
 
 static int identify(struct kernel_identity *out, struct error *err)
 {
-	return kernel_identify(dump_guest(running.fake.dump), &running.sregs, 1, out, err);
+	return kernel_identify(dump_guest(running.fake.dump), &running.sregs, 1, NULL, out, err);
 }
 
 static int check(const struct kernel_image *image, struct kernel *out, struct error *err)
@@ -96,11 +96,12 @@ static void test_vcpus(void)
 	vcpus[0].cr0 = 0;                /* in its firmware */
 	vcpus[1].cr3 = FAKE_VMEMMAP_GPA; /* tables that are no tables */
 	vcpus[2].cr3 |= CR3_USER | 1ull << 63 | 5;
-	ok(!kernel_identify(dump_guest(running.fake.dump), vcpus, 3, &found, NULL),
+	ok(!kernel_identify(dump_guest(running.fake.dump), vcpus, 3, NULL, &found, NULL),
 	   "one vCPU in user mode, without the kernel in its tables, is enough");
 	is_u64(found.vcpu, 2, "that vCPU is named");
 	kernel_image_destroy(found.image);
-	is_u64((uint64_t)-kernel_identify(dump_guest(running.fake.dump), vcpus, 2, &found, NULL),
+	is_u64((uint64_t)-kernel_identify(dump_guest(running.fake.dump), vcpus, 2, NULL, &found,
+					  NULL),
 	       ENOENT, "vCPUs in firmware or with broken tables find no kernel");
 	fake_running_destroy(&running);
 }

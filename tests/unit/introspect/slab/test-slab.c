@@ -215,7 +215,8 @@ static void test_missing(void)
 	if (ok(!slab_view_create(&fake.kernel, &none, NULL), "without BTF there is a view")) {
 		for (int i = 0; i < SLAB_NR_FEATURES; i++)
 			is_str(slab_missing(none, i),
-			       "the kernel image has no BTF (CONFIG_DEBUG_INFO_BTF)",
+			       "the kernel image has no BTF (CONFIG_DEBUG_INFO_BTF): give it with "
+			       "--btf FILE",
 			       "which lacks every feature");
 		slab_view_destroy(none);
 	}

@@ -435,8 +435,8 @@ static void test_real(const char *version)
 		tap_skip(version, "not fetched");
 		return;
 	}
-	if (ok(!err.code && !kernel_image_load(file, &image, &err), "%s: the image is loaded %s",
-	       version, err.text)) {
+	if (ok(!err.code && !kernel_image_load(file, NULL, &image, &err),
+	       "%s: the image is loaded %s", version, err.text)) {
 		test_image(image, version);
 		kernel_image_destroy(image);
 	}

@@ -121,7 +121,7 @@ static void compare_kernel(struct oracle *o, const char *path, const char *versi
 		return;
 	}
 	if (!ret)
-		ret = kernel_image_load(file, &image, &err);
+		ret = kernel_image_load(file, NULL, &image, &err);
 	ok(!ret, "%s: the image is analysed (%s)", version, ret ? err.text : "analysed");
 	for (size_t i = 0; !ret && i < symbols_count(image->symbols); i += every ? every : 1)
 		compare_function(o, image, i);
