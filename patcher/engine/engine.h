@@ -178,6 +178,8 @@ struct engine_config {
 	const struct engine_asks *asks; /* read by install(); NULL: none */
 	uint32_t ring_bytes;            /* per vCPU: a power of two, RING_MIN_DATA or more */
 	bool drop;                      /* a full ring loses events; else the vCPU waits */
+	/* Whose calls of the plan's probes are recorded; it may change, see pass_pids(). */
+	const struct pid_gate *pids;
 };
 
 /* What kind of trap was served. */
@@ -272,6 +274,13 @@ struct engine_ops {
 	 * install() leaves them out. -EBUSY: a task may be where one would; try again later. NULL:
 	 * none can. */
 	int (*ask_many)(struct engine *engine, struct error *err);
+
+	/*
+	 * Installed: of which tasks calls are recorded is what engine_config.pids says from now on;
+	 * install() has looked, too. Code that runs now may have asked before. The guest may run.
+	 * False: calls of all tasks are recorded, now and later. NULL: likewise.
+	 */
+	bool (*pass_pids)(struct engine *engine);
 
 	/* Events of the ordered lane that the engine has lost since creation; NULL: it loses none.
 	 * Any thread. */

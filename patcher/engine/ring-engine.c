@@ -338,6 +338,7 @@ static const struct engine_ops ring_ops = {
 	.direct_discard = direct_discard,
 	.direct_uses = direct_uses,
 	.ask_many = ask_many,
+	.pass_pids = ring_engine_pass_pids,
 	.lost = lost,
 	.counts = count,
 	.destroy = destroy,

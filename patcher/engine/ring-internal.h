@@ -77,6 +77,7 @@ struct ring_engine {
 	bool installed;
 	uint32_t ring_bytes;
 	enum trampoline_full full;
+	bool has_pid_gate;
 	struct guest_region scratch; /* size 0: none */
 	struct scratch_mapping mapping;
 	bool mapped;
@@ -145,6 +146,7 @@ int ring_engine_read_clocks(struct ring_engine *x, struct error *err);
 /* Memory in the guest, trampolines in it, rings; the plan's patches become jumps. After an error
  * the plan has its traps, and ring_engine_remove_memory() and ring_engine_free_memory() are due. */
 int ring_engine_make_memory(struct ring_engine *x, struct error *err);
+bool ring_engine_pass_pids(struct engine *engine); /* of struct engine_ops */
 /* Unmap the memory and take it out of the guest. After an error some of it is left there. */
 int ring_engine_remove_memory(struct ring_engine *x, struct error *err);
 /* Free the host's part. */

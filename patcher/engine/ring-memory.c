@@ -126,11 +126,16 @@ static uint64_t boxes_at(const struct ring_engine *x)
 	return align_up(rings_size(x) + saved_size(), sizeof(struct ask_box));
 }
 
-/* What the guest may write on the ordered lane: the rings, then the arrays that are saved for
- * returns, then the boxes of functions that ask. */
-static uint64_t ordered_size(const struct ring_engine *x)
+static uint64_t pids_at(const struct ring_engine *x)
 {
 	return boxes_at(x) + ENGINE_MAX_ASKS * sizeof(struct ask_box);
+}
+
+/* What the guest may write on the ordered lane: the rings, then the arrays that are saved for
+ * returns, then the boxes of functions that ask. Behind these it reads the pids of its gate. */
+static uint64_t ordered_size(const struct ring_engine *x)
+{
+	return pids_at(x) + (x->has_pid_gate ? PID_GATE_BUCKETS : 0);
 }
 
 uint64_t asks_box_offset(const struct ring_engine *x)
@@ -344,15 +349,38 @@ static int check_rings(const struct ring_engine *x, struct error *err)
 	return any ? ring_engine_check_chains(x->ring_bytes, err) : 0;
 }
 
+bool ring_engine_pass_pids(struct engine *engine)
+{
+	struct ring_engine *x = ring_engine_of(engine);
+	uint8_t *pass = (uint8_t *)x->scratch.hva + x->code_bytes + pids_at(x);
+
+	for (size_t i = 0; x->has_pid_gate && i < PID_GATE_BUCKETS; i++)
+		__atomic_store_n(&pass[i], x->config.pids->pass[i], __ATOMIC_RELAXED);
+	return x->has_pid_gate;
+}
+
+/* A return that stays a trap has no gate, and would be one without a call. */
+static bool can_have_pid_gate(const struct ring_engine *x)
+{
+	const struct patch_set *returns = &x->config.plan->returns;
+	bool can = x->config.pids && x->config.pids->on;
+
+	for (size_t i = 0; can && i < returns->n; i++)
+		can = returns->v[i].size >= JUMP_SIZE;
+	return can && find_task_places(x->config.plan);
+}
+
 static int make_code(struct ring_engine *x, struct error *err)
 {
+	const uint64_t data = x->mapping.gva + x->code_bytes;
 	const struct trampoline_room room = {
 		.gva = x->mapping.gva,
 		.bytes = x->scratch.hva,
 		.size = x->code_bytes,
 		.rings = ring_engine_rings(x, -1),
 		.kernel = &x->facts,
-		.saved_arrays = x->mapping.gva + x->code_bytes + rings_size(x),
+		.saved_arrays = data + rings_size(x),
+		.pids = x->has_pid_gate ? data + pids_at(x) : 0,
 		.full = x->full,
 	};
 
@@ -385,6 +413,7 @@ int ring_engine_make_memory(struct ring_engine *x, struct error *err)
 
 	x->ring_bytes = x->config.ring_bytes;
 	x->full = when_full(x);
+	x->has_pid_gate = can_have_pid_gate(x);
 	if (!ret)
 		ret = read_facts(x, err);
 	if (!ret)
@@ -404,6 +433,7 @@ int ring_engine_make_memory(struct ring_engine *x, struct error *err)
 		return ret;
 	}
 	find_takers(x);
+	ring_engine_pass_pids(&x->engine);
 	direct_begin(x);
 	x->margin = ring_engine_ticks(x, RING_MARGIN_NS);
 	return 0;

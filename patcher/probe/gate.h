@@ -118,6 +118,24 @@ struct gate_values {
  * gate_check(). */
 bool gate_eval(const struct gate *gate, const struct gate_values *values);
 
+/* --- pids in memory -------------------------------------------------------------------------- */
+
+/*
+ * A gate whose pids lie in the guest's memory, so that they can change while its code runs: one
+ * byte for each bucket of pids, by their lowest bits. A task that shares a bucket with another one
+ * passes with it: the host looks again.
+ */
+enum { PID_GATE_BUCKETS = 4096 };
+struct pid_gate {
+	bool on; /* there is one */
+	uint8_t pass[PID_GATE_BUCKETS];
+};
+
+static inline bool pid_gate_passes(const struct pid_gate *gate, uint32_t pid)
+{
+	return gate->pass[pid % PID_GATE_BUCKETS];
+}
+
 /* --- filters (gate-filter.c) ------------------------------------------------------------------ */
 
 /*

@@ -120,11 +120,19 @@ static bool take_entry(void *arg, const struct probe_ref *ref, const struct prob
 	return true;
 }
 
+/* A task that has passed the gate before it changed would have a call that never returns. */
+static inline bool is_of_wanted_task(const struct trace_session *s,
+				     const struct probe_record *record)
+{
+	return !s->has_pid_gate || pids_want(s, (uint32_t)probe_record_word(record, FIELD_PID));
+}
+
 static bool take_call(void *arg, const struct probe_ref *ref, const struct probe_record *record)
 {
+	const struct trace_session *s = arg;
 	struct open_call *call;
 
-	if (is_off(ref))
+	if (is_off(ref) || !is_of_wanted_task(s, record))
 		return true;
 	call = open_call(arg, ref, key_of(record), probe_record_word(record, FIELD_CALL_SITE));
 	if (call)
@@ -185,7 +193,7 @@ void session_emit(void *arg, const struct probe_ref *ref, enum probe_point point
 	}
 	if (point == POINT_RETURN)
 		on_return(s, hit);
-	else if (is_off(ref))
+	else if (is_off(ref) || !pids_want(s, hit->pid))
 		return;
 	else if (ref->probe->wants_return)
 		await_return(s, ref, hit);

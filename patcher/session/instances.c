@@ -170,8 +170,10 @@ static void destroy(struct session_instance *instance)
 	if (instance->tracer)
 		instance->ops->destroy(instance->tracer);
 	trace_spec_deinit(&instance->spec);
-	free(instance->conditions[DECIDED_BY_GUEST]);
-	free(instance->conditions[DECIDED_BY_HOST]);
+	for (unsigned int gate = 0; gate < 2; gate++) {
+		free(instance->conditions[gate][DECIDED_BY_GUEST]);
+		free(instance->conditions[gate][DECIDED_BY_HOST]);
+	}
 	site_refusals_deinit(&instance->refused);
 	free(instance->wanted);
 	function_notes_deinit(&instance->notes);

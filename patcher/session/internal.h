@@ -27,8 +27,8 @@
  * Inside of a trace session: session.c starts and stops, switch.c chooses the engine, change.c
  * changes the instances (ordered.c and direct.c those of their lanes), dispatch.c is what vCPUs'
  * threads do in between, asks.c what a guest without traps asks meanwhile, leaving.c holds one
- * with traps, cpus.c follows its CPUs, sampler.c bounds the rate of traps, profiles.c
- * keeps what was counted, status.c reports.
+ * with traps, cpus.c follows its CPUs, pids.c says whose calls pass, sampler.c bounds the rate of
+ * traps, profiles.c keeps what was counted, status.c reports.
  */
 
 /*
@@ -115,7 +115,9 @@ struct session_instance {
 	struct tracer *tracer;          /* direct lane; NULL until it is needed */
 	struct instance_stream *stream; /* likewise */
 	uint64_t id;
-	char *conditions[2]; /* by enum tracer_decider; NULL until they are asked for */
+	/* By whether the session has a pid gate, and by enum tracer_decider; NULL until they are
+	 * asked for. */
+	char *conditions[2][2];
 	bool active;
 	bool begun; /* has been active */
 	bool asked; /* tracing was on while it was there */
@@ -188,6 +190,10 @@ struct trace_session {
 	struct tracer_set tracers;           /* of the ordered lane */
 	struct event_batch batch;            /* of their events */
 	struct ordered_change *ordered;      /* the last one, until it has taken effect */
+	/* Of which tasks the ordered lane's instances want calls: what the engine is told, and, on
+	 * the thread that emits hits, what of that has taken effect. */
+	struct pid_gate pids, pids_in_effect;
+	atomic_bool has_pid_gate;            /* the engine lets only these pass */
 	struct site_table sites;             /* that the direct lane is planned from */
 	struct module_slots_seen slots_seen; /* when they were read */
 	bool modules_lead_in;                /* struct lane_plan; of the last one */
@@ -427,6 +433,24 @@ int direct_start(struct trace_session *session, bool meanwhile, struct error *er
 void direct_note_switch(struct trace_session *session, size_t sites, uint64_t since_ns);
 /* Rings are gone, or not there yet. */
 void direct_forget(struct trace_session *session);
+
+/* --- pids.c ----------------------------------------------------------------------------------- */
+
+/* What the gate is to say for these instances; `on`: one of them asks for tasks. */
+void pids_of(const struct instance_list *list, struct pid_gate *out);
+/* Before the engines are installed: for the session's instances. */
+void pids_prepare(struct trace_session *session);
+/* With the guest stopped: the engine was installed. */
+void pids_begin(struct trace_session *session);
+/* The guest asks for these from now on; and all hits of before were emitted. */
+void pids_change(struct trace_session *session, const struct pid_gate *next);
+void pids_take_effect(struct trace_session *session, const struct pid_gate *next);
+
+/* Whether calls of this task are wanted, or come in any case. On the thread that emits hits. */
+static inline bool pids_want(const struct trace_session *session, uint32_t pid)
+{
+	return !session->has_pid_gate || pid_gate_passes(&session->pids_in_effect, pid);
+}
 
 /* --- inside.c --------------------------------------------------------------------------------- */
 

@@ -18,6 +18,7 @@ struct ordered_change {
 	struct trace_session *session;
 	struct tracer_change tracers;
 	bool *off;          /* by the plan's patches */
+	struct pid_gate pids;
 	atomic_bool effect; /* it is in use: what it has now are the former instances */
 };
 
@@ -84,6 +85,7 @@ static int make(struct trace_session *s, const struct instance_list *next,
 	if (!c)
 		return error_set(err, ENOMEM, "out of memory");
 	c->session = s;
+	pids_of(next, &c->pids);
 	ret = tracer_set_prepare(&s->tracers, specs, streams, n, &c->tracers, err);
 	if (!ret)
 		ret = find_patches(s, c, err);
@@ -171,7 +173,7 @@ static bool forget_call(void *arg, const struct open_call *call)
 {
 	struct trace_session *s = arg;
 
-	if (!is_off(s, call))
+	if (!is_off(s, call) && pids_want(s, call->task.pid))
 		return false;
 	if (call->probe->entry.items.from == ITEMS_SAVED)
 		trap_reader_drop_array(&s->reader, s->engine, call->key);
@@ -184,6 +186,7 @@ static void take_effect(void *arg)
 	struct trace_session *s = c->session;
 
 	tracer_set_use(&s->tracers, &c->tracers);
+	pids_take_effect(s, &c->pids);
 	count_event(&s->counters, COUNTER_IN_FLIGHT, call_table_drop(s->calls, forget_call, s));
 	atomic_store(&c->effect, true);
 }
@@ -194,6 +197,7 @@ void ordered_settle(struct trace_session *s, struct ordered_change *c)
 
 	tracer_set_take_gaps(&s->tracers, &c->tracers);
 	s->ordered = c;
+	pids_change(s, &c->pids);
 	engine->ops->settle(engine, take_effect, c);
 }
 

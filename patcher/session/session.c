@@ -193,6 +193,7 @@ static int create_tracers(struct trace_session *s, struct error *err)
 	size_t n;
 
 	destroy_tracers(s);
+	pids_prepare(s);
 	ret = instances_prepare(s, &s->instances, &s->instances, err);
 	if (ret)
 		return ret;

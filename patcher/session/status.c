@@ -131,23 +131,35 @@ static void find_share(const struct trace_session *s, struct session_instance *i
 			refused->v[i].gva == patch_plan_site_of(&s->plan, refused->v[i].ref);
 }
 
-/* NULL without memory, or before the tracer is there. */
-static char *conditions_of(const struct session_instance *instance, enum tracer_decider decider)
+/* On the ordered lane pids are the gate's, if there is one. NULL without memory, or before the
+ * tracer is there. */
+static char *conditions_of(const struct session_instance *instance, bool gate,
+			   enum tracer_decider decider)
 {
+	const bool ordered = instance->ops->lane == LANE_ORDERED;
+	struct trace_spec spec = instance->spec;
 	char text[EVENT_FILTER_MAX];
 
-	if (instance->ops->lane == LANE_DIRECT && !instance->tracer)
+	if (!ordered && !instance->tracer)
 		return NULL;
-	instance->ops->conditions(instance->tracer, &instance->spec, decider, text, sizeof(text));
+	if (ordered && gate && decider == DECIDED_BY_GUEST) {
+		trace_spec_print_pids(&spec, text, sizeof(text));
+		return strdup(text);
+	}
+	if (ordered && gate)
+		spec.nr_pids = 0;
+	instance->ops->conditions(instance->tracer, &spec, decider, text, sizeof(text));
 	return strdup(text);
 }
 
-static const char *find_conditions(struct session_instance *instance, enum tracer_decider decider)
+static const char *find_conditions(const struct trace_session *s, struct session_instance *instance,
+				   enum tracer_decider decider)
 {
-	char **text = &instance->conditions[decider];
+	const bool gate = s->has_pid_gate;
+	char **text = &instance->conditions[gate][decider];
 
 	if (!*text)
-		*text = conditions_of(instance, decider);
+		*text = conditions_of(instance, gate, decider);
 	return *text ? *text : "";
 }
 
@@ -175,8 +187,8 @@ static void fill_instances(const struct trace_session *s, struct trace_status *o
 			.nr_notes = instance->notes.n,
 			.sites = instance->sites,
 			.refused = instance->refused.v,
-			.guest_conditions = find_conditions(instance, DECIDED_BY_GUEST),
-			.host_conditions = find_conditions(instance, DECIDED_BY_HOST),
+			.guest_conditions = find_conditions(s, instance, DECIDED_BY_GUEST),
+			.host_conditions = find_conditions(s, instance, DECIDED_BY_HOST),
 			.id = instance->id,
 			.nr_refused = instance->refused.n,
 		};

@@ -20,6 +20,7 @@ int session_create_engines(struct trace_session *s, struct error *err)
 					     .bell = session_on_bell,
 					     .arg = s,
 					     .asks = &s->asks.config,
+					     .pids = &s->pids,
 					     .ring_bytes = s->options.ring_bytes,
 					     .drop = s->options.drop};
 	int ret = 0;
@@ -58,6 +59,7 @@ static int install_rings(struct trace_session *s, struct error *err)
 	if (ret)
 		return ret;
 	s->had_rings = true;
+	pids_begin(s);
 	return 0;
 }
 

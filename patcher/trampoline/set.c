@@ -57,6 +57,7 @@ static struct trampoline_spec spec_of(const struct trampoline_set *set, uint32_t
 					.rings = set->room.rings,
 					.kernel = &set->kernel,
 					.saved_arrays = set->room.saved_arrays,
+					.pids = set->room.pids,
 					.next = place->next,
 					.full = set->room.full};
 }

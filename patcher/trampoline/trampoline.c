@@ -35,6 +35,18 @@ static void emit_gate(struct trampoline_code *c, struct asm_label *refused)
 		gate_emit(&code, c->spec->gate, refused);
 }
 
+static void emit_pid_gate(struct trampoline_code *c, struct asm_label *refused)
+{
+	struct assembler *a = &c->a;
+
+	if (!c->spec->pids)
+		return;
+	code_load_task_word(a, ASM_32, ASM_R11, c->spec->kernel, c->spec->kernel->task_pid);
+	asm_alu(a, ASM_32, ASM_AND, ASM_R11, PID_GATE_BUCKETS - 1);
+	asm_compare_byte(a, asm_at(ASM_R11, (uint32_t)c->spec->pids), 0);
+	asm_jump_if(a, ASM_E, refused);
+}
+
 static int emit(struct trampoline_code *c, struct error *err)
 {
 	bool items = c->out->layout.items;
@@ -43,6 +55,7 @@ static int emit(struct trampoline_code *c, struct error *err)
 	code_enter(&c->a, c->spec->unprivileged);
 	ring_emit_distance(&c->ring, c->spec->kernel);
 	emit_gate(c, &refused);
+	emit_pid_gate(c, &refused);
 	if (c->spec->capture.items.from == ITEMS_SAVED)
 		trampoline_save_array(c);
 	if (items)
@@ -145,6 +158,9 @@ int trampoline_generate(const struct trampoline_spec *spec, struct decoder *deco
 		ret = check_extra(spec, err);
 	if (!ret)
 		ret = check_gate(spec, err);
+	if (!ret && (int64_t)spec->pids != (int32_t)spec->pids)
+		ret = error_set_at(err, ERANGE, spec->pids,
+				   "pids lie where code cannot address them");
 	if (ret)
 		return ret;
 	assembler_init(&code.a, out->bytes, sizeof(out->bytes), spec->gva);

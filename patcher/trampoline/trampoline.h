@@ -135,6 +135,7 @@ struct trampoline_spec {
 	/* The calls that the record is written for; NULL: all. Of a function whose returns are
 	 * recorded, too, both have the same one, on gate_call_sources. */
 	const struct gate *gate;
+	uint64_t pids; /* gva of a pid_gate's bytes, within 2 GiB likewise; 0: all tasks */
 	/* Direct records about the same point of the call; they are written behind the own one. */
 	const struct direct_spec *extra;
 	size_t nr_extra;   /* DIRECT_MAX_RECORDS or fewer */
@@ -202,6 +203,7 @@ struct trampoline_room {
 	struct trampoline_rings rings;
 	const struct trampoline_kernel *kernel;
 	uint64_t saved_arrays; /* gva; see struct trampoline_spec */
+	uint64_t pids;         /* likewise */
 	enum trampoline_full full;
 };
 

@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# Each tracer of functions in small, in one guest: what function, graph, profile, syscalls, probe and a histogram have of one
+# Each tracer in small, in one guest: what function, graph, profile, syscalls, probe, kmem and a histogram have of one
 # task, and what the guest's own events have of it. function.t, profile.t, syscalls.t, probe.t and hist.t, which are no part
 # of `make check`, do so at length.
 # GUEST='5.10 6.12' for other kernels.
@@ -52,6 +52,15 @@ sub check_reads {
 	is_deeply([map { "$_->{function} $_->{hits}" } @{$counts->{functions} // []}], ['vfs_read ' . @own], 'profile: as many hits');
 }
 
+# kmalloc(), of which nothing else of the guest is written by its vCPU.
+sub check_memory {
+	my ($trace, $lines) = @_;
+	my @own = $trace =~ /: kmalloc(?:_node)?: .*\bbytes_req=(\d+ bytes_alloc=\d+)/g;
+	my @seen = map { "$_->{bytes_req} bytes_alloc=$_->{bytes_alloc}" } grep { $_->{event} eq 'kmem:kmalloc' } decoded($lines);
+	cmp_ok(scalar(@own), '>', 50, 'kmem: ' . @own . ' allocations by the guest\'s own events');
+	is_deeply(\@seen, \@own, 'the same ones, of these sizes');
+}
+
 sub check_syscalls {
 	my ($trace, $lines) = @_;
 	my $own = SyscallEvents::own_events($trace =~ s/^.*-(\d+) *\[\d+\].*: (sys_e.*)/$1 $2/mgr);
@@ -80,6 +89,7 @@ sub check {
 	my %seen = lines_by_system(slurp("$out/events"));
 	like($log, qr/^sonde-task 10000$/m, "$kernel: the task has the number that is traced");
 	check_reads($out, $trace, %seen);
+	check_memory($trace, $seen{kmem});
 	check_syscalls($trace, $seen{syscalls});
 	SKIP: {
 		skip 'Debian\'s 5.10 has no hist triggers', 3 if $kernel =~ /^5\.10/;

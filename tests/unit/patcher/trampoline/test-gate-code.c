@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include "patcher/probe/gate.h"
 #include "tests/lib/fake-site.h"
 #include "tests/lib/tap.h"
@@ -265,6 +266,54 @@ static void test_private(enum probe_point point, const char *name)
 	   "%s: a private trampoline's gate decides about its own record only", name);
 }
 
+/* --- pids in memory -------------------------------------------------------------------------- */
+
+/* Where code can address it. */
+static uint8_t *new_pids(void)
+{
+	uint8_t *pids = mmap(NULL, PID_GATE_BUCKETS, PROT_READ | PROT_WRITE,
+			     MAP_PRIVATE | MAP_ANONYMOUS | MAP_32BIT, -1, 0);
+
+	if (pids == MAP_FAILED)
+		abort();
+	return pids;
+}
+
+/* While the same code is there, other tasks pass. */
+static void test_pids(enum probe_point point, const char *name)
+{
+	struct verdicts seen = {0};
+	struct pid_gate gate = {.on = true};
+	uint8_t *pids = new_pids();
+	struct fake_site s;
+	bool good;
+
+	fake_site_init(&s, FAKE_PRIVATE);
+	s.spec.pids = (uint64_t)(uintptr_t)pids;
+	s.spec.capture = fake_capture(point, CAPTURE(FIELD_KEY), 0);
+	good = fake_site_generate(&s);
+	for (int i = 0; i < PROGRAMS && good; i++) {
+		const uint32_t pid = (uint32_t)edge();
+		bool written;
+
+		gate.pass[pid % PID_GATE_BUCKETS] = pids[pid % PID_GATE_BUCKETS] = (uint8_t)pick(2);
+		fake_site_clear(&s, 0, FAKE_DATA - RING_SLACK);
+		fake_site_prepare(&s);
+		*fake_site_pid = pid;
+		fake_site_call(&s);
+		written = fake_site_ring(&s.own)->reserve;
+		seen.yes += written;
+		seen.no += !written;
+		good = written == pid_gate_passes(&gate, pid) &&
+		       (point == POINT_ENTRY ? fake_site_preserved(&s)
+					     : s.cpu->in.reg[0] == s.cpu->out.reg[0]);
+	}
+	fake_site_deinit(&s);
+	munmap(pids, PID_GATE_BUCKETS);
+	ok(good && seen.yes > PROGRAMS / 4 && seen.no > PROGRAMS / 4,
+	   "%s: calls of the tasks in memory are recorded (%u, not %u)", name, seen.yes, seen.no);
+}
+
 /* Calls about many objects, with an array that the gate's calls save, or without items. */
 static bool array_gate_good(const struct capture_items *items, bool accepted)
 {
@@ -356,6 +405,8 @@ int main(void)
 	test_direct(FAKE_PRIVATE_RETURN, "private return");
 	test_private(POINT_ENTRY, "entry");
 	test_private(POINT_RETURN, "return");
+	test_pids(POINT_ENTRY, "entry");
+	test_pids(POINT_RETURN, "return");
 	test_arrays();
 	test_refusals();
 	return tap_done();

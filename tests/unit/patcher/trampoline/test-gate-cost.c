@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* What gates cost when they say no, in instructions. */
 #include <stdlib.h>
+#include <sys/mman.h>
 #include "patcher/probe/gate.h"
 #include "tests/lib/fake-site.h"
 #include "tests/lib/tap.h"
@@ -92,6 +93,27 @@ static void test_term_cost(void)
 	   NO_COST);
 }
 
+/* Of the ordered lane's code, when a task is refused. */
+static void test_pids_cost(void)
+{
+	enum { AROUND = 9 }; /* jmp, pushf, cli, imul; pop, test, je, sti, jmp */
+	void *pids = mmap(NULL, PID_GATE_BUCKETS, PROT_READ | PROT_WRITE,
+			  MAP_PRIVATE | MAP_ANONYMOUS | MAP_32BIT, -1, 0);
+	struct fake_site s;
+
+	fake_site_init(&s, FAKE_PRIVATE);
+	s.spec.pids = (uint64_t)(uintptr_t)pids;
+	if (pids == MAP_FAILED || !fake_site_generate(&s))
+		abort();
+	fake_site_clear(&s, 0, FAKE_DATA - RING_SLACK);
+	fake_site_prepare(&s);
+	is_u64((uint64_t)(fake_site_count(&s) - AROUND), 5,
+	       "a task that is not among the pids in memory");
+	ok(!fake_site_ring(&s.own)->reserve, "is not recorded");
+	fake_site_deinit(&s);
+	munmap(pids, PID_GATE_BUCKETS);
+}
+
 static void test_simple_costs(void)
 {
 	const struct {
@@ -161,6 +183,7 @@ int main(void)
 {
 	test_term_cost();
 	test_simple_costs();
+	test_pids_cost();
 	test_list_cost();
 	test_and_cost();
 	return tap_done();
