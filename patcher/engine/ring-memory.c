@@ -362,12 +362,10 @@ bool ring_engine_pass_pids(struct engine *engine)
 /* A return that stays a trap has no gate, and would be one without a call. */
 static bool can_have_pid_gate(const struct ring_engine *x)
 {
-	const struct patch_set *returns = &x->config.plan->returns;
-	bool can = x->config.pids && x->config.pids->on;
+	const struct patch_plan *plan = x->config.plan;
 
-	for (size_t i = 0; can && i < returns->n; i++)
-		can = returns->v[i].size >= JUMP_SIZE;
-	return can && find_task_places(x->config.plan);
+	return x->config.pids && x->config.pids->on && patch_plan_has_room(plan) &&
+	       find_task_places(plan);
 }
 
 static int make_code(struct ring_engine *x, struct error *err)

@@ -284,6 +284,15 @@ static void use_trap(struct patch *patch, const uint8_t *bytes)
 	patch->trap = true;
 }
 
+bool patch_plan_has_room(const struct patch_plan *plan)
+{
+	bool room = true;
+
+	for (size_t i = 0; i < plan->returns.n; i++)
+		room &= plan->returns.v[i].size >= JUMP_SIZE;
+	return room;
+}
+
 void patch_plan_use_traps(struct patch_plan *plan)
 {
 	for (size_t i = 0; i < plan->entries.n; i++)

@@ -111,6 +111,9 @@ uint64_t patch_plan_site_of(const struct patch_plan *plan, uint32_t ref);
 /* A probe that needs the patch at this address; UINT32_MAX: none does. */
 uint32_t patch_plan_ref_at(const struct patch_plan *plan, uint64_t gva);
 
+/* Whether all return slots have room for a jump: none of them has to stay a trap. */
+bool patch_plan_has_room(const struct patch_plan *plan);
+
 /* Make all patches traps again, after trampoline_set_make() made them jumps. None is applied. */
 void patch_plan_use_traps(struct patch_plan *plan);
 

@@ -446,6 +446,9 @@ void pids_begin(struct trace_session *session);
 void pids_change(struct trace_session *session, const struct pid_gate *next);
 void pids_take_effect(struct trace_session *session, const struct pid_gate *next);
 
+/* Whether the guest looks at pids, or will as soon as rings come. */
+bool pids_have_gate(const struct trace_session *session);
+
 /* Whether calls of this task are wanted, or come in any case. On the thread that emits hits. */
 static inline bool pids_want(const struct trace_session *session, uint32_t pid)
 {

@@ -53,6 +53,12 @@ void pids_begin(struct trace_session *s)
 		call_table_drop(s->calls, is_passed_over, s);
 }
 
+bool pids_have_gate(const struct trace_session *s)
+{
+	return s->has_pid_gate ||
+	       (s->switch_pending && s->pids.on && patch_plan_has_room(&s->plan));
+}
+
 void pids_change(struct trace_session *s, const struct pid_gate *next)
 {
 	memcpy(s->pids.pass, next->pass, sizeof(s->pids.pass));

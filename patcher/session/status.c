@@ -155,7 +155,7 @@ static char *conditions_of(const struct session_instance *instance, bool gate,
 static const char *find_conditions(const struct trace_session *s, struct session_instance *instance,
 				   enum tracer_decider decider)
 {
-	const bool gate = s->has_pid_gate;
+	const bool gate = pids_have_gate(s);
 	char **text = &instance->conditions[gate][decider];
 
 	if (!*text)
