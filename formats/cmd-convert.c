@@ -226,7 +226,7 @@ static int write_export(const struct exporter_ops *ops, struct trace_reader *rea
 		return ret;
 	trace_reader_losses(reader, &result->losses);
 	result->cut = trace_reader_cut(reader);
-	if (ops->has_sums)
+	if (export_has_sums(ops, reader, part))
 		result->missing = text_missing(reader);
 	result->damaged = trace_reader_damage(reader, 0);
 	return 0;

@@ -40,6 +40,26 @@ bool export_has_instance(const struct export_input *input, const struct trace_in
 	return !input->part || trace_part_has_instance(input->part, instance);
 }
 
+static bool has_allocations(const struct trace_reader *reader, const struct trace_part *part)
+{
+	size_t n;
+	const struct trace_instance *instances = trace_reader_instances(reader, &n);
+	bool has = false;
+
+	for (size_t i = 0; i < n; i++)
+		for (size_t c = 0; !has && c < instances[i].nr_classes; c++)
+			has = kmem_class_is_alloc(&instances[i].classes[c]) &&
+			      (!part || trace_part_has_instance(part, &instances[i]));
+	return has;
+}
+
+bool export_has_sums(const struct exporter_ops *ops, const struct trace_reader *reader,
+		     const struct trace_part *part)
+{
+	return ops->sums == EXPORT_SUMS_EVENTS ||
+	       (ops->sums == EXPORT_SUMS_ALLOCATIONS && has_allocations(reader, part));
+}
+
 struct text export_about(const struct export_input *input)
 {
 	const struct text missing = text_missing(input->reader);

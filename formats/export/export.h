@@ -20,6 +20,9 @@
  */
 enum export_value { EXPORT_COUNT, EXPORT_BYTES, EXPORT_LIVE, EXPORT_TIME };
 
+/* What an export adds up: what is missing of that makes it wrong. */
+enum export_sums { EXPORT_SUMS_NOTHING, EXPORT_SUMS_EVENTS, EXPORT_SUMS_ALLOCATIONS };
+
 /* What an export works with. All of it outlives the export. */
 struct export_input {
 	const struct trace_reader *reader;
@@ -46,7 +49,7 @@ struct exporter {
 struct exporter_ops {
 	bool takes_value; /* shows one enum export_value */
 	bool takes_host;  /* says whose the rows are */
-	bool has_sums;    /* over events: what is missing makes them wrong */
+	enum export_sums sums;
 	bool takes_lines; /* shows inlined functions, or files and lines, if they are known */
 
 	size_t size; /* of its own data, which are 0 at first */
@@ -80,6 +83,10 @@ const struct exporter_ops *exporter_find(const char *name);
 bool export_has_class(const struct export_input *input, const struct trace_instance *instance,
 		      const struct event_class *class);
 bool export_has_instance(const struct export_input *input, const struct trace_instance *instance);
+
+/* Whether what is exported of a trace has sums. */
+bool export_has_sums(const struct exporter_ops *ops, const struct trace_reader *reader,
+		     const struct trace_part *part);
 
 /* For texts: the part, and what is missing from sums over it; "" if all is there. */
 struct text export_about(const struct export_input *input);

@@ -85,7 +85,7 @@ static int init(struct exporter *base, struct error *err)
 }
 
 const struct exporter_ops folded_exporter = {.takes_value = true,
-					     .has_sums = true,
+					     .sums = EXPORT_SUMS_EVENTS,
 					     .takes_lines = true,
 					     .size = sizeof(struct folded),
 					     .init = init,
@@ -95,7 +95,7 @@ const struct exporter_ops folded_exporter = {.takes_value = true,
 					     .deinit = deinit};
 
 const struct exporter_ops flamegraph_exporter = {.takes_value = true,
-						 .has_sums = true,
+						 .sums = EXPORT_SUMS_EVENTS,
 						 .takes_lines = true,
 						 .size = sizeof(struct folded),
 						 .init = init,

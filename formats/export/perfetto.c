@@ -549,7 +549,7 @@ static int init(struct exporter *base, struct error *err)
 	return 0;
 }
 
-const struct exporter_ops perfetto_exporter = {.has_sums = true,
+const struct exporter_ops perfetto_exporter = {.sums = EXPORT_SUMS_ALLOCATIONS,
 					       .size = sizeof(struct perfetto),
 					       .init = init,
 					       .event = put_event,

@@ -389,7 +389,7 @@ static int init(struct exporter *base, struct error *err)
 }
 
 const struct exporter_ops pprof_exporter = {.takes_value = true,
-					    .has_sums = true,
+					    .sums = EXPORT_SUMS_EVENTS,
 					    .takes_lines = true,
 					    .size = sizeof(struct pprof),
 					    .init = init,

@@ -293,7 +293,7 @@ static int init_rowbinary(struct exporter *base, struct error *err)
 }
 
 const struct exporter_ops parquet_sites_exporter = {.takes_host = true,
-						    .has_sums = true,
+						    .sums = EXPORT_SUMS_ALLOCATIONS,
 						    .size = sizeof(struct sites),
 						    .init = init_parquet,
 						    .event = put_event,
@@ -301,7 +301,7 @@ const struct exporter_ops parquet_sites_exporter = {.takes_host = true,
 						    .finish = finish,
 						    .deinit = deinit};
 const struct exporter_ops rowbinary_sites_exporter = {.takes_host = true,
-						      .has_sums = true,
+						      .sums = EXPORT_SUMS_ALLOCATIONS,
 						      .size = sizeof(struct sites),
 						      .init = init_rowbinary,
 						      .event = put_event,

@@ -296,6 +296,30 @@ static void test_messages(void)
 	says(trace, "folded", &times, 2, "--value time is of whole calls");
 }
 
+/* What is missing makes sums wrong: those of the perfetto export are of allocations alone. */
+static void test_what_sums_lack(void)
+{
+	static const struct {
+		const char *format, *instance;
+		bool has;
+	} rows[] = {{"perfetto", "kmem", true},        {"perfetto", "calls", false},
+		    {"folded", "calls", true},         {"parquet-sites", "kmem", true},
+		    {"parquet-sites", "calls", false}, {"csv", "kmem", false}};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		const struct choice choice = {{"-i", rows[i].instance}};
+		struct verb_result result = convert(trace, rows[i].format, "said", &choice);
+
+		if (!ok(!result.status && !strstr(result.err, "up to 7 events are missing from "
+							      "the sums") != rows[i].has,
+			"%s of %s has %s that events are missing from", rows[i].format,
+			rows[i].instance, rows[i].has ? "sums" : "no sums"))
+			tap_diag("%s", result.err);
+		verb_result_deinit(&result);
+		unlink(path_of("said"));
+	}
+}
+
 static void test_comments(void)
 {
 	const struct choice choice = {{"--time", "4,8", "-v", "live"}};
@@ -321,6 +345,7 @@ int main(void)
 	test_sums();
 	test_counters();
 	test_messages();
+	test_what_sums_lack();
 	test_comments();
 	scratch_remove(&dir);
 	return tap_done();
