@@ -130,4 +130,10 @@ void recorder_print_next(const struct recorder *recorder);
 /* For -v: the kernel, and its location. `how` says how it was found; may be NULL. */
 void recorder_print_kernel(const struct recorder *recorder, const char *how, FILE *to);
 
+/* Print what the guest decides of an instance's conditions, and what the host, each with `before`
+ * and `after` around it; nothing of an instance without conditions. */
+struct trace_instance_status;
+void recorder_print_conditions(const struct trace_instance_status *instance, const char *before,
+			       const char *after, FILE *to);
+
 #endif

@@ -174,10 +174,16 @@ void recorder_print_yields(struct recorder *r)
 		fputs(": not to be used in the guest meanwhile\n", stderr);
 }
 
-static void print_conditions(const char *decider, const char *conditions)
+void recorder_print_conditions(const struct trace_instance_status *instance, const char *before,
+			       const char *after, FILE *to)
 {
-	if (*conditions)
-		fprintf(stderr, "; the %s decides %s", decider, conditions);
+	if (*instance->guest_conditions)
+		fprintf(to, "%sthe guest decides %s%s", before, instance->guest_conditions, after);
+	if (*instance->host_conditions)
+		fprintf(to,
+			"%sthe host decides %s (events it refuses cost the guest as much as "
+			"recorded ones)%s",
+			before, instance->host_conditions, after);
 }
 
 static void print_notes(struct recorder *r, const struct trace_instance_status *instance)
@@ -213,10 +219,7 @@ static void print_instance(struct recorder *r, const struct trace_instance_statu
 	if (instance->nr_refused)
 		fprintf(stderr, ", %s refused%s", text_count(instance->nr_refused).s,
 			r->options->verbose ? "" : " (-v or 'sonde ctl SOCKET trace list': which)");
-	print_conditions("guest", instance->guest_conditions);
-	print_conditions("host", instance->host_conditions);
-	if (*instance->host_conditions)
-		fputs(" (events it refuses cost the guest as much as recorded ones)", stderr);
+	recorder_print_conditions(instance, "; ", "", stderr);
 	fputc('\n', stderr);
 	for (size_t i = 0; r->options->verbose && i < instance->nr_refused; i++)
 		fprintf(stderr, "sonde %s: %s: not traced: %s: %s\n", verb, instance->name,

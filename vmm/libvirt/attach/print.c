@@ -134,12 +134,6 @@ static void print_gaps(const struct trace_status *status, FILE *to)
 		fprintf(to, " %-24s  %s\n", status->gaps[i].function, status->gaps[i].reason);
 }
 
-static void print_conditions(const char *decider, const char *conditions, FILE *to)
-{
-	if (*conditions)
-		fprintf(to, "         the %s decides %s\n", decider, conditions);
-}
-
 static void print_instances(const struct trace_status *status, bool verbose, FILE *to)
 {
 	for (unsigned int i = 0; i < status->nr_specs; i++) {
@@ -151,8 +145,7 @@ static void print_instances(const struct trace_status *status, bool verbose, FIL
 			fprintf(to, ", %s refused%s", text_count(instance->nr_refused).s,
 				verbose || !instance->direct ? "" : " (-v: which)");
 		fputc('\n', to);
-		print_conditions("guest", instance->guest_conditions, to);
-		print_conditions("host", instance->host_conditions, to);
+		recorder_print_conditions(instance, "         ", "\n", to);
 		for (size_t k = 0; verbose && instance->direct && k < instance->nr_refused; k++)
 			fprintf(to, "         refused %s: %s\n",
 				instance->refused[k].function ? instance->refused[k].function : "?",

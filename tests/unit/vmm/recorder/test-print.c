@@ -166,11 +166,34 @@ static void test_conditions(void)
 	end_tracing(&t);
 }
 
+/* As the plan of sonde attach has them. */
+static void test_conditions_of_plan(void)
+{
+	static const struct trace_instance_status none = {.guest_conditions = "",
+							  .host_conditions = ""},
+						  both = {.guest_conditions = "vcpu=1",
+							  .host_conditions = "comm ~ x"};
+	char text[256] = "";
+	FILE *to = fmemopen(text, sizeof(text), "w");
+
+	if (!to)
+		abort();
+	recorder_print_conditions(&none, "  ", "\n", to);
+	recorder_print_conditions(&both, "  ", "\n", to);
+	fclose(to);
+	is_str(text,
+	       "  the guest decides vcpu=1\n"
+	       "  the host decides comm ~ x (events it refuses cost the guest as much as recorded "
+	       "ones)\n",
+	       "a plan has conditions, and what those cost that the host decides");
+}
+
 int main(void)
 {
 	test_print();
 	test_gaps();
 	test_yields();
 	test_conditions();
+	test_conditions_of_plan();
 	return tap_done();
 }
