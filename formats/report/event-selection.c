@@ -119,30 +119,55 @@ static bool is_return(const struct event_class *class)
 	return graph_class_of(class, &which) && which == GRAPH_EXIT;
 }
 
-/* The nearest name is one with the system if the user has given one. */
-static int no_event(const struct event_selection *selection, const struct event_wish *wish,
-		    const char *glob, struct error *err)
+struct event_name {
+	char text[128];
+};
+
+/* Of what may be wanted, each once, NULL-terminated; with the system if the user has given one. */
+static void list_names(const struct event_selection *selection, const struct event_wish *wish,
+		       const char *glob, struct event_name *texts, const char **names)
 {
-	struct event_name {
-		char text[128];
-	} *texts = calloc(selection->nr_classes + 1, sizeof(*texts));
-	const char **names = calloc(selection->nr_classes + 1, sizeof(*names)), *nearest;
+	const bool has_system = strchr(glob, ':');
 	size_t n = 0;
 
-	for (size_t i = 0; texts && names && i < selection->nr_classes; i++) {
+	for (size_t i = 0; i < selection->nr_classes; i++) {
 		const struct event_class *class = selection->classes[i].class;
 
 		if (!is_eligible(wish, &selection->classes[i]))
 			continue;
 		snprintf(texts[n].text, sizeof(texts[n].text), "%s%s%s",
-			 strchr(glob, ':') ? class->system : "", strchr(glob, ':') ? ":" : "",
-			 class->name);
-		names[n] = texts[n].text;
-		n++;
+			 has_system ? class->system : "", has_system ? ":" : "", class->name);
+		if (!text_begins_as(texts[n].text, strlen(texts[n].text), names)) {
+			names[n] = texts[n].text;
+			n++;
+		}
 	}
-	nearest = names ? text_nearest(glob, names) : NULL;
-	error_set(err, ENOENT, "--event: no event has the name '%s'%s%s%s", glob,
-		  nearest ? "; did you mean '" : "", nearest ? nearest : "", nearest ? "'?" : "");
+}
+
+static int unknown_event(const char *glob, const char *const *names, struct error *err)
+{
+	const char *nearest = text_nearest(glob, names);
+
+	if (nearest)
+		return error_set(err, ENOENT,
+				 "--event: no event has the name '%s'; did you mean '%s'?", glob,
+				 nearest);
+	return error_set(err, ENOENT, "--event: no event has the name '%s'%s%s", glob,
+			 *names ? ": take " : "", text_words(names).s);
+}
+
+static int no_event(const struct event_selection *selection, const struct event_wish *wish,
+		    const char *glob, struct error *err)
+{
+	struct event_name *texts = calloc(selection->nr_classes + 1, sizeof(*texts));
+	const char **names = calloc(selection->nr_classes + 1, sizeof(*names));
+
+	if (texts && names) {
+		list_names(selection, wish, glob, texts, names);
+		unknown_event(glob, names, err);
+	} else {
+		error_set(err, ENOMEM, "out of memory");
+	}
 	free(texts);
 	free(names);
 	return -ENOENT;

@@ -149,7 +149,8 @@ static void test_several(const char *dir)
 	refuses(dir, WORDS("-f", "ip == f2", "-f", "ptr == 0x100", "-e", "function"),
 		"filter, character 1: function has no field 'ptr'\n  ptr == 0x100\n  ^");
 	refuses(dir, WORDS("-e", "function", "-e", "none"),
-		"--event: no event has the name 'none'");
+		"--event: no event has the name 'none': take kmalloc, kmem_cache_alloc, "
+		"mm_page_alloc, kfree, kmem_cache_free, mm_page_free, sonde_record or function");
 	refuses(dir, WORDS("-i", "calls", "-i", "kmen"),
 		"--instance takes kmem or calls, not 'kmen'");
 	refuses(dir, WORDS("-f", "ip == f2", "-f", "ip > foo"),
@@ -166,8 +167,13 @@ static void test_hints(const char *dir)
 	refuses(dir, WORDS("-e", "kmem:mm_page_aloc"),
 		"--event: no event has the name 'kmem:mm_page_aloc'; did you mean "
 		"'kmem:mm_page_alloc'?");
+	refuses(dir, WORDS("-e", "functoin", "-i", "calls"),
+		"--event: no event has the name 'functoin'; did you mean 'function'?");
+	refuses(dir, WORDS("-e", "nothing:at_all", "-i", "calls"),
+		"--event: no event has the name 'nothing:at_all': take function:function");
 	refuses(dir, WORDS("-e", "functoin", "-i", "kmem"),
-		"--event: no event has the name 'functoin'");
+		"--event: no event has the name 'functoin': take kmalloc, kmem_cache_alloc, "
+		"mm_page_alloc, kfree, kmem_cache_free, mm_page_free or sonde_record");
 	prints(dir, WORDS("-f", "call_site == ff1"), "",
 	       "sonde events: no function of the trace has the name 'ff1'; did you mean 'f1'?\n");
 	prints(dir, WORDS("-f", "call_site == f1+0x11 || cache ~ dentri"), "",

@@ -134,7 +134,10 @@ static void test_refusals(const char *dir)
 	refuses(dir, "--filter", "ptr ==",
 		"sonde events: filter, character 7: a number or a string is missing\n"
 		"  ptr ==\n        ^\n");
-	refuses(dir, "--event", "none", "sonde events: --event: no event has the name 'none'\n");
+	refuses(dir, "--event", "none",
+		"sonde events: --event: no event has the name 'none': take kmalloc, "
+		"kmem_cache_alloc, mm_page_alloc, kfree, kmem_cache_free, mm_page_free or "
+		"sonde_record\n");
 	refuses(dir, "--vcpu", "2,9",
 		"sonde events: --vcpu: the trace has none of these: it has 2, from 0 on\n");
 	refuses(dir, "--vcpu", "1-", "sonde events: --vcpu: '1-' is not a list such as 0,2-3\n");
