@@ -18,7 +18,7 @@
 #include "formats/trace/reader.h"
 #include "formats/trace/writer.h"
 
-enum { MAX_FORMATS = 32, NOT_GIVEN = -1, MAX_HOST = 255 /* bytes */ };
+enum { MAX_FORMATS = 32, NOT_GIVEN = -1, MAX_HOST = 255 /* bytes */, LABEL = 7 };
 
 /* What --to takes: the encodings of traces, then the exports. Filled in by list_formats(). */
 static const char *formats[MAX_FORMATS + 1];
@@ -184,7 +184,7 @@ static int check_options(const struct options *options, int nr_operands)
 	return check_value(options);
 }
 
-static void print_result(const char *source, const struct options *options,
+static void print_result(const struct trace_reader *reader, const struct options *options,
 			 const struct trace_part *part, const struct copy_result *result)
 {
 	const uint64_t lost = counters_lost(&result->losses.counters);
@@ -200,14 +200,7 @@ static void print_result(const char *source, const struct options *options,
 			text_number(lost, "event").s, is_all ? "" : ", in the whole trace");
 	if (*result->missing.s)
 		fprintf(stderr, "sonde convert: %s from the sums\n", result->missing.s);
-	if (result->damaged)
-		fprintf(stderr,
-			"sonde convert: the description of %s is damaged; see sonde check %s\n",
-			source, source);
-	if (result->cut)
-		fprintf(stderr,
-			"sonde convert: the last records of %s are missing; see sonde check %s\n",
-			source, source);
+	text_print_damage(stderr, reader, LABEL);
 }
 
 static int write_export(const struct exporter_ops *ops, struct trace_reader *reader,
@@ -225,10 +218,8 @@ static int write_export(const struct exporter_ops *ops, struct trace_reader *rea
 	if (ret)
 		return ret;
 	trace_reader_losses(reader, &result->losses);
-	result->cut = trace_reader_cut(reader);
 	if (export_has_sums(ops, reader, part))
 		result->missing = text_missing(reader);
-	result->damaged = trace_reader_damage(reader, 0);
 	return 0;
 }
 
@@ -260,8 +251,8 @@ static int find_time(const char *source, const struct trace_reader *reader,
 	return ret;
 }
 
-static int convert_part(const char *source, struct trace_reader *reader,
-			const struct options *options, struct trace_part *part)
+static int convert_part(struct trace_reader *reader, const struct options *options,
+			struct trace_part *part)
 {
 	const struct exporter_ops *ops = exporter_find(formats[options->format]);
 	struct copy_result result = {0};
@@ -273,7 +264,7 @@ static int convert_part(const char *source, struct trace_reader *reader,
 		  : part_copy(reader, options->output, options->format, part, &result, &err);
 	if (ret)
 		return cli_error(verb.name, &err);
-	print_result(source, options, part, &result);
+	print_result(reader, options, part, &result);
 	if (!result.events && part->outside.before == part->read &&
 	    (part->read || part->outside.is_after))
 		cli_note(verb.name, "%s",
@@ -301,7 +292,7 @@ static int convert(const char *source, const struct options *options)
 	} else {
 		if (part.selection)
 			event_hints_print(verb.name, part.selection, trace_reader_sidecar(reader));
-		ret = convert_part(source, reader, options, &part);
+		ret = convert_part(reader, options, &part);
 	}
 	trace_part_deinit(&part);
 	trace_reader_close(reader);

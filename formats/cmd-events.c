@@ -20,7 +20,7 @@
 #include "formats/report/trace-text.h"
 #include "formats/syscalls/syscall-text.h"
 
-enum { LABEL = 6, FOLLOW_MS = 250, LOOK_MS = 1000 };
+enum { LABEL = 7, FOLLOW_MS = 250, LOOK_MS = 1000 };
 
 struct options {
 	struct event_choice choice;

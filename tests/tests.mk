@@ -20,7 +20,7 @@
 #:   check-run-faults, check-attach-faults *
 #:                 so do random ones of sonde run and sonde attach (ROUNDS=6)
 #:   check-memory * a trace of 10 GiB read with 2 GiB of memory (GIB=10 LIMIT_MIB=2048); takes 12 GiB of disk
-#:   check-damage * a trace cut off at each byte, and a million damaged ones
+#:   check-damage * a trace cut off at each byte, and a million damaged ones: what verbs say of them
 #:   check-errors  wrong input of every verb
 #:   check-tables * DuckDB and ClickHouse read what sonde convert writes for databases; setup-tables installs them
 #:   check-kshark * KernelShark's library loads what sonde convert --to trace.dat writes; installs it, with Qt 5
@@ -328,13 +328,14 @@ $(O)/tests/bench/trace-repeat: $(O)/tests/bench/trace-repeat.o $(O)/libsonde.a
 	$(say) LD $@
 	$(Q)$(CC) $(LDFLAGS_ALL) $(LDFLAGS) -o $@ $^ $(PACKAGE_LIBS)
 
-# A trace that is cut off at each byte, and a million damaged ones: in two halves, with -j2 side by side. Each round
-# writes two files, which takes five times as long on a disk.
+# A trace that is cut off at each byte, and a million damaged ones, by sonde check and by the other verbs: in two halves,
+# with -j2 side by side. Each round writes two files, which takes five times as long on a disk.
+DAMAGE_TESTS = $(addprefix $(O)/tests/unit/formats/analysis/,test-damage test-damage-said)
 .PHONY: check-damage check-damage-0 check-damage-1
 check-damage: check-damage-0 check-damage-1
-check-damage-0 check-damage-1: check-damage-%: $(O)/tests/unit/formats/analysis/test-damage
+check-damage-0 check-damage-1: check-damage-%: $(DAMAGE_TESTS)
 	$(Q)test ! -w /dev/shm || export TMPDIR=/dev/shm; \
-		FIRST=$$(($* * 500000)) MUTATIONS=500000 CUTS=$$((1 - $*)) prove -v -e '' $<
+		FIRST=$$(($* * 500000)) MUTATIONS=500000 CUTS=$$((1 - $*)) prove -v -e '' $^
 
 # Of 10 GiB, on 2 GiB.
 .PHONY: check-memory

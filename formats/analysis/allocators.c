@@ -368,7 +368,7 @@ static void print_text(const struct analysis *base, FILE *out)
 
 	replay_print_head(replay, out, LABEL);
 	print_summary(out, a);
-	text_print_losses(out, replay->reader, LABEL);
+	replay_print_losses(replay, out, LABEL);
 	replay_print_bound(replay, out, LABEL);
 	print_caches(out, a);
 }

@@ -12,7 +12,7 @@
 #include "formats/event/graph.h"
 #include "formats/report/trace-text.h"
 
-enum { FOLLOW_MS = 1000 };
+enum { FOLLOW_MS = 1000, LABEL = 10 };
 
 const struct analysis_ops *analysis_find(const char *name)
 {
@@ -185,6 +185,8 @@ static void print_text(const struct show *show, const struct wish *wish)
 			printf("%s%s: %s\n\n", i ? "\n" : "", wish->names[i], analysis->ops->about);
 		analysis->ops->print_text(analysis, stdout);
 	}
+	if (!replay_has_printed_losses(&show->replay))
+		replay_print_losses(&show->replay, stdout, LABEL);
 }
 
 static int put_json(const struct analysis *analysis, const char *key, json_t *root)

@@ -212,8 +212,8 @@ static void print_text(const struct analysis *base, FILE *out)
 	if (call_stats_open(s->stats))
 		fprintf(out, "%-*s%s had not returned when the trace ended\n", LABEL, "Open",
 			text_number(call_stats_open(s->stats), "call").s);
-	if (base->replay->nr_analyses == 1)
-		text_print_losses(out, base->replay->reader, LABEL);
+	if (!replay_has_printed_losses(base->replay))
+		replay_print_losses(base->replay, out, LABEL);
 	text_print_missing(out, base->replay->reader, "the calls", LABEL);
 	table_destroy(table);
 }

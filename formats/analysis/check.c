@@ -207,7 +207,7 @@ static void print_text(const struct analysis *base, FILE *out)
 	fprintf(out, "%-*s%s of %s\n", LABEL, "Checked",
 		text_number(count_records(reader), "record").s,
 		text_number(trace_reader_nr_vcpus(reader), "vCPU").s);
-	text_print_losses(out, reader, LABEL);
+	replay_print_losses(base->replay, out, LABEL);
 	text_print_gaps(out, reader, LABEL);
 	if (!p.sidecar)
 		line_print(out, LABEL, "Limits", "frees of unknown objects pass: %s",

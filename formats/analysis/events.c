@@ -304,7 +304,7 @@ static void print_text(const struct analysis *base, FILE *out)
 					    .has_begin = replay_has_begin(base->replay)};
 
 	text_print_head(out, base->replay->reader, &window, LABEL);
-	text_print_losses(out, base->replay->reader, LABEL);
+	replay_print_losses(base->replay, out, LABEL);
 	text_print_missing(out, base->replay->reader, "the counts", LABEL);
 	fprintf(out, "%-*s", LABEL, "Next");
 	command_print_events(out, base->replay, view_of(e), base->options.dir);

@@ -152,16 +152,14 @@ static void print_addresses(FILE *out, const struct history *h)
 
 static void print_head(FILE *out, const struct history *h)
 {
-	const struct trace_reader *reader = h->base.replay->reader;
-
 	print_addresses(out, h);
 	fprintf(out, "%-*s%s", LABEL, "Events", text_count(h->n).s);
 	if (h->before)
 		fprintf(out, "; %s before, which --time and --since leave out",
 			text_count(h->before).s);
 	fputc('\n', out);
-	text_print_losses(out, reader, LABEL);
-	text_print_missing(out, reader, "the history", LABEL);
+	replay_print_losses(h->base.replay, out, LABEL);
+	text_print_missing(out, h->base.replay->reader, "the history", LABEL);
 }
 
 static void print_text(const struct analysis *base, FILE *out)

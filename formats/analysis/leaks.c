@@ -199,7 +199,7 @@ static void print_text(const struct analysis *base, FILE *out)
 		text_count(l->n).s);
 	print_verdicts(out, l);
 	sites_print_limit(l->base.replay->sites, out, LABEL);
-	text_print_losses(out, replay->reader, LABEL);
+	replay_print_losses(replay, out, LABEL);
 	replay_print_bound(replay, out, LABEL);
 	print_table(out, l);
 	if (l->n)

@@ -428,7 +428,7 @@ static void print_text(const struct analysis *base, FILE *out)
 	print_churning(out, o);
 	print_others(out, base->replay);
 	sites_print_limit(sites_of(o), out, LABEL);
-	text_print_losses(out, base->replay->reader, LABEL);
+	replay_print_losses(base->replay, out, LABEL);
 	replay_print_bound(base->replay, out, LABEL);
 	print_next(out, o);
 }

@@ -26,6 +26,7 @@ struct replay_parts {
 	bool looks_for_init; /* where it begins may not be known yet */
 	bool needs_tasks;    /* an analysis groups by task */
 	bool only_heap;      /* of an event, only the heap is to know, whenever it was */
+	bool printed_losses; /* since finish() */
 	struct progress progress;
 };
 
@@ -398,6 +399,7 @@ static int finish(struct replay *replay, struct error *err)
 {
 	int ret = replay->sites ? sites_finish(replay->sites) : 0;
 
+	replay->parts->printed_losses = false;
 	for (size_t i = 0; !ret && i < replay->nr_analyses; i++) {
 		struct analysis *analysis = replay->analyses[i];
 
@@ -450,6 +452,17 @@ void replay_print_head(const struct replay *replay, FILE *out, int indent)
 					    .has_begin = replay_has_begin(replay)};
 
 	text_print_head(out, replay->reader, &window, indent);
+}
+
+void replay_print_losses(const struct replay *replay, FILE *out, int indent)
+{
+	replay->parts->printed_losses = true;
+	text_print_losses(out, replay->reader, indent);
+}
+
+bool replay_has_printed_losses(const struct replay *replay)
+{
+	return replay->parts->printed_losses;
 }
 
 /* --- what is missing ------------------------------------------------------------------------- */

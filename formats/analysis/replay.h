@@ -111,6 +111,11 @@ uint64_t replay_duration_ns(const struct replay *replay);
 /* "Guest", "Trace" and so on (text_print_head()). */
 void replay_print_head(const struct replay *replay, FILE *out, int indent);
 
+/* "Lost" and so on (text_print_losses()), which each output has at least once; and whether it
+ * has been printed since the pass. */
+void replay_print_losses(const struct replay *replay, FILE *out, int indent);
+bool replay_has_printed_losses(const struct replay *replay);
+
 /* Whether nothing that came before was left out, as --time and --since do. */
 static inline bool replay_has_begin(const struct replay *replay)
 {

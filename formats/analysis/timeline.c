@@ -234,7 +234,7 @@ static void print_text(const struct analysis *base, FILE *out)
 		fprintf(out, "%-*s%s at %.3f s\n", LABEL, "Peak", text_bytes(t->peak_bytes).s,
 			(double)t->peak_ns / 1e9);
 	sites_print_limit(t->base.replay->sites, out, LABEL);
-	text_print_losses(out, replay->reader, LABEL);
+	replay_print_losses(replay, out, LABEL);
 	replay_print_bound(replay, out, LABEL);
 	print_rows(out, t);
 	print_sites(out, t);

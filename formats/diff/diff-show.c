@@ -192,6 +192,7 @@ static json_t *diff_json(const struct diff *diff, const struct diff_options *opt
 					 "duration_ns", json_from_count(replay_duration_ns(replay)),
 					 "live_bytes", json_from_count(diff->sides[i].live_bytes));
 
+		text_json_losses(side, replay->reader);
 		replay_put_json(replay, side);
 		json_object_set_new(root, keys[i], side);
 	}

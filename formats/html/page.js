@@ -561,21 +561,33 @@ function listOf(items, nothing) {
 const siteItem = (item, value) => ({name: placeOf(item.symbol, item.cache), value,
 	view: 'sites', ask: item.address});
 
+/* What is damaged, in words. */
+function damage(t) {
+	const packets = t.damaged.filter((d) => !d.reason).length, files = t.damaged.filter((d) => d.reason), out = [];
+
+	if (t.cut.length || (!t.complete && !t.recording && !packets))
+		out.push('The recorder did not end in order, or files are cut off: the last events may be missing.');
+	if (packets)
+		out.push(`${several(packets, 'packet')} ${packets === 1 ? 'is' : 'are'} damaged, or missing, and passed over.`);
+	files.forEach((file) => out.push(`${file.reason}.`));
+	if (!t.checksums)
+		out.push('Records of this format have no checksums: damage may go unnoticed.');
+	return out;
+}
+
 /* What is lost, in words. */
-function losses() {
-	const t = data.trace;
+function losses(t) {
+	const out = [];
 
 	if (t.recording)
-		return 'The trace was still being written.';
-	if (!t.complete)
-		return 'The recorder did not end in order, or files are cut off: the last events may be missing.';
-	if (t.damaged.length)
-		return `${several(t.damaged.length, 'packet')} were damaged and passed over.`;
-	if (!t.bound.bounded)
-		return 'Events are missing, and nothing says how many: sums may be too high or too low.';
-	if (t.bound.objects)
-		return `${several(t.bound.objects, 'event')} were lost: live sums are at most ${bytes(t.bound.bytes)} too high.`;
-	return t.losses_known ? 'No event was lost.' : 'The trace does not say whether events were lost.';
+		out.push('The trace was still being written.');
+	else if (!t.bound.bounded)
+		out.push('Events are missing, or may be, and nothing says how many: sums may be too high or too low.');
+	else if (t.bound.objects)
+		out.push(`${several(t.bound.objects, 'event')} were lost: live sums are at most ${bytes(t.bound.bytes)} too high.`);
+	else
+		out.push(t.losses_known ? 'No event was lost.' : 'The trace does not say whether events were lost.');
+	return [...out, ...damage(t)].join(' ');
 }
 
 function families() {
@@ -607,11 +619,11 @@ function summaryWords() {
 	if (t.others)
 		others = `${several(t.others, 'event')} of other tracers and instances came in ${(t.others_ns / 1e9).toFixed(1)} s: see ${seeViews()}.`;
 	if (!t.records)
-		return make('div', {className: 'card words'}, make('p', {}, `The trace has no allocations. ${others} ${losses()}`));
+		return make('div', {className: 'card words'}, make('p', {}, `The trace has no allocations. ${others} ${losses(t)}`));
 	out.push(`In ${seconds.toFixed(1)} s, from ${(t.begin_ns / 1e9).toFixed(3)} to ${(t.end_ns / 1e9).toFixed(3)} s of the trace clock, on ${several(t.vcpus, 'vCPU')} the guest allocated and freed ${count(t.records)} times` +
 		(t.from_boot ? ', traced from boot on. ' : '. ') + `${bytes(live)} were live at the end` +
 		(t.selects ? ', of the allocations that were selected' : '') +
-		`, ${bytes(m.peak_bytes)} at the peak at ${(m.peak_ns / 1e9).toFixed(3)} s. ` + losses());
+		`, ${bytes(m.peak_bytes)} at the peak at ${(m.peak_ns / 1e9).toFixed(3)} s. ` + losses(t));
 	if (!t.selects && m.live_bytes)
 		out.push(`Slabs hold ${percent(m.slabs.bytes, m.live_bytes)} of the memory; ${percent(wasted, m.slabs.bytes)} of that (${bytes(wasted)}) is room without objects.`);
 	out.push(leaks.length ? `${several(leaks.length, 'call site')} ${leaks.length === 1 ? 'looks' : 'look'} like a leak: memory that keeps growing with what stays. See Growth.`
@@ -1029,7 +1041,7 @@ function buildChanges(view) {
 	const d = data.diff, signed = (v) => (v > 0 ? '+' : '') + bytes(v);
 	const change = (row) => row.b.live_bytes - row.a.live_bytes;
 	const significant = d.changes.filter((row) => row.significant).length;
-	const side = (name, dir, s) => `${name} (${dir}): ${several(s.records, 'record')} in ${(s.duration_ns / 1e9).toFixed(1)} s, from ${(s.begin_ns / 1e9).toFixed(3)} to ${(s.end_ns / 1e9).toFixed(3)} s of the trace clock, ${bytes(s.live_bytes)} live at the end.`;
+	const side = (name, dir, s) => `${name} (${dir}): ${several(s.records, 'record')} in ${(s.duration_ns / 1e9).toFixed(1)} s, from ${(s.begin_ns / 1e9).toFixed(3)} to ${(s.end_ns / 1e9).toFixed(3)} s of the trace clock, ${bytes(s.live_bytes)} live at the end. ${losses(s)}`;
 
 	view.append(make('div', {className: 'card words'}, make('p', {}, side('A', data.dirs[0], d.a)), make('p', {}, side('B', data.dirs[1], d.b)),
 		make('p', {}, `${signed(d.b.live_bytes - d.a.live_bytes)} live from A to B. ${count(significant)} of ${several(d.changes.length, 'row')} changed significantly.`)));

@@ -284,11 +284,9 @@ static int copy(struct conversion *c, struct copy_result *result, struct error *
 	if (ret)
 		return ret;
 	trace_reader_losses(c->reader, &result->losses);
-	result->cut = trace_reader_cut(c->reader);
-	result->damaged = trace_reader_damage(c->reader, 0);
 	result->losses.counters.v[COUNTER_OVERRUNS] =
 		copy_overruns(c, result->losses.counters.v[COUNTER_OVERRUNS]);
-	info.cut = result->cut || result->losses.unfinished;
+	info.cut = trace_reader_cut(c->reader) || result->losses.unfinished;
 	return trace_writer_finish(c->writer, &info, site_function_again,
 				   (void *)(uintptr_t)trace_reader_sidecar(c->reader), err);
 }

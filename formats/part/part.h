@@ -57,9 +57,7 @@ struct text trace_part_text(const struct trace_part *part);
 struct copy_result {
 	uint64_t events;
 	struct trace_losses losses; /* of the source */
-	bool cut;                   /* the source ended too early */
 	struct text missing;        /* from sums over events; "" of what has none */
-	bool damaged;               /* what describes it is */
 };
 
 /*

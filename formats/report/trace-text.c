@@ -243,14 +243,18 @@ static bool print_counts(FILE *out, const struct trace_losses *losses, int inden
 		line_print(out, indent, nothing ? "Lost" : "", "%s", text);
 		nothing = false;
 	}
-	if (losses->unfinished && !losses->recording) {
-		line_print(out, indent, nothing ? "Lost" : "",
-			   "%s%s did not end in order: last records may be missing",
-			   losses->writer[0] ? "sonde " : "",
-			   losses->writer[0] ? losses->writer : "the recorder");
-		nothing = false;
-	}
 	return nothing;
+}
+
+static bool print_end(FILE *out, const struct trace_losses *losses, int indent, bool nothing)
+{
+	if (!losses->unfinished || losses->recording)
+		return nothing;
+	line_print(out, indent, nothing ? "Lost" : "",
+		   "%s%s did not end in order: last records may be missing",
+		   losses->writer[0] ? "sonde " : "",
+		   losses->writer[0] ? losses->writer : "the recorder");
+	return false;
 }
 
 static void print_recording(FILE *out, const struct trace_losses *losses, int indent)
@@ -270,14 +274,27 @@ static void print_damaged_files(FILE *out, const struct trace_reader *reader, in
 		line_print(out, indent, i ? "" : "Files", "%s", text);
 }
 
+static void print_limits(FILE *out, const struct trace_reader *reader, int indent)
+{
+	if (!trace_reader_has_checksums(reader))
+		line_print(out, indent, "Limits",
+			   "records of this format have no checksums: damage may go unnoticed");
+}
+
+/* What no counter has. Returns whether `nothing` is lost still. */
+static bool print_missing(FILE *out, const struct trace_reader *reader,
+			  const struct trace_losses *losses, int indent, bool nothing)
+{
+	nothing = print_end(out, losses, indent, nothing);
+	nothing = print_damages(out, reader, indent, nothing);
+	return print_cuts(out, reader, indent, nothing);
+}
+
 /* The causes. Returns whether there is none. */
 static bool print_causes(FILE *out, const struct trace_reader *reader,
 			 const struct trace_losses *losses, int indent)
 {
-	bool nothing = print_counts(out, losses, indent);
-
-	nothing = print_damages(out, reader, indent, nothing);
-	return print_cuts(out, reader, indent, nothing);
+	return print_missing(out, reader, losses, indent, print_counts(out, losses, indent));
 }
 
 void text_print_losses(FILE *out, const struct trace_reader *reader, int indent)
@@ -292,9 +309,7 @@ void text_print_losses(FILE *out, const struct trace_reader *reader, int indent)
 					    : "unknown: the trace does not say");
 	print_damaged_files(out, reader, indent);
 	print_recording(out, &losses, indent);
-	if (!trace_reader_has_checksums(reader))
-		line_print(out, indent, "Limits",
-			   "records of this format have no checksums: damage may go unnoticed");
+	print_limits(out, reader, indent);
 }
 
 void text_print_losses_if_any(FILE *out, const struct trace_reader *reader, int indent)
@@ -306,6 +321,17 @@ void text_print_losses_if_any(FILE *out, const struct trace_reader *reader, int 
 		return text_print_losses(out, reader, indent);
 	print_causes(out, reader, &losses, indent);
 	print_damaged_files(out, reader, indent);
+	print_limits(out, reader, indent);
+}
+
+void text_print_damage(FILE *out, const struct trace_reader *reader, int indent)
+{
+	struct trace_losses losses;
+
+	trace_reader_losses(reader, &losses);
+	print_missing(out, reader, &losses, indent, true);
+	print_damaged_files(out, reader, indent);
+	print_limits(out, reader, indent);
 }
 
 struct text text_missing(const struct trace_reader *reader)

@@ -15,24 +15,22 @@
 #include "formats/analysis/analysis.h"
 #include "formats/analysis/replay.h"
 #include "formats/cmd.h"
-#include "formats/trace/writer.h"
 #include "tests/lib/ctf-make.h"
+#include "tests/lib/damage.h"
 #include "tests/lib/tap.h"
 #include "tests/lib/trace-make.h"
 
 enum {
 	TRACE_BYTES = 64 << 10,
-	N = 4200,    /* records of about 16 bytes */
+	N = DAMAGE_MOST_RECORDS,
 	FEW = 300,   /* of the trace that is mutated */
-	FLUSH = 60,  /* records of a packet */
 	STRIDE = 61, /* bytes between two cuts */
 	FILES = 3,
 	MUTATIONS = 2000,
 	PROGRESS = 50000, /* rounds, between two lines that say so */
-	ANALYSED = 100, /* of so many damaged traces one is analysed, too */
+	ANALYSED = 100,   /* of so many damaged traces one is analysed, too */
 	MAX_ANALYSES = 32,
 	SECONDS = 60, /* what takes longer hangs: the signal ends the test */
-	OBJECTS = 512,
 };
 
 /* --- a trace in memory ----------------------------------------------------------------------- */
@@ -46,53 +44,13 @@ enum { STREAM, METADATA, SIDECAR };
 
 static const char *const names[FILES] = {"cpu0", "metadata", ".sonde.json"};
 
-/* Objects that are allocated and freed, with addresses of `bits`. */
-static void make_records(struct kmem_record *records, size_t n, unsigned int bits)
-{
-	const uint64_t base = bits == 32 ? 0xc0000000 : 0xffff888000000000;
-	const uint64_t text = bits == 32 ? 0xc1000000 : 0xffffffff81000000;
-	bool live[OBJECTS] = {false};
-	unsigned int seed = bits;
-
-	for (size_t i = 0; i < n; i++) {
-		const size_t object = (size_t)rand_r(&seed) % OBJECTS;
-		const uint64_t ptr = base + object * 64;
-		const uint64_t site = text + (uint64_t)(rand_r(&seed) % 50) * 32;
-		const int64_t ns = 1000 * (int64_t)i;
-
-		records[i] = live[object] ? make_free(KMEM_TYPE_KMALLOC, ptr, site, ns)
-					  : make_alloc(KMEM_TYPE_KMALLOC, ptr, site, 60, 64, ns);
-		live[object] = !live[object];
-	}
-}
-
-/* As a recorder leaves it: with a sidecar that counts the events. */
-static void write_trace(const char *dir, size_t n)
-{
-	static struct kmem_record records[N];
-	struct trace_info info = {.page_size = 4096};
-	struct trace_writer *writer;
-
-	make_records(records, n, 64);
-	if (trace_writer_create(dir, 1, 0, &info, &writer, NULL))
-		abort();
-	for (size_t i = 0; i < n; i++) {
-		if (trace_writer_append(writer, 0, &records[i]) ||
-		    (i % FLUSH == 0 && trace_writer_flush(writer, NULL)))
-			abort();
-	}
-	if (trace_writer_finish(writer, &info, NULL, NULL, NULL))
-		abort();
-	trace_writer_destroy(writer);
-}
-
 static void load_files(struct files *files, size_t n)
 {
 	struct scratch dir = scratch_make();
 	char path[128];
 
 	snprintf(path, sizeof(path), "%s/trace", dir.path);
-	write_trace(path, n);
+	damage_make_trace(path, n);
 	for (int i = 0; i < FILES; i++) {
 		files->all[i].name = names[i];
 		files->texts[i] = file_get(path, names[i], &files->all[i].size);
@@ -229,16 +187,9 @@ static bool is_honest(const struct outcome *whole, const struct outcome *damaged
 	       (damaged->records == whole->records && damaged->hash == whole->hash);
 }
 
-static uint64_t wish(const char *name, uint64_t otherwise)
-{
-	const char *text = getenv(name);
-
-	return text ? strtoull(text, NULL, 10) : otherwise;
-}
-
 static void test_cuts(void)
 {
-	const size_t stride = wish("CUTS", 0) ? 1 : STRIDE;
+	const size_t stride = damage_setting("CUTS", 0) ? 1 : STRIDE;
 	struct files files = {0};
 	struct outcome whole;
 	uint64_t wrong = 0, fewer = 0, last = 0;
@@ -269,50 +220,6 @@ static void test_cuts(void)
 	free_files(&files);
 }
 
-/* Bytes of a file are changed, left out, doubled. */
-static void mutate(char *bytes, size_t *size, unsigned int *seed)
-{
-	size_t at = (size_t)rand_r(seed) % *size, n = 1 + (size_t)rand_r(seed) % 64;
-
-	n = n < *size - at ? n : *size - at;
-	switch (rand_r(seed) % 4) {
-	case 0:
-		memmove(bytes + at, bytes + at + n, *size - at - n);
-		*size -= n;
-		break;
-	case 1:
-		memmove(bytes + at + n, bytes + at, *size - at);
-		*size += n;
-		break;
-	case 2:
-		for (size_t i = 0; i < n; i++)
-			bytes[at + i] = (char)rand_r(seed);
-		break;
-	default:
-		bytes[at] = (char)(bytes[at] ^ 1 << rand_r(seed) % 8);
-	}
-}
-
-/* The file that is damaged, as a round has it. Returns whether it differs from the whole one. */
-static bool put_damaged(const struct files *files, int which, uint64_t round, const char *dir)
-{
-	const size_t whole = files->all[which].size;
-	unsigned int seed = (unsigned int)round;
-	size_t size = whole;
-	char *copy = malloc(size + 256);
-	bool differs;
-
-	if (!copy)
-		abort();
-	memcpy(copy, files->texts[which], size);
-	for (int i = 0; i <= (int)round % 3 && size; i++)
-		mutate(copy, &size, &seed);
-	differs = size != whole || memcmp(copy, files->texts[which], size) != 0;
-	file_put(dir, names[which], copy, size);
-	free(copy);
-	return differs;
-}
-
 /* Whether `sonde check` finds nothing at all in a trace. Sets *opened to whether it can read it. */
 static bool passes_check(const char *dir, bool *opened)
 {
@@ -327,7 +234,8 @@ static bool passes_check(const char *dir, bool *opened)
 
 static void test_mutations(void)
 {
-	const uint64_t first = wish("FIRST", 0), rounds = wish("MUTATIONS", MUTATIONS);
+	const uint64_t first = damage_setting("FIRST", 0),
+		       rounds = damage_setting("MUTATIONS", MUTATIONS);
 	struct scratch dir = scratch_make();
 	struct files files = {0};
 	uint64_t wrong = 0, kept = 0, analysed = 0;
@@ -339,7 +247,8 @@ static void test_mutations(void)
 	ok(passes_check(dir.path, &opened), "a whole trace passes the check");
 	for (uint64_t round = first; round < first + rounds; round++) {
 		const int which = (int)(round % 4) % FILES;
-		const bool differs = put_damaged(&files, which, round, dir.path);
+		const bool differs = damage_put(dir.path, names[which], files.texts[which],
+						files.all[which].size, round);
 
 		alarm(SECONDS);
 		if (round / 4 % ANALYSED == 0)
@@ -505,7 +414,7 @@ static char *report_of_order(put_fn *put, bool big_endian, unsigned int bits)
 	struct scratch dir = scratch_make();
 	char *text;
 
-	make_records(records, N, bits);
+	damage_make_records(records, N, bits);
 	put(dir.path, records, big_endian);
 	text = report_of(dir.path);
 	scratch_remove(&dir);
@@ -526,19 +435,38 @@ static void test_writers_of(put_fn *put, const char *encoding)
 	}
 }
 
+/* Of a trace of kmemtrace. */
 static void test_no_checksums(void)
 {
+	static const struct {
+		int (*verb)(int argc, char **argv);
+		const char *argv[6];
+		bool on_stderr;
+	} rows[] = {
+		{cmd_check, {"check"}, false},
+		{cmd_report, {"report"}, false},
+		{cmd_events, {"events"}, true},
+		{cmd_convert, {"convert", "--to", "csv", "-o", "-"}, true},
+	};
+	static const char want[] = "records of this format have no checksums: damage may go";
 	static struct kmem_record records[N];
-	static const char want[] = "Limits    records of this format have no checksums: damage may go";
 	struct scratch dir = scratch_make();
-	const char *const argv[] = {"check", dir.path, NULL};
-	struct verb_result result;
 
-	make_records(records, N, 64);
+	damage_make_records(records, N, 64);
 	put_kmemtrace(dir.path, records, false);
-	result = verb_run(cmd_check, argv);
-	ok(strstr(result.out, want) != NULL, "check says that kmemtrace has no checksums");
-	verb_result_deinit(&result);
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		const char *argv[7] = {0};
+		struct verb_result result;
+		size_t n = 0;
+
+		for (; rows[i].argv[n]; n++)
+			argv[n] = rows[i].argv[n];
+		argv[n] = dir.path;
+		result = verb_run(rows[i].verb, argv);
+		ok(strstr(rows[i].on_stderr ? result.err : result.out, want) != NULL,
+		   "sonde %s says that kmemtrace has no checksums", argv[0]);
+		verb_result_deinit(&result);
+	}
 	scratch_remove(&dir);
 }
 
