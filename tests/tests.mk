@@ -290,12 +290,13 @@ check-own-events: guest-parts
 	$(Q)O=$(abspath $(O)) prove -e perl tests/testbed/oracle.t
 
 # Not a part of check: it needs a browser.
-$(O)/tests/html/make-calls: $(O)/tests/html/make-calls.o $(TEST_LIB_OBJECTS) $(O)/libsonde.a
+HTML_TRACES = $(addprefix $(O)/tests/html/,make-calls make-hostile)
+$(HTML_TRACES): %: %.o $(TEST_LIB_OBJECTS) $(O)/libsonde.a
 	$(say) LD $@
 	$(Q)$(CC) $(LDFLAGS_ALL) $(LDFLAGS) -o $@ $^ $(PACKAGE_LIBS)
 
 .PHONY: check-html
-check-html: all $(O)/tests/html/make-calls
+check-html: all $(HTML_TRACES)
 	-$(Q)tests/setup html
 	$(Q)O=$(abspath $(O)) prove -e perl tests/html/report.t
 

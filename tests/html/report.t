@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
 # The HTML reports in a headless Chromium: they open quickly with 100,000 call sites, sort, filter, zoom, obey
-# the keyboard, have a dark theme and print. Screenshots go to build/html/.
+# the keyboard, have a dark theme and print. Names of a hostile guest stay texts. Screenshots go to build/html/.
 use strict;
 use warnings;
 no warnings 'portable'; # 64-bit addresses
@@ -64,6 +64,17 @@ sub make_leak {
 	spew("$dir/abi_version", "1\n");
 }
 
+# A copy of a trace, a byte of whose file is wrong.
+sub damage {
+	my ($from, $to, $name) = @_;
+	make_path($to);
+	for my $path (glob "$from/* $from/.s*") {
+		my $bytes = slurp($path);
+		substr($bytes, length($bytes) / 2, 1) ^= "\1" if $path eq "$from/$name";
+		spew("$to/" . ($path =~ s{.*/}{}r), $bytes);
+	}
+}
+
 sub spew {
 	my ($path, $bytes) = @_;
 	open my $file, '>:raw', $path or die "$path: $!\n";
@@ -72,6 +83,35 @@ sub spew {
 }
 
 my $browser;
+
+# What a page, or an image, has of elements, by their names.
+my $elements = 'return [...new Set([...document.querySelectorAll("*")].map((e) => e.localName))].sort()';
+
+# Attributes that are programs, addresses that are, and programs that are not the page's own.
+my $programs = <<'END';
+return [...document.querySelectorAll("*")].flatMap((e) => [...e.attributes]
+	.filter((a) => /^on/i.test(a.name) || (/href|src|action/i.test(a.name) && a.namespaceURI !== "http://www.w3.org/2000/xmlns/"))
+	.map((a) => `${e.localName} ${a.name}`));
+END
+
+# Control characters in what is shown, and in what would be beside the pointer.
+my $controls = <<'END';
+const all = [document.title, document.documentElement.textContent, ...[...document.querySelectorAll("[title], [aria-label]")]
+	.flatMap((e) => [e.title, e.getAttribute("aria-label")])].filter(Boolean).map((text) => typeof text === "string" ? text : "");
+return all.filter((text) => /[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]/.test(text)).map((text) => text.slice(0, 80));
+END
+
+# Whatever the user may do in the view that is shown: hover, press, open, sort.
+my $use = <<'END';
+const view = document.querySelector("main > section:not([hidden])");
+for (const type of ["mouseover", "mousemove", "pointermove", "mouseenter"])
+	for (const e of view.querySelectorAll("td, th, button, span, rect, text, i, svg"))
+		e.dispatchEvent(new MouseEvent(type, {bubbles: true, clientX: 300, clientY: 300}));
+for (const e of view.querySelectorAll("th button, .flame button, select, tr.row")) {
+	e.click();
+	e.dispatchEvent(new Event("change", {bubbles: true}));
+}
+END
 
 sub text_of { return $browser->run('return document.querySelector(arguments[0])?.textContent ?? null', $_[0]) }
 
@@ -106,6 +146,12 @@ make_leak("$out/work/leak");
 run_or_die("$build/sonde", 'report', '--html', "$out/leak.html", "$out/work/leak");
 run_or_die("$build/tests/html/make-calls", "$out/work/calls");
 run_or_die("$build/sonde", 'report', '--html', "$out/calls.html", "$out/work/calls");
+damage("$out/work/calls", "$out/work/damaged", '.sonde.json');
+run_or_die("$build/sonde", 'report', '--html', "$out/damaged.html", "$out/work/damaged");
+run_or_die("$build/tests/html/make-hostile", "$out/work/hostile");
+run_or_die("$build/sonde", 'report', '--html', "$out/hostile.html", "$out/work/hostile");
+run_or_die("$build/sonde", 'diff', '--html', "$out/hostile-diff.html", '--time-a', ',0.028', '--time-b', '0.028,', "$out/work/hostile");
+run_or_die("$build/sonde", 'convert', '--to', 'flamegraph', '-o', "$out/hostile.svg", "$out/work/hostile");
 $browser = Browser->new(dir => "$out/work");
 
 subtest 'a report with 100,000 call sites opens at once' => sub {
@@ -254,6 +300,55 @@ subtest 'differences' => sub {
 	like(text_of('.words'), qr/live from A to B/, 'and says in words what they come to');
 	like(text_of('.words'), qr/from 5\.000 to \d+\.\d+ s of the trace clock/, 'of which times');
 	$browser->screenshot("$out/diff.png");
+};
+
+subtest 'damage' => sub {
+	$browser->open_file("$out/damaged.html");
+	like(text_of('.words'), qr/\.sonde\.json(?: is damaged: its checksum is wrong|: not valid JSON)/, 'the summary names a damaged file');
+	$browser->open_file("$out/leak.html");
+	like(text_of('.words'), qr/no checksums: damage may go unnoticed/, 'and says that damage may go unnoticed');
+	$browser->open_file("$out/diff.html");
+	like(text_of('.words'), qr/A \(.*no checksums.*/, 'so does a comparison');
+};
+
+subtest 'names of a hostile guest stay texts' => sub {
+	my @own = qw(aside b body button col colgroup dd dialog div dl dt g h1 h2 h3 head header html i input kbd label li line main meta nav
+		noscript option p path polyline rect script section select span style svg table tbody td text th thead title tr ul);
+	for my $page ('hostile.html', 'hostile-diff.html') {
+		my %shown = (texts => '', tips => '');
+		$browser->open_file("$out/$page");
+		my $views = $browser->run('return document.querySelectorAll("[role=tab]").length');
+		for my $view (1 .. $views) {
+			$browser->press($view);
+			$browser->run($use);
+			my ($id, $controls) = (shown(), $browser->run($controls));
+			is_deeply($controls, [], "$page, $id: no control characters");
+			is_deeply($browser->run($programs), [], "$page, $id: no program but the page's own");
+			$shown{texts} .= $browser->run('return document.querySelector("main > section:not([hidden])").textContent');
+			$shown{tips} .= $browser->run('return [...document.querySelectorAll("section:not([hidden]) [title]")].map((e) => e.title).join("\\n")');
+			$browser->screenshot("$out/$page-$id.png" =~ s/\.html-view//r);
+		}
+		my %own = map { $_ => 1 } @own;
+		is_deeply([grep { !$own{$_} } @{$browser->run($elements)}], [], "$page has its own elements only");
+		is($browser->run('return document.scripts.length'), 2, "$page has its data and its program");
+		is($browser->run('return window.pwned ?? null'), undef, "$page ran no other program");
+		like($browser->run('return document.querySelector("meta[http-equiv]").content'), qr/^default-src 'none'; style-src 'nonce-\w{32}'; script-src 'nonce-\w{32}';/,
+			"$page has its policy");
+		for my $name ('<script>window.pwned=1</script>', '</script><script>window.pwned=2</script>', '<img src=x onerror=window.pwned=3>',
+			'"><svg onload=window.pwned=4>', "' onmouseover='window.pwned=5' x='", 'javascript:window.pwned=6', '__proto__', 'constructor',
+			'A' x 200) {
+			ok(index($shown{texts}, $name) >= 0, "$page shows as text: " . substr($name, 0, 50));
+			ok(index($shown{tips}, $name) >= 0, "$page shows beside the pointer: " . substr($name, 0, 50));
+		}
+		like($shown{texts}, qr/\?\[7mred\?\]0;title\?{4,}bell\?+!?line/, "$page shows control characters as question marks");
+	}
+	$browser->open_file("$out/hostile.svg");
+	is_deeply([grep { !/^(?:svg|style|rect|g|title|text)$/ } @{$browser->run($elements)}], [], 'the flame graph has its own elements only');
+	is_deeply($browser->run($programs), [], 'and no program');
+	is($browser->run('return window.pwned ?? null'), undef, 'and ran none');
+	ok(index($browser->run('return [...document.querySelectorAll("title")].map((e) => e.textContent).join("\\n")'), '<script>window.pwned=1</script>') >= 0,
+		'names are its texts');
+	$browser->screenshot("$out/hostile-svg.png");
 };
 
 is_deeply([$browser->complaints], [], 'the browser had nothing to complain of');
