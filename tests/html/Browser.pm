@@ -116,9 +116,17 @@ sub print_pdf {
 
 sub close {
 	my ($self) = @_;
+	my $pid = delete $self->{pid} or return;
 	eval { $self->ask(DELETE => $self->{session}) } if $self->{session};
-	kill TERM => $self->{pid};
-	waitpid $self->{pid}, 0;
+	kill TERM => $pid;
+	waitpid $pid, 0;
+}
+
+# Also of a test that dies.
+sub DESTROY {
+	my ($self) = @_;
+	local ($?, $@);
+	$self->close;
 }
 
 1;
