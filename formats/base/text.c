@@ -152,6 +152,9 @@ void clean_line(char *text)
 		/* U+0080 to U+009F (Unicode, C1 controls) */
 		if (at[0] == 0xc2 && at[1] >= 0x80 && at[1] < 0xa0)
 			at[0] = at[1] = '?';
+		/* U+2028, U+2029: separators of lines and paragraphs */
+		if (at[0] == 0xe2 && at[1] == 0x80 && (at[2] == 0xa8 || at[2] == 0xa9))
+			at[0] = at[1] = at[2] = '?';
 	}
 }
 

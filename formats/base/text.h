@@ -54,8 +54,9 @@ const char *text_nearest(const char *word, const char *const *names);
 void clean_text(char *out, size_t size, const char *in);
 
 /*
- * Make a string printable as one line, in place: control characters, also those of UTF-8, become
- * '?'. Letters of all scripts stay, as names of files and domains have them.
+ * Make a string printable as one line, in place: control characters, also those of UTF-8, and
+ * its separators of lines become '?'. Letters of all scripts stay, as names of files and domains
+ * have them.
  */
 void clean_line(char *text);
 

@@ -69,15 +69,15 @@ static void test_parse(void)
 
 static void test_clean(void)
 {
-	char line[] = "caf\xc3\xa9\t\xc2\x9b\x7f", copy[5];
+	char line[] = "caf\xc3\xa9\t\xc2\x9b\x7f\xe2\x80\xa8\xe2\x80\xa9", copy[5];
 
 	clean_text(copy, sizeof(copy),
 		   "a\x1b\xff"
 		   "bcd");
 	is_str(copy, "a??b", "a copy has '?' for all that is not printable ASCII, and is cut");
 	clean_line(line);
-	is_str(line, "caf\xc3\xa9????",
-	       "a line keeps letters of all scripts, not control characters");
+	is_str(line, "caf\xc3\xa9??????????",
+	       "a line keeps letters of all scripts, not control characters and ends of lines");
 }
 
 static void test_all_bytes(void)
