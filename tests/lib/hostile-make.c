@@ -250,3 +250,39 @@ void hostile_make(const char *dir)
 		patch_stream(dir, streams[i]);
 	patch_sidecar(dir);
 }
+
+/* --- what is shown of it ---------------------------------------------------------------------- */
+
+/* The code point at *at, which is moved behind it; 0xfffd for what is no UTF-8. */
+static unsigned int next_code(const unsigned char **at)
+{
+	const unsigned char first = *(*at)++;
+	const unsigned int n = first < 0x80 ? 0 : first >= 0xf0 ? 3 : first >= 0xe0 ? 2 : 1;
+	unsigned int code = n ? first & (0x3fu >> n) : first;
+
+	if (first >= 0x80 && first < 0xc0)
+		return 0xfffd;
+	for (unsigned int i = 0; i < n; i++) {
+		if ((**at & 0xc0) != 0x80)
+			return 0xfffd;
+		code = code << 6 | (*(*at)++ & 0x3fu);
+	}
+	return code;
+}
+
+static bool is_plain(unsigned int code)
+{
+	if (code < 0x20)
+		return code == '\n' || code == '\t';
+	return !(code >= 0x7f && code < 0xa0) && code != 0x2028 && code != 0x2029 && code != 0xfffd;
+}
+
+bool hostile_text_is_plain(const char *text)
+{
+	const unsigned char *at = (const unsigned char *)text;
+
+	while (*at)
+		if (!is_plain(next_code(&at)))
+			return false;
+	return true;
+}

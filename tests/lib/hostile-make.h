@@ -2,6 +2,8 @@
 #ifndef SONDE_TESTS_LIB_HOSTILE_MAKE_H
 #define SONDE_TESTS_LIB_HOSTILE_MAKE_H
 
+#include <stdbool.h>
+
 /*
  * A trace whose names are those of a hostile guest: of functions, a module, caches, threads and the
  * kernel. They try to leave HTML, JavaScript, JSON and XML, and to command a terminal. The files
@@ -13,5 +15,9 @@
 #define HOSTILE_MARK "pwned"
 
 void hostile_make(const char *dir);
+
+/* Whether a text is UTF-8 without control characters but for newlines and tabs, and without
+ * separators of lines. */
+bool hostile_text_is_plain(const char *text);
 
 #endif

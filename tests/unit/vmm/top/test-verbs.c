@@ -4,6 +4,7 @@
 #include "tests/unit/vmm/monitor/monitor-fixture.h"
 
 #include <jansson.h>
+#include "tests/lib/hostile-make.h"
 #include "tests/lib/trace-make.h"
 #include "formats/hist/hists.h"
 #include "formats/profile/profiles.h"
@@ -282,6 +283,48 @@ static void test_hist(const struct fixture *f, const char *dir)
 	hist(f->path, NULL, NULL, "the rings are torn", "what the monitor says is passed on");
 }
 
+/* --- a hostile guest ------------------------------------------------------------------------- */
+
+#define EVIL "\\u001b[7mred\\u001b]0;title\\u0007\\u2028\\u009b31m"
+#define EVIL_PROFILE                                                                        \
+	PROFILE(EVIL, "false",                                                              \
+		"{\"function\":\"" EVIL "\",\"address\":\"0xffffffff81000000\",\"hits\":7," \
+		"\"returns\":true,\"timed\":7,\"total_ns\":70,\"max_ns\":20}")
+#define EVIL_HISTS                                                                             \
+	"{\"histograms\":[{\"name\":\"h" EVIL "\",\"spec\":\"" EVIL                            \
+	"\",\"ended\":false,\"size\":16,\"dropped\":0,\"keys\":[{\"name\":\"comm" EVIL         \
+	"\",\"show\":\"text\"}],\"values\":[],\"sort\":[],\"rows\":[{\"keys\":[{\"number\":1," \
+	"\"text\":\"" EVIL "\"}],\"hitcount\":7,\"values\":{}}]}]}"
+
+static void prints_plain(int (*verb)(int, char **), const char *const *argv)
+{
+	struct verb_result result = verb_run(verb, argv);
+
+	ok(!result.status && strstr(result.out, "?[7mred?]0;title"),
+	   "sonde %s shows a hostile name: %s%s", argv[0], result.out, result.err);
+	ok(hostile_text_is_plain(result.out) && hostile_text_is_plain(result.err),
+	   "without its control characters");
+	verb_result_deinit(&result);
+}
+
+static void test_hostile(const struct fixture *f, const char *dir)
+{
+	char trace[128];
+
+	snprintf(trace, sizeof(trace), "%s/hostile", dir);
+	hostile_make(trace);
+	counted = PROFILES(EVIL_PROFILE);
+	prints_plain(cmd_profile, (const char *const[]){"profile", f->path, NULL});
+	prints_plain(cmd_profile, (const char *const[]){"profile", "--json", f->path, NULL});
+	prints_plain(cmd_top, (const char *const[]){"top", "--interval", "100ms", "--once",
+						    "--trace", trace, f->path, NULL});
+	prints_plain(cmd_top, (const char *const[]){"top", "--interval", "100ms", "--json",
+						    "--trace", trace, f->path, NULL});
+	counted = EVIL_HISTS;
+	prints_plain(cmd_hist, (const char *const[]){"hist", f->path, NULL});
+	prints_plain(cmd_hist, (const char *const[]){"hist", "--json", f->path, NULL});
+}
+
 int main(void)
 {
 	struct fixture *f = fixture_create(add_profiles);
@@ -296,6 +339,7 @@ int main(void)
 	test_named(f);
 	test_profile(f, scratch.path);
 	test_hist(f, scratch.path);
+	test_hostile(f, scratch.path);
 	fixture_destroy(f);
 	scratch_remove(&scratch);
 	return tap_done();
