@@ -63,8 +63,8 @@ struct copy_result {
 /*
  * Write the part of a fresh reader's trace as another one in `dir`, as trace_writer_create() takes
  * it. Records, order, ids of caches, counts and symbols are those of the source. If the source
- * lacks its last records, or the part has not all of an instance, the copy says so. Returns 0 or
- * -errno. In copy.c.
+ * lacks its last records, or its sidecar is damaged, or the part has not all of an instance, the
+ * copy says so. Returns 0 or -errno. In copy.c.
  */
 int part_copy(struct trace_reader *reader, const char *dir, unsigned int encoding,
 	      struct trace_part *part, struct copy_result *result, struct error *err);
