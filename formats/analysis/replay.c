@@ -276,10 +276,54 @@ static int take_records(struct replay *replay, const struct trace_run *run)
 	return 0;
 }
 
+/* How many of the records are in the order of time, also with those before. */
+static size_t count_rising(const struct replay *replay, const struct kmem_brief *briefs, size_t n)
+{
+	int64_t last_ns = replay->last_ns;
+	size_t i = 0;
+
+	for (; i < n && briefs[i].ns >= last_ns; i++)
+		last_ns = briefs[i].ns;
+	return i;
+}
+
+/* note_time() of the first ones, whose number it returns. */
+static size_t note_times(struct replay *replay, const struct kmem_brief *briefs, size_t n)
+{
+	const size_t rising = replay->records ? count_rising(replay, briefs, n) : 0;
+
+	if (!rising) {
+		note_time(replay, briefs->ns);
+		return 1;
+	}
+	replay->records += rising;
+	replay->last_ns = briefs[rising - 1].ns;
+	return rising;
+}
+
+/* As take_records(), where only the sites are told of changes. */
+static int take_briefs(struct replay *replay, const struct trace_run *run)
+{
+	struct sites_briefs briefs = {
+		.first = run->briefs, .vcpu = run->vcpu, .is_new = run->is_new};
+	size_t left = run->n;
+
+	replay->in_window = true;
+	for (; left; left -= briefs.n, briefs.first += briefs.n, briefs.is_new = false) {
+		briefs.n = note_times(replay, briefs.first, left);
+		briefs.more = left - briefs.n + run->more;
+		if (sites_take_briefs(replay->sites, replay->heap, &briefs))
+			return -ENOMEM;
+	}
+	return 0;
+}
+
 /* All of it is of one stream, so of one instance. */
 static int take_run(struct replay *replay, const struct trace_run *run)
 {
 	progress_count(&replay->parts->progress, run->n);
+	if (run->briefs)
+		return take_briefs(replay, run);
 	if (run->instance != replay->instance)
 		return take_others(replay, run);
 	/* The first run sets in_window. */
@@ -295,8 +339,8 @@ static int take_runs(struct replay *replay, struct error *err)
 	int ret;
 
 	while ((ret = trace_reader_next_run(replay->reader, end_ns, &run, err)) > 0) {
-		if (run.events[0].ns >= end_ns) {
-			trace_outside_after(&replay->outside, run.events[0].ns);
+		if (trace_run_ns(&run) >= end_ns) {
+			trace_outside_after(&replay->outside, trace_run_ns(&run));
 			return 0;
 		}
 		if (take_run(replay, &run))
@@ -382,6 +426,11 @@ static bool wants_only_heap(const struct replay *replay)
 	       !parts->needs_tasks && !replay->selects && replay_has_begin(replay);
 }
 
+static bool is_told_sites_only(const struct replay *replay)
+{
+	return replay->sites && !replay->selects && !replay->parts->nr_of_changes;
+}
+
 static int begin(struct replay *replay, struct analysis **analyses, size_t n, struct error *err)
 {
 	int ret = replay->heap ? 0 : make_heap(replay, analyses, n);
@@ -389,7 +438,7 @@ static int begin(struct replay *replay, struct analysis **analyses, size_t n, st
 	if (ret || list_analyses(replay, analyses, n))
 		return error_set(err, ENOMEM, "out of memory");
 	/* deliver() would do no more */
-	if (replay->sites && !replay->selects && !replay->parts->nr_of_changes)
+	if (is_told_sites_only(replay))
 		heap_set_fn(replay->heap, sites_add, replay->sites);
 	replay->parts->only_heap = wants_only_heap(replay);
 	return 0;
@@ -419,6 +468,8 @@ int replay_run(struct replay *replay, struct analysis **analyses, size_t n, stru
 		return ret;
 	if (replay->parts->dir)
 		trace_reader_read_ahead(replay->reader, TRACE_READER_ALL_CPUS);
+	if (replay->parts->only_heap && is_told_sites_only(replay) && replay_has_begin(replay))
+		trace_reader_read_briefs(replay->reader, replay->instance);
 	progress_begin(&replay->parts->progress, replay->reader);
 	ret = take_runs(replay, err);
 	progress_end(&replay->parts->progress);

@@ -6,6 +6,7 @@
 #include <string.h>
 #include "formats/groups/group-sums.h"
 #include "formats/heap/sum.h"
+#include "formats/heap/usual.h"
 
 struct sites *sites_create(const struct sites_source *of)
 {
@@ -247,12 +248,11 @@ __attribute__((noinline)) static int add(struct sites *sites, const struct heap_
 }
 
 /* Whether a change needs add_usual() only, as most do, in the window: that calls nothing then. */
-static inline bool is_usual(const struct sites *sites, const struct site *site,
-			    const struct heap_change *change, enum heap_change_kind kind)
+static inline bool is_usual(const struct sites *sites, const struct site *site, uint8_t role,
+			    int64_t ns, enum heap_change_kind kind)
 {
-	return change->object->role == site->sums.role && site->peak_seen == sites->peak &&
-	       change->record->timestamp < site->live.end_ns && *sites->of.in_window &&
-	       (kind != HEAP_FREE || site->lives);
+	return role == site->sums.role && site->peak_seen == sites->peak &&
+	       ns < site->live.end_ns && (kind != HEAP_FREE || site->lives);
 }
 
 static inline __attribute__((always_inline)) int
@@ -260,7 +260,9 @@ add_kind(struct sites *sites, const struct heap_change *change, enum heap_change
 {
 	const uint32_t origin = change->object->origin;
 
-	if (origin >= sites->n || !is_usual(sites, &sites->all[origin], change, kind))
+	if (origin >= sites->n || !*sites->of.in_window ||
+	    !is_usual(sites, &sites->all[origin], change->object->role, change->record->timestamp,
+		      kind))
 		return add(sites, change);
 	add_usual(sites, &sites->all[origin], change, kind, true);
 	return changes_memory(sites, change) ? note_memory(sites, change) : 0;
@@ -279,6 +281,144 @@ int sites_add(void *arg, const struct heap_change *change)
 	if (change->object)
 		return add(sites, change);
 	count_unknown(sites, change);
+	return 0;
+}
+
+/* --- records --------------------------------------------------------------------------------- */
+
+/* The compiler makes code of its own for each kind of record. */
+#define ALWAYS_INLINE inline __attribute__((always_inline))
+
+/* How many records before its turn the place of an object is loaded, the object, and a brief. */
+enum { PLACE_SOON = 24, OBJECT_SOON = 12, BRIEF_SOON = 64 };
+
+/* What a usual change is of all memory: blocks are outside of others. */
+static ALWAYS_INLINE void note_block(struct sites *sites, uint64_t bytes, int64_t ns,
+				     enum heap_change_kind kind)
+{
+	if (kind == HEAP_ALLOC)
+		sum_add(&sites->live_bytes, bytes);
+	else
+		sum_subtract(&sites->live_bytes, bytes);
+	course_put(&sites->course, ns, sites->live_bytes);
+	if (sites->live_bytes > sites->peak_bytes) {
+		sites->peak_bytes = sites->live_bytes;
+		sites->peak_ns = ns;
+	}
+}
+
+/* The site that a usual change is of; NULL if it is not usual. */
+static ALWAYS_INLINE struct site *usual_site(const struct sites *sites, uint32_t origin,
+					     uint8_t role, int64_t ns, enum heap_change_kind kind)
+{
+	struct site *site = &sites->all[origin];
+
+	if (origin >= sites->n || ns >= sites->course.end_ns)
+		return NULL;
+	return is_usual(sites, site, role, ns, kind) ? site : NULL;
+}
+
+static ALWAYS_INLINE void add_usual_change(struct sites *sites, struct site *site,
+					   const struct kmem_brief *brief, unsigned int vcpu,
+					   const struct heap_object *object,
+					   enum heap_change_kind kind, bool is_block)
+{
+	const struct kmem_record record = {.timestamp = brief->ns};
+	const struct heap_change change = {
+		.kind = kind, .record = &record, .vcpu = vcpu, .is_first = true, .object = object};
+
+	add_usual(sites, site, &change, kind, true);
+	if (is_block)
+		note_block(sites, object->bytes, brief->ns, kind);
+}
+
+/* Returns false if it is not usual; then nothing has changed. */
+static ALWAYS_INLINE bool take_usual_alloc(struct sites *sites, struct heap *heap,
+					   const struct kmem_brief *brief, unsigned int vcpu,
+					   bool is_block)
+{
+	const struct brief_origin *of = heap_brief_origin(heap, brief);
+	const struct heap_object *object;
+	struct site *site;
+
+	if (!of)
+		return false;
+	site = usual_site(sites, of->origin, HEAP_PLAIN, brief->ns, HEAP_ALLOC);
+	if (!site || !heap_alloc_is_usual(heap, brief, of->origin, is_block))
+		return false;
+	object = heap_alloc_usual(heap, brief, vcpu, of->origin, is_block);
+	add_usual_change(sites, site, brief, vcpu, object, HEAP_ALLOC, is_block);
+	return true;
+}
+
+static ALWAYS_INLINE bool take_usual_free(struct sites *sites, struct heap *heap,
+					  const struct kmem_brief *brief, unsigned int vcpu,
+					  bool is_block)
+{
+	const struct heap_usual_free free = heap_usual_free(heap, brief, is_block);
+	struct site *site;
+
+	if (!free.object)
+		return false;
+	site = usual_site(sites, free.object->origin, free.object->role, brief->ns, HEAP_FREE);
+	if (!site)
+		return false;
+	add_usual_change(sites, site, brief, vcpu, free.object, HEAP_FREE, is_block);
+	heap_free_usual(heap, &free, is_block);
+	return true;
+}
+
+static ALWAYS_INLINE bool take_usual(struct sites *sites, struct heap *heap,
+				     const struct kmem_brief *brief, unsigned int vcpu)
+{
+	const unsigned int class = brief->class;
+
+	if (class < KMEM_CLASS_PAGE_ALLOC)
+		return take_usual_alloc(sites, heap, brief, vcpu, false);
+	if (class > KMEM_CLASS_PAGE_ALLOC && class < KMEM_CLASS_PAGE_FREE)
+		return take_usual_free(sites, heap, brief, vcpu, false);
+	return class == KMEM_CLASS_PAGE_ALLOC ? take_usual_alloc(sites, heap, brief, vcpu, true)
+					      : take_usual_free(sites, heap, brief, vcpu, true);
+}
+
+__attribute__((noinline)) static int take_other(struct heap *heap, const struct kmem_brief *brief,
+						unsigned int vcpu)
+{
+	const struct kmem_record record = kmem_brief_record(brief);
+
+	return heap_apply(heap, &record, vcpu, true);
+}
+
+static void load_soon(const struct lives *const *lives, const struct kmem_brief *briefs, size_t n)
+{
+	for (size_t i = 0; i < n && i < PLACE_SOON; i++)
+		heap_load_place_soon(lives, &briefs[i]);
+	for (size_t i = 0; i < n && i < OBJECT_SOON; i++)
+		heap_load_soon(lives, &briefs[i]);
+}
+
+int sites_take_briefs(struct sites *sites, struct heap *heap, const struct sites_briefs *briefs)
+{
+	const struct kmem_brief *brief = briefs->first, *const end = brief + briefs->n;
+	const struct kmem_brief *const known_end = end + briefs->more;
+	const struct lives *lives[KMEM_NR_CLASSES];
+	const bool can_be_usual = !heap_has_nodes(heap);
+	const unsigned int vcpu = briefs->vcpu;
+
+	heap_lives_by_class(heap, lives);
+	if (briefs->is_new)
+		load_soon(lives, brief, briefs->n + briefs->more);
+	for (; brief < end; brief++) {
+		u64_map_load_soon(brief + BRIEF_SOON);
+		if (brief + PLACE_SOON < known_end)
+			heap_load_place_soon(lives, brief + PLACE_SOON);
+		if (brief + OBJECT_SOON < known_end)
+			heap_load_soon(lives, brief + OBJECT_SOON);
+		if (can_be_usual && take_usual(sites, heap, brief, vcpu))
+			continue;
+		if (take_other(heap, brief, vcpu))
+			return -ENOMEM;
+	}
 	return 0;
 }
 

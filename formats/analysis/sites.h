@@ -87,6 +87,21 @@ void sites_fill_groups(const struct sites *sites);
 /* Add a change of the heap to `sites`. Returns 0 or -ENOMEM. */
 int sites_add(void *sites, const struct heap_change *change);
 
+/* Records of one vCPU that follow each other. */
+struct sites_briefs {
+	const struct kmem_brief *first;
+	size_t n, more; /* `more` come soon */
+	unsigned int vcpu;
+	bool is_new; /* none of them, and of those, was at hand before */
+};
+
+/*
+ * Instead of heap_apply() with sites_add(), for records of a window that is the whole trace, where
+ * all allocations are selected, and nobody else is told of changes: `heap` tells sites_add(), which
+ * this calls for those that are not like most. Returns 0 or -ENOMEM.
+ */
+int sites_take_briefs(struct sites *sites, struct heap *heap, const struct sites_briefs *briefs);
+
 /* Of a window in which nothing has changed, what was live before is the course. Returns 0 or
  * -ENOMEM. */
 int sites_finish(struct sites *sites);

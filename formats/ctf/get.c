@@ -5,57 +5,8 @@
 #include <string.h>
 #include "formats/base/text.h"
 #include "formats/ctf/internal.h"
-#include "formats/event/kmem-fields.h"
-
-enum { ORDER_SHIFT = 12 };
 
 /* --- fields ---------------------------------------------------------------------------------- */
-
-/* The packet has CTF_PACKET_SLACK bytes behind it. */
-static inline uint64_t get_little(const uint8_t *from, unsigned int bit, unsigned int bits)
-{
-	uint64_t word;
-
-	memcpy(&word, from, sizeof(word));
-	word = le64toh(word) >> bit;
-	if (bits + bit > 64)
-		word |= (uint64_t)from[8] << (64 - bit);
-	return word;
-}
-
-/* The caller's variables stay in registers. */
-#define ALWAYS_INLINE inline __attribute__((always_inline))
-
-/* The bits of a step, and others above them. */
-static ALWAYS_INLINE uint64_t get_bits(const uint8_t *from, unsigned int bit, unsigned int bits,
-				       bool big_endian)
-{
-	struct bit_cursor c = {
-		.bytes = (uint8_t *)from, .pos = bit, .end = SIZE_MAX, .big_endian = true};
-
-	return big_endian ? bit_get(&c, bits) : get_little(from, bit, bits);
-}
-
-static inline void store(uint8_t *at, unsigned int size, uint64_t value)
-{
-	uint32_t four = (uint32_t)value;
-	uint16_t two = (uint16_t)value;
-	uint8_t one = (uint8_t)value;
-
-	switch (size) {
-	case sizeof(one):
-		memcpy(at, &one, sizeof(one));
-		break;
-	case sizeof(two):
-		memcpy(at, &two, sizeof(two));
-		break;
-	case sizeof(four):
-		memcpy(at, &four, sizeof(four));
-		break;
-	default:
-		memcpy(at, &value, sizeof(value));
-	}
-}
 
 /* A string as it is. */
 static void get_string(const uint8_t *from, const struct ctf_step *step, uint8_t *to)
@@ -72,7 +23,8 @@ static void get_frames(const uint8_t *from, const struct ctf_step *step, bool bi
 		       uint8_t *to)
 {
 	for (size_t i = 0; i < EVENT_STACK_WORDS * sizeof(uint64_t); i += sizeof(uint64_t))
-		store(to + i, sizeof(uint64_t), get_bits(from + i, step->bit, 64, big_endian));
+		ctf_store(to + i, sizeof(uint64_t),
+			  ctf_get_bits(from + i, step->bit, 64, big_endian));
 }
 
 /* From the innermost frame to the callers. Returns false for an id that the tables lack. */
@@ -83,7 +35,7 @@ static bool get_stack(const struct ctf_stream *s, uint64_t id, uint8_t *to)
 
 		if (!frame)
 			return false;
-		store(to + i * sizeof(uint64_t), sizeof(uint64_t), frame->word[0]);
+		ctf_store(to + i * sizeof(uint64_t), sizeof(uint64_t), frame->word[0]);
 		id = frame->word[1];
 	}
 	return !id;
@@ -109,13 +61,13 @@ static bool get_named(const struct ctf_stream *s, const struct ctf_step *step, u
 	case CTF_NUMBER:
 	case CTF_CACHE:
 	case CTF_ADDRESS:
-		store(at, step->size, value);
+		ctf_store(at, step->size, value);
 		return true;
 	case CTF_SIGNED:
-		store(at, step->size, (value ^ step->bias) - step->bias);
+		ctf_store(at, step->size, (value ^ step->bias) - step->bias);
 		return true;
 	case CTF_PAGES:
-		store(at, step->size, UINT64_C(1) << (value + ORDER_SHIFT));
+		ctf_store(at, step->size, UINT64_C(1) << (value + CTF_ORDER_SHIFT));
 		return true;
 	case CTF_CODE:
 	case CTF_FLAGS:
@@ -146,53 +98,13 @@ static bool get_any(const struct ctf_stream *s, const struct ctf_step *step, con
 		get_frames(from, step, big_endian, to);
 	else
 		return get_named(s, step,
-				 get_bits(from, step->bit, step->bits, big_endian) & step->max, to);
+				 ctf_get_bits(from, step->bit, step->bits, big_endian) & step->max,
+				 to);
 	return true;
 }
 
-/* get_any(), for what most steps are. */
-static ALWAYS_INLINE bool get_usual(const struct ctf_stream *s, const struct ctf_step *step,
-				    const uint8_t *from, bool big_endian, uint8_t *to)
-{
-	const struct ctf_value *named;
-	uint64_t value;
-
-	if (step->get == CTF_GET_IMPLIED) {
-		store(to, step->size, -step->bias);
-		return true;
-	}
-	value = get_bits(from, step->bit, step->bits, big_endian) & step->max;
-	switch ((enum ctf_get)step->get) {
-	case CTF_GET_NUMBER_2:
-		store(to, 2, value);
-		return true;
-	case CTF_GET_SIGNED_4:
-		store(to, 4, (value ^ step->bias) - step->bias);
-		return true;
-	case CTF_GET_SIGNED_8:
-		store(to, 8, (value ^ step->bias) - step->bias);
-		return true;
-	case CTF_GET_CODE_8:
-		named = ctf_meaning_of(s, CTF_MEANS_CODE, value);
-		if (named)
-			store(to, 8, named->word[0]);
-		return named;
-	case CTF_GET_FLAGS_8:
-		named = value ? ctf_meaning_of(s, CTF_MEANS_FLAGS, value) : NULL;
-		if (named)
-			store(to, 8, named->word[0]);
-		return named || !value;
-	case CTF_GET_PAGES_8:
-		store(to, 8, UINT64_C(1) << (value + ORDER_SHIFT));
-		return true;
-	default:
-		store(to, 8, value);
-		return true;
-	}
-}
-
-static ALWAYS_INLINE bool get_steps(const struct ctf_stream *s, const struct ctf_form *form,
-				    const uint8_t *from, bool big_endian, uint8_t *to)
+static CTF_ALWAYS_INLINE bool get_steps(const struct ctf_stream *s, const struct ctf_form *form,
+					const uint8_t *from, bool big_endian, uint8_t *to)
 {
 	const struct ctf_step *step = form->steps, *end = step + form->nr_steps;
 
@@ -201,7 +113,7 @@ static ALWAYS_INLINE bool get_steps(const struct ctf_stream *s, const struct ctf
 		const uint8_t *const at = from + step->byte;
 		const bool is_usual = step->get != CTF_GET_ANY;
 
-		if (is_usual ? !get_usual(s, step, at, big_endian, to + step->at)
+		if (is_usual ? !ctf_get_usual(s, step, at, big_endian, to + step->at)
 			     : !get_any(s, step, at, big_endian, to + step->at))
 			return false;
 	}
@@ -220,101 +132,7 @@ static bool get_big_endian(const struct ctf_stream *s, const struct ctf_form *fo
 	return get_steps(s, form, from, true, to);
 }
 
-/* --- events of classes that are constants of this program, and frequent ------------------------
- */
-
-/* The same, but the compiler makes code from the fields, which are constants, as is `form`. */
-static ALWAYS_INLINE bool get_known(const struct ctf_stream *s, const struct event_field *fields,
-				    size_t n, unsigned int form, const uint8_t *from, uint8_t *to)
-{
-	unsigned int pos = 0;
-
-	memset(to, 0, sizeof(struct kmem_record));
-#pragma GCC unroll 8
-	for (size_t i = 0; i < n; i++) {
-		const unsigned int bits = fields[i].bits[form];
-		struct ctf_step step = ctf_step_of(&fields[i], ctf_op_of(&fields[i], bits), bits);
-
-		step.bit = (uint8_t)(pos % 8);
-		if (!get_usual(s, &step, from + pos / 8, false, to + step.at))
-			return false;
-		pos += bits;
-	}
-	return true;
-}
-
-#define LENGTH(array) (sizeof(array) / sizeof((array)[0]))
-
-/* 4- and 5-level paging; of allocations the same with a NUMA node */
-enum { KNOWN_FORMS = 4 };
-
-#define GET_FORM(name, fields, form)                                           \
-	static bool name(const struct ctf_stream *s, const struct ctf_form *f, \
-			 const uint8_t *from, uint8_t *to)                     \
-	{                                                                      \
-		(void)f;                                                       \
-		return get_known(s, fields, LENGTH(fields), form, from, to);   \
-	}
-
-#define GET(name, fields)         \
-	GET_FORM(name, fields, 0) \
-	GET_FORM(name##_la57, fields, 1)
-
-#define GET_NODES(name, fields)          \
-	GET_FORM(name##_node, fields, 2) \
-	GET_FORM(name##_node_la57, fields, 3)
-
-GET(get_alloc, kmem_alloc_fields)
-GET_NODES(get_alloc, kmem_alloc_fields)
-GET(get_page_alloc, kmem_page_alloc_fields)
-GET_NODES(get_page_alloc, kmem_page_alloc_fields)
-GET(get_free, kmem_free_fields)
-GET(get_cache_free, kmem_cache_free_fields)
-GET(get_page_free, kmem_page_free_fields)
-
-static const struct {
-	const struct event_field *fields;
-	size_t n;
-	ctf_get_fn *get[KNOWN_FORMS];
-} known[] = {
-#define KNOWN(fields, ...)              \
-	{                               \
-		fields, LENGTH(fields), \
-		{                       \
-			__VA_ARGS__     \
-		}                       \
-	}
-	KNOWN(kmem_alloc_fields, get_alloc, get_alloc_la57, get_alloc_node, get_alloc_node_la57),
-	KNOWN(kmem_page_alloc_fields, get_page_alloc, get_page_alloc_la57, get_page_alloc_node,
-	      get_page_alloc_node_la57),
-	KNOWN(kmem_free_fields, get_free, get_free_la57),
-	KNOWN(kmem_cache_free_fields, get_cache_free, get_cache_free_la57),
-	KNOWN(kmem_page_free_fields, get_page_free, get_page_free_la57),
-};
-
-/* Whether fields lie in memory and on disk as those of a class in the trace do. */
-static bool are_those_of(const struct event_class *class, const struct event_field *fields,
-			 size_t n, unsigned int form)
-{
-	if (class->nr_fields != n || class->size != sizeof(struct kmem_record))
-		return false;
-	for (size_t i = 0; i < n; i++) {
-		const struct event_field *a = &class->fields[i], *b = &fields[i];
-
-		if (a->type != b->type || a->size != b->size || a->at != b->at ||
-		    a->bits[form] != b->bits[form] || a->implied != b->implied)
-			return false;
-	}
-	return true;
-}
-
-static ctf_get_fn *find_known(const struct ctf_form *form)
-{
-	for (size_t i = 0; i < LENGTH(known) && form->form < KNOWN_FORMS; i++)
-		if (are_those_of(form->class, known[i].fields, known[i].n, form->form))
-			return known[i].get[form->form];
-	return NULL;
-}
+/* --- how events of a form are read ------------------------------------------------------------ */
 
 /* Whether events of a form are records of kmem. */
 static void find_record(struct ctf_form *form)
@@ -322,8 +140,10 @@ static void find_record(struct ctf_form *form)
 	const struct event_class *class = kmem_known_class(form->class);
 
 	form->is_record = class;
-	if (class)
-		form->ids = kmem_ids[class - kmem_classes];
+	if (!class)
+		return;
+	form->kmem_class = (uint8_t)(class - kmem_classes);
+	form->ids = kmem_ids[form->kmem_class];
 }
 
 void ctf_find_get(struct ctf_plan *plan, const struct ctf_identity *identity)
@@ -332,9 +152,11 @@ void ctf_find_get(struct ctf_plan *plan, const struct ctf_identity *identity)
 		struct ctf_form *form = &plan->forms[i];
 
 		find_record(form);
-		form->get = identity->big_endian ? get_big_endian : find_known(form);
+		form->get = identity->big_endian ? get_big_endian : ctf_get_known(form);
 		if (!form->get)
 			form->get = get_little_endian;
+		if (!identity->big_endian && form->is_record)
+			form->get_brief = ctf_get_brief(form);
 	}
 }
 
@@ -587,4 +409,41 @@ void ctf_read_run(struct record_stream *base, struct stream_room *room)
 			break;
 		take_usual(s, room, &event, end);
 	}
+}
+
+/* As read_compact_run(). */
+void ctf_read_briefs(struct record_stream *base, struct brief_room *room)
+{
+	struct ctf_stream *s = (struct ctf_stream *)base;
+	const struct ctf_form *const forms = s->plan->forms;
+	const size_t nr_ids = nr_compact_ids(s), last = last_place(s);
+	const uint8_t *const packet = s->packet;
+	struct kmem_brief *out = room->briefs, *const end = out + room->n;
+	uint64_t clock = s->clock;
+	size_t pos = s->at;
+
+	for (; out < end && pos < last && !s->has_time; out++) {
+		const struct ctf_form *form;
+		uint64_t next;
+		uint32_t word;
+
+		memcpy(&word, packet + pos, sizeof(word));
+		word = le32toh(word);
+		next = ctf_next_clock(clock, word >> CTF_ID_BITS, CTF_CLOCK_BITS);
+		form = &forms[word & CTF_EXTENDED];
+		if ((word & CTF_EXTENDED) >= nr_ids || next > s->clock_end || !form->get_brief ||
+		    !form->get_brief(s, packet + pos + CTF_HEADER_BYTES, out))
+			break;
+		out->ns = (int64_t)next;
+		out->class = form->kmem_class;
+		clock = next;
+		pos += CTF_HEADER_BYTES + form->body_size;
+	}
+	s->clock = clock;
+	s->at = pos;
+	s->base.index += (uint64_t)(out - room->briefs);
+	if (out != room->briefs)
+		s->base.offset = s->packet_begin + pos;
+	room->n -= (size_t)(out - room->briefs);
+	room->briefs = out;
 }

@@ -2,7 +2,9 @@
 #ifndef SONDE_FORMATS_CTF_INTERNAL_H
 #define SONDE_FORMATS_CTF_INTERNAL_H
 
+#include <endian.h>
 #include <stdio.h>
+#include <string.h>
 #include "formats/base/bit-cursor.h"
 #include "formats/ctf/ctf.h"
 #include "formats/event/record-stream.h"
@@ -91,7 +93,7 @@ size_t ctf_put_mix(struct stream_writer *base, const struct event_mix *mix);
 /* Append the packet's tables. Returns where they begin. */
 size_t ctf_put_tables(struct ctf_writer *w);
 
-/* --- reader.c and get.c ------------------------------------------------------------------------ */
+/* --- reader.c, get.c, get-kmem.c --------------------------------------------------------------- */
 
 enum {
 	CTF_PACKET_LIMIT = 1 << 20, /* bytes; the writer's are smaller */
@@ -150,8 +152,100 @@ static inline const struct ctf_value *ctf_meaning_of(const struct ctf_stream *s,
 	return id < m->count && m->items[id].packet == s->nr_packets ? &m->items[id].value : NULL;
 }
 
+enum { CTF_ORDER_SHIFT = 12 };
+
+/* The packet has CTF_PACKET_SLACK bytes behind it. */
+static inline uint64_t ctf_get_little(const uint8_t *from, unsigned int bit, unsigned int bits)
+{
+	uint64_t word;
+
+	memcpy(&word, from, sizeof(word));
+	word = le64toh(word) >> bit;
+	if (bits + bit > 64)
+		word |= (uint64_t)from[8] << (64 - bit);
+	return word;
+}
+
+/* The caller's variables stay in registers. */
+#define CTF_ALWAYS_INLINE inline __attribute__((always_inline))
+
+/* The bits of a step, and others above them. */
+static CTF_ALWAYS_INLINE uint64_t ctf_get_bits(const uint8_t *from, unsigned int bit,
+					       unsigned int bits, bool big_endian)
+{
+	struct bit_cursor c = {
+		.bytes = (uint8_t *)from, .pos = bit, .end = SIZE_MAX, .big_endian = true};
+
+	return big_endian ? bit_get(&c, bits) : ctf_get_little(from, bit, bits);
+}
+
+static inline void ctf_store(uint8_t *at, unsigned int size, uint64_t value)
+{
+	uint32_t four = (uint32_t)value;
+	uint16_t two = (uint16_t)value;
+	uint8_t one = (uint8_t)value;
+
+	switch (size) {
+	case sizeof(one):
+		memcpy(at, &one, sizeof(one));
+		break;
+	case sizeof(two):
+		memcpy(at, &two, sizeof(two));
+		break;
+	case sizeof(four):
+		memcpy(at, &four, sizeof(four));
+		break;
+	default:
+		memcpy(at, &value, sizeof(value));
+	}
+}
+
+/* A step that is not CTF_GET_ANY. Returns false for an id that the tables lack. */
+static CTF_ALWAYS_INLINE bool ctf_get_usual(const struct ctf_stream *s, const struct ctf_step *step,
+					    const uint8_t *from, bool big_endian, uint8_t *to)
+{
+	const struct ctf_value *named;
+	uint64_t value;
+
+	if (step->get == CTF_GET_IMPLIED) {
+		ctf_store(to, step->size, -step->bias);
+		return true;
+	}
+	value = ctf_get_bits(from, step->bit, step->bits, big_endian) & step->max;
+	switch ((enum ctf_get)step->get) {
+	case CTF_GET_NUMBER_2:
+		ctf_store(to, 2, value);
+		return true;
+	case CTF_GET_SIGNED_4:
+		ctf_store(to, 4, (value ^ step->bias) - step->bias);
+		return true;
+	case CTF_GET_SIGNED_8:
+		ctf_store(to, 8, (value ^ step->bias) - step->bias);
+		return true;
+	case CTF_GET_CODE_8:
+		named = ctf_meaning_of(s, CTF_MEANS_CODE, value);
+		if (named)
+			ctf_store(to, 8, named->word[0]);
+		return named;
+	case CTF_GET_FLAGS_8:
+		named = value ? ctf_meaning_of(s, CTF_MEANS_FLAGS, value) : NULL;
+		if (named)
+			ctf_store(to, 8, named->word[0]);
+		return named || !value;
+	case CTF_GET_PAGES_8:
+		ctf_store(to, 8, UINT64_C(1) << (value + CTF_ORDER_SHIFT));
+		return true;
+	default:
+		ctf_store(to, 8, value);
+		return true;
+	}
+}
+
 /* Set how events of each form are read. */
 void ctf_find_get(struct ctf_plan *plan, const struct ctf_identity *identity);
+/* How those of a form of kmem's own classes are, in a little-endian trace; or NULL. */
+ctf_get_fn *ctf_get_known(const struct ctf_form *form);
+ctf_get_brief_fn *ctf_get_brief(const struct ctf_form *form);
 
 /* The header of an event, in whichever form: moves *clock on. Returns its bytes; 0 if there is no
  * room for one. */
@@ -168,5 +262,8 @@ int ctf_read_event(struct ctf_stream *s, struct event *event, uint8_t *bytes);
 /* next_run() of struct record_stream_ops: the events of the packet at hand, up to what is none, or
  * cannot be read. */
 void ctf_read_run(struct record_stream *base, struct stream_room *room);
+
+/* next_briefs(), likewise. */
+void ctf_read_briefs(struct record_stream *base, struct brief_room *room);
 
 #endif

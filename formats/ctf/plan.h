@@ -172,6 +172,11 @@ typedef size_t ctf_put_mix_fn(struct ctf_writer *writer, const struct event_mix 
 typedef bool ctf_get_fn(const struct ctf_stream *stream, const struct ctf_form *form,
 			const uint8_t *from, uint8_t *to);
 
+/* Likewise a record of kmem: sets all but its time and class. Returns false also if a brief has not
+ * all of it. */
+typedef bool ctf_get_brief_fn(const struct ctf_stream *stream, const uint8_t *from,
+			      struct kmem_brief *to);
+
 struct ctf_form {
 	const struct event_class *class;
 	unsigned int id;         /* its index in the plan */
@@ -179,7 +184,9 @@ struct ctf_form {
 	ctf_put_fn *put;         /* with a compact header; NULL: it cannot be written so */
 	ctf_put_run_fn *put_run; /* NULL: there is none */
 	ctf_get_fn *get;
-	bool is_record; /* of kmem, with these ids */
+	ctf_get_brief_fn *get_brief; /* NULL: there is none */
+	bool is_record;              /* of kmem, of this class and with these ids: */
+	uint8_t kmem_class;
 	struct kmem_ids ids;
 	unsigned int class_index, form;
 	bool has_bytes;     /* a step is CTF_BYTES or CTF_FRAMES */

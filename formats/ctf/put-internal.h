@@ -7,8 +7,6 @@
 /* What put.c (events by the steps of a plan), and put-known.c and put-kmem.c (those of classes that
  * the compiler knows) share. */
 
-enum { CTF_ORDER_SHIFT = 12 };
-
 /* The packet uses a cache that it did not use before. */
 void ctf_use_cache(struct ctf_writer *w, uint16_t id);
 

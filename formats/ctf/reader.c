@@ -307,8 +307,10 @@ static void destroy_stream(struct record_stream *base)
 static int add_stream(struct trace_decoder *base, unsigned int instance, unsigned int vcpu,
 		      struct record_stream **out, struct error *err)
 {
-	static const struct record_stream_ops ops = {
-		.next = next, .next_run = ctf_read_run, .destroy = destroy_stream};
+	static const struct record_stream_ops ops = {.next = next,
+						     .next_run = ctf_read_run,
+						     .next_briefs = ctf_read_briefs,
+						     .destroy = destroy_stream};
 	const struct ctf_decoder *decoder = (const struct ctf_decoder *)base;
 	struct byte_source records;
 	struct ctf_stream *s;

@@ -173,6 +173,47 @@ static inline const struct kmem_record *kmem_record_in(const struct event *event
 	return kmem_known_class(event->class) ? event->bytes : NULL;
 }
 
+/*
+ * What a live heap goes by of most records, in half a line of the processor's cache: without flags,
+ * and with numbers of as many bits as they mostly need.
+ */
+struct kmem_brief {
+	int64_t ns;
+	uint64_t ptr;
+	uint32_t bytes_req, bytes_alloc;
+	int32_t call_site; /* sign-extended: a kernel's text is in the last 2 GiB */
+	uint16_t cache;
+	int8_t node;
+	uint8_t class; /* enum kmem_class, not the last one */
+};
+
+/* All but time and class. Returns false if a complete record has more than that. */
+static inline bool kmem_brief_of(const struct kmem_record *record, struct kmem_brief *out)
+{
+	out->ptr = record->ptr;
+	out->bytes_req = (uint32_t)record->bytes_req;
+	out->bytes_alloc = (uint32_t)record->bytes_alloc;
+	out->call_site = (int32_t)record->call_site;
+	out->cache = record->cache;
+	out->node = (int8_t)record->node;
+	return out->bytes_req == record->bytes_req && out->bytes_alloc == record->bytes_alloc &&
+	       (uint64_t)(int64_t)out->call_site == record->call_site && out->node == record->node;
+}
+
+/* The record again, without its flags. */
+static inline struct kmem_record kmem_brief_record(const struct kmem_brief *brief)
+{
+	return (struct kmem_record){.event_id = kmem_ids[brief->class].event_id,
+				    .type_id = kmem_ids[brief->class].type_id,
+				    .cache = brief->cache,
+				    .node = brief->node,
+				    .call_site = (uint64_t)(int64_t)brief->call_site,
+				    .ptr = brief->ptr,
+				    .bytes_req = brief->bytes_req,
+				    .bytes_alloc = brief->bytes_alloc,
+				    .timestamp = brief->ns};
+}
+
 /* An event that is a record, without a place. Its bytes are the record. */
 struct event kmem_event_of(const struct kmem_record *record, const struct trace_instance *instance);
 

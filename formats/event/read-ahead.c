@@ -17,7 +17,9 @@ enum {
 	MAX_EVENTS = 512,
 	USUAL_SIZE = 64, /* bytes of an event */
 	SCRATCH = 64,    /* events that are decoded before they are handed over */
+	NOT_BRIEF = 64,  /* events of a batch of a source of briefs that begins with none */
 	MAX_THREADS = 8,
+	LINE = 64, /* of the cache */
 };
 
 /* Events that follow each other, and what the stream said when it had the first of them. */
@@ -25,10 +27,11 @@ struct batch {
 	struct record_stream state;
 	struct stream_note *notes;
 	int result; /* 1; or what ended the stream, and there is no event */
-	size_t n;
+	size_t n, most; /* events that it has, and can have */
 	struct stream_event *events;
-	uint8_t *bytes;
+	uint8_t *bytes; /* of events; or their briefs */
 	size_t used;
+	bool is_brief;
 };
 
 struct source {
@@ -38,6 +41,7 @@ struct source {
 	uint64_t pending_end; /* the stream's offset behind it */
 	int result;           /* of the last record_stream_next(); 1: go on */
 	bool has_pending, ended;
+	bool wants_briefs;
 	/* Under the lock, where there are threads: */
 	size_t filled, emptied; /* batches, so far */
 	/* Of the taker: */
@@ -87,7 +91,7 @@ static bool has_news(const struct source *s, const struct batch *batch)
 /* Whether another event may be too much for a batch. */
 static bool is_full(const struct read_ahead *ahead, const struct batch *batch)
 {
-	return batch->n == ahead->batch_events || batch->used + EVENT_MAX_SIZE > ahead->batch_bytes;
+	return batch->n == batch->most || batch->used + EVENT_MAX_SIZE > ahead->batch_bytes;
 }
 
 static void add_pending(struct batch *batch, struct source *s)
@@ -101,18 +105,61 @@ static void add_pending(struct batch *batch, struct source *s)
 	s->has_pending = false;
 }
 
+static struct kmem_brief *briefs_of(const struct batch *batch)
+{
+	return (struct kmem_brief *)(void *)batch->bytes;
+}
+
+/* Returns false if a brief has not all of it. */
+static bool add_pending_brief(struct batch *batch, struct source *s)
+{
+	const struct event_class *class = kmem_known_class(s->pending.class);
+	struct kmem_brief brief;
+
+	if (!class || class == &kmem_classes[KMEM_CLASS_OTHER] ||
+	    !kmem_brief_of(s->pending.bytes, &brief))
+		return false;
+	brief.ns = s->pending.ns;
+	brief.class = (uint8_t)(class - kmem_classes);
+	briefs_of(batch)[batch->n++] = brief;
+	s->has_pending = false;
+	return true;
+}
+
+/* Returns whether the batch is one of briefs. */
+static bool add_first(const struct read_ahead *ahead, struct batch *batch, struct source *s)
+{
+	batch->most = ahead->batch_events;
+	batch->is_brief = s->wants_briefs && add_pending_brief(batch, s);
+	if (batch->is_brief)
+		return true;
+	add_pending(batch, s);
+	if (s->wants_briefs && batch->most > NOT_BRIEF)
+		batch->most = NOT_BRIEF;
+	return false;
+}
+
 /* Events before which the stream certainly says nothing. */
 static void add_run(const struct read_ahead *ahead, struct batch *batch, struct source *s)
 {
 	struct stream_room room = {.events = &batch->events[batch->n],
-				   .n = ahead->batch_events - batch->n,
+				   .n = batch->most - batch->n,
 				   .bytes = batch->bytes + batch->used,
 				   .size = ahead->batch_bytes - batch->used,
 				   .at = (uint32_t)batch->used};
 
 	record_stream_next_run(s->stream, &room);
-	batch->n = ahead->batch_events - room.n;
+	batch->n = batch->most - room.n;
 	batch->used = room.at;
+}
+
+static void add_briefs(struct batch *batch, struct source *s)
+{
+	struct brief_room room = {.briefs = briefs_of(batch) + batch->n,
+				  .n = batch->most - batch->n};
+
+	record_stream_next_briefs(s->stream, &room);
+	batch->n = batch->most - room.n;
 }
 
 /* --- handing over ----------------------------------------------------------------------------
@@ -170,7 +217,7 @@ static void hand_over_runs(const struct read_ahead *ahead, struct batch *batch, 
 	size_t n;
 
 	do {
-		const size_t events = ahead->batch_events - batch->n;
+		const size_t events = batch->most - batch->n;
 		const size_t size = ahead->batch_bytes - batch->used;
 
 		struct stream_room room = {
@@ -187,7 +234,39 @@ static void hand_over_runs(const struct read_ahead *ahead, struct batch *batch, 
 	hand_over_fence();
 }
 
+/* add_briefs(), likewise. */
+static void hand_over_briefs(struct batch *batch, struct source *s)
+{
+	struct kmem_brief scratch[SCRATCH];
+	size_t n;
+
+	do {
+		const size_t left = batch->most - batch->n;
+		struct brief_room room = {.briefs = scratch, .n = left < SCRATCH ? left : SCRATCH};
+
+		record_stream_next_briefs(s->stream, &room);
+		n = (size_t)(room.briefs - scratch);
+		hand_over_copy(briefs_of(batch) + batch->n, scratch, n * sizeof(*scratch));
+		batch->n += n;
+	} while (n);
+	hand_over_fence();
+}
+
 /* --- batches ---------------------------------------------------------------------------------- */
+
+/* All that comes next, as far as there is room, in briefs. */
+static void fill_brief(const struct read_ahead *ahead, struct source *s, struct batch *batch)
+{
+	do {
+		if (ahead->nr_workers)
+			hand_over_briefs(batch, s);
+		else
+			add_briefs(batch, s);
+		if (batch->n == batch->most)
+			break;
+		decode(s);
+	} while (!has_news(s, batch) && add_pending_brief(batch, s));
+}
 
 static void fill(const struct read_ahead *ahead, struct source *s, struct batch *batch)
 {
@@ -200,8 +279,11 @@ static void fill(const struct read_ahead *ahead, struct source *s, struct batch 
 	s->ended = s->result <= 0;
 	if (s->ended)
 		return;
+	if (add_first(ahead, batch, s)) {
+		fill_brief(ahead, s, batch);
+		return;
+	}
 	for (;;) {
-		add_pending(batch, s);
 		if (ahead->nr_workers)
 			hand_over_runs(ahead, batch, s);
 		else
@@ -211,6 +293,7 @@ static void fill(const struct read_ahead *ahead, struct source *s, struct batch 
 		decode(s);
 		if (has_news(s, batch))
 			break;
+		add_pending(batch, s);
 	}
 }
 
@@ -346,6 +429,7 @@ void read_ahead_next(struct read_ahead *ahead, size_t i, struct stream_batch *ou
 				     .result = batch->result,
 				     .events = batch->events,
 				     .bytes = batch->bytes,
+				     .briefs = batch->is_brief ? briefs_of(batch) : NULL,
 				     .n = batch->n};
 	batch->notes = NULL;
 }
@@ -356,7 +440,7 @@ static int make_ring(const struct read_ahead *ahead, struct source *s, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
 		s->ring[i].events = calloc(ahead->batch_events, sizeof(*s->ring[i].events));
-		s->ring[i].bytes = malloc(ahead->batch_bytes);
+		s->ring[i].bytes = aligned_alloc(LINE, ahead->batch_bytes);
 		if (!s->ring[i].events || !s->ring[i].bytes)
 			return -ENOMEM;
 	}
@@ -364,7 +448,7 @@ static int make_ring(const struct read_ahead *ahead, struct source *s, size_t n)
 }
 
 int read_ahead_create(struct record_stream *const *streams, size_t n, unsigned int nr_threads,
-		      struct read_ahead **out)
+		      const struct trace_instance *brief, struct read_ahead **out)
 {
 	struct read_ahead *ahead = calloc(1, sizeof(*ahead));
 	const size_t threads = nr_threads < MAX_THREADS ? nr_threads : MAX_THREADS;
@@ -377,6 +461,7 @@ int read_ahead_create(struct record_stream *const *streams, size_t n, unsigned i
 	events = events < MIN_EVENTS ? MIN_EVENTS : events;
 	ahead->batch_events = events < MAX_EVENTS ? events : MAX_EVENTS;
 	ahead->batch_bytes = ahead->batch_events * USUAL_SIZE + EVENT_MAX_SIZE;
+	ahead->batch_bytes += -ahead->batch_bytes % LINE;
 	ahead->wanted = SIZE_MAX;
 	pthread_mutex_init(&ahead->lock, NULL);
 	pthread_cond_init(&ahead->ready, NULL);
@@ -386,6 +471,8 @@ int read_ahead_create(struct record_stream *const *streams, size_t n, unsigned i
 		ret = -ENOMEM;
 	for (size_t i = 0; !ret && i < n; i++) {
 		ahead->sources[i].stream = streams[i];
+		ahead->sources[i].wants_briefs =
+			streams[i]->instance == brief && streams[i]->ops->next_briefs;
 		ret = make_ring(ahead, &ahead->sources[i], batches);
 	}
 	if (ret) {

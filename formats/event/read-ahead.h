@@ -3,6 +3,7 @@
 #define SONDE_FORMATS_EVENT_READ_AHEAD_H
 
 #include <stddef.h>
+#include "formats/event/kmem.h"
 #include "formats/event/record-stream.h"
 
 /*
@@ -19,15 +20,17 @@ struct stream_batch {
 	int result;                        /* 1; 0 or -ENOMEM: the stream has ended */
 	const struct stream_event *events;
 	const uint8_t *bytes;
-	size_t n; /* at least 1 if result is 1 */
+	const struct kmem_brief *briefs; /* instead of events and bytes; or NULL */
+	size_t n;                        /* at least 1 if result is 1 */
 };
 
 /*
  * The streams stay the caller's, and must not be used until destroy. No thread: batches are decoded
- * when they are asked for. Fewer threads than asked for is no error. -ENOMEM.
+ * when they are asked for. Fewer threads than asked for is no error. Of `brief`, an instance of
+ * kmem (NULL: of none), the batches are of briefs where these have all of the events. -ENOMEM.
  */
 int read_ahead_create(struct record_stream *const *streams, size_t n, unsigned int nr_threads,
-		      struct read_ahead **out);
+		      const struct trace_instance *brief, struct read_ahead **out);
 /* NULL-safe. */
 void read_ahead_destroy(struct read_ahead *ahead);
 

@@ -14,6 +14,12 @@ void record_stream_next_run(struct record_stream *stream, struct stream_room *ro
 		stream->ops->next_run(stream, room);
 }
 
+void record_stream_next_briefs(struct record_stream *stream, struct brief_room *room)
+{
+	if (!stream->fault && stream->ops->next_briefs)
+		stream->ops->next_briefs(stream, room);
+}
+
 void record_stream_resume(struct record_stream *stream)
 {
 	if (stream->fault == RECORD_FAULT_TRUNCATED)

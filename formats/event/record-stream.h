@@ -67,6 +67,13 @@ static inline void stream_room_use(struct stream_room *room, size_t size)
 	room->at += (uint32_t)size;
 }
 
+/* The same for struct kmem_brief (kmem.h). */
+struct kmem_brief;
+struct brief_room {
+	struct kmem_brief *briefs;
+	size_t n;
+};
+
 struct record_stream;
 struct record_stream_ops {
 	/* Leaves vcpu, index and offset of the event to record_stream_take(). Its bytes are valid
@@ -78,6 +85,9 @@ struct record_stream_ops {
 	 * there is only next().
 	 */
 	void (*next_run)(struct record_stream *stream, struct stream_room *room);
+	/* Likewise for events that are records of kmem, and that a brief has all of. NULL: there
+	 * is none. */
+	void (*next_briefs)(struct record_stream *stream, struct brief_room *room);
 	/* The files may have grown. NULL: nothing to do but for `records`. */
 	void (*resume)(struct record_stream *stream);
 	void (*destroy)(struct record_stream *stream);
@@ -112,6 +122,9 @@ int record_stream_next(struct record_stream *stream, struct event *event);
 
 /* Read records while there is nothing else to say: see next_run(). May read none at any time. */
 void record_stream_next_run(struct record_stream *stream, struct stream_room *room);
+
+/* The same of briefs: see next_briefs(). */
+void record_stream_next_briefs(struct record_stream *stream, struct brief_room *room);
 
 /* Go on behind the end of a file that may have grown since, and cut off a record before. */
 void record_stream_resume(struct record_stream *stream);

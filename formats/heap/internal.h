@@ -66,16 +66,20 @@ static inline uint32_t *lives_link(const struct lives *lives, uint64_t ptr)
 	return link;
 }
 
-/* Remove the object that a link leads to. */
-static inline void lives_unlink(struct lives *lives, uint32_t *link)
+/* Remove the object that a link leads to, that of entry i. */
+static inline void lives_unlink_life(struct lives *lives, uint32_t *link, uint32_t i)
 {
-	const uint32_t i = *link;
 	struct life *life = &lives->all[i];
 
 	*link = life->next;
 	life->next = lives->free;
 	life->object.place = LIFE_FREE;
 	lives->free = i;
+}
+
+static inline void lives_unlink(struct lives *lives, uint32_t *link)
+{
+	lives_unlink_life(lives, link, *link);
 }
 
 /* For lives_insert(): an address that is not there. NULL: no memory. */
@@ -118,11 +122,18 @@ size_t lives_memory(const struct lives *lives);
 
 enum { RECENT_ORIGIN_BITS = 10 };
 
+/* The origin of allocations whose briefs (kmem.h) have this key: see origins_key(). */
+struct brief_origin {
+	uint64_t key;
+	uint32_t origin;
+};
+
 struct origins {
 	struct u64_map by_site; /* index of the call site's first origin */
 	struct heap_origin *all;
 	uint32_t count, room;
 	uint32_t recent[1 << RECENT_ORIGIN_BITS]; /* index of one, by hash */
+	struct brief_origin of_briefs[1 << RECENT_ORIGIN_BITS]; /* likewise */
 };
 
 void origins_init(struct origins *origins);
@@ -189,6 +200,11 @@ struct heap {
 	struct heap_totals totals;
 };
 
+/* For heap_brief_origin() (usual.h): one that is not at hand, which *out takes from now on. Returns
+ * 0 or -ENOMEM. */
+int heap_find_brief_origin(struct heap *heap, const struct kmem_brief *brief,
+			   struct brief_origin *out);
+
 void slabs_init(struct slabs *slabs);
 void slabs_deinit(struct slabs *slabs);
 
@@ -207,21 +223,27 @@ static inline uint64_t *slabs_recent(struct slabs *slabs, uint64_t frame)
 	return &slabs->recent[frame % RECENT_FRAMES];
 }
 
+/* An object in a slab is there, of a cache that is known. */
+static inline void slabs_count_object(struct slabs *slabs, const struct heap_object *object)
+{
+	struct heap_cache *cache = &slabs->caches[object->cache];
+
+	cache->is_used = true;
+	cache->misses = 0;
+	heap_sum_add(&cache->objects, 1, object->bytes);
+}
+
 /* Where a new slab object lies: enum heap_place, or -ENOMEM. Counts it in its cache. */
 static inline int slabs_place_object(struct heap *heap, uint64_t ptr,
 				     const struct heap_object *object)
 {
 	struct slabs *slabs = &heap->slabs;
 	const uint64_t frame = ptr >> FRAME_SHIFT;
-	struct heap_cache *cache;
 
 	if (*slabs_recent(slabs, frame) != frame + 1 || object->cache >= slabs->nr_caches ||
 	    object->bytes >= HEAP_PAGE_SIZE)
 		return slabs_search_place(heap, ptr, object);
-	cache = &slabs->caches[object->cache];
-	cache->is_used = true;
-	cache->misses = 0;
-	heap_sum_add(&cache->objects, 1, object->bytes);
+	slabs_count_object(slabs, object);
 	return HEAP_IN_SLAB;
 }
 

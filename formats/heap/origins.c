@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include "formats/heap/internal.h"
 #include "formats/heap/site-role.h"
+#include "formats/heap/usual.h"
 
 void origins_init(struct origins *origins)
 {
@@ -79,4 +80,16 @@ int64_t origins_find(struct origins *origins, const struct sidecar *sidecar,
 	if (found >= 0)
 		*origins_recent(origins, record) = (uint32_t)found;
 	return found;
+}
+
+int heap_find_brief_origin(struct heap *heap, const struct kmem_brief *brief,
+			   struct brief_origin *out)
+{
+	const struct kmem_record record = kmem_brief_record(brief);
+	const int64_t found = origins_get(&heap->origins, heap->sidecar, &record);
+
+	if (found < 0)
+		return -ENOMEM;
+	*out = (struct brief_origin){origins_key(brief), (uint32_t)found};
+	return 0;
 }

@@ -23,10 +23,17 @@ static bool is_first_of_equals(const struct merge_stream *a, const struct merge_
 	return a->instance < b->instance;
 }
 
+static int64_t ns_of(const void *event)
+{
+	return *(const int64_t *)event;
+}
+
+_Static_assert(!offsetof(struct stream_event, ns) && !offsetof(struct kmem_brief, ns), "ns_of()");
+
 static bool before(const struct merge_stream *a, const struct merge_stream *b)
 {
-	if (a->head->ns != b->head->ns)
-		return a->head->ns < b->head->ns;
+	if (ns_of(a->head) != ns_of(b->head))
+		return ns_of(a->head) < ns_of(b->head);
 	return is_first_of_equals(a, b);
 }
 
@@ -66,6 +73,18 @@ static void set_head(struct merge_stream *stream, const struct stream_event *eve
 	stream->offset = event->end;
 }
 
+/* Go on by n events of the batch. Where briefs end is known of batches only. */
+static void move_head(struct merge_stream *stream, size_t n)
+{
+	stream->left -= n;
+	if (!stream->is_brief) {
+		set_head(stream, (const struct stream_event *)stream->head + n, stream->index + n);
+		return;
+	}
+	stream->head = (const struct kmem_brief *)stream->head + n;
+	stream->index += n;
+}
+
 /* Returns as load_head(), and the notes before the event. */
 static int load_batch(struct trace_reader *reader, struct merge_stream *stream,
 		      struct stream_note **notes)
@@ -78,11 +97,13 @@ static int load_batch(struct trace_reader *reader, struct merge_stream *stream,
 	stream->index = batch.state->index;
 	stream->offset = batch.state->offset;
 	if (batch.result > 0) {
-		stream->batch = batch.events;
-		stream->batch_end = batch.events + batch.n;
-		stream->next = batch.events;
+		stream->is_brief = batch.briefs;
+		stream->batch = batch.briefs ? (const void *)batch.briefs : batch.events;
+		stream->left = batch.n - 1;
 		stream->bytes = batch.bytes;
-		set_head(stream, stream->next++, batch.state->index);
+		stream->head = batch.briefs;
+		if (!batch.briefs)
+			set_head(stream, batch.events, batch.state->index);
 	}
 	return batch.result;
 }
@@ -134,9 +155,9 @@ __attribute__((cold, noinline)) static int load_news(struct trace_reader *reader
 /* Load a stream's next event into its head. Returns 1, 0 at its end, -errno. */
 static int advance(struct trace_reader *reader, struct merge_stream *stream, struct error *err)
 {
-	if (stream->next == stream->batch_end)
+	if (!stream->left)
 		return load_news(reader, stream, err);
-	set_head(stream, stream->next++, stream->index + 1);
+	move_head(stream, 1);
 	return 1;
 }
 
@@ -154,7 +175,7 @@ static int begin_read_ahead(struct trace_reader *reader, struct error *err)
 	}
 	if (!ret)
 		ret = read_ahead_create(decoders, reader->nr_streams, reader->nr_threads,
-					&reader->ahead);
+					reader->brief, &reader->ahead);
 	free(decoders);
 	return ret ? error_set(err, -ret, "out of memory") : 0;
 }
@@ -204,7 +225,7 @@ static bool is_ripe(const struct trace_reader *reader)
 	const struct merge_stream *first = reader->heap[0];
 
 	return !reader->following || reader->heap_size == reader->nr_streams ||
-	       first->head->end - first->head->length < first->ripe;
+	       first->own.end - first->own.length < first->ripe;
 }
 
 /* Returns 1, and the next event is that at the first stream's head; else as trace_reader_next(). */
@@ -225,14 +246,15 @@ static struct trace_run first_run(const struct trace_reader *reader)
 {
 	const struct merge_stream *first = reader->heap[0];
 
-	return (struct trace_run){.events = first->head,
+	return (struct trace_run){.events = first->is_brief ? NULL : first->head,
 				  .bytes = first->bytes,
+				  .briefs = first->is_brief ? first->head : NULL,
 				  .instance = first->state->instance,
 				  .vcpu = first->state->vcpu,
 				  .index = first->index - 1,
 				  .n = 1,
-				  .more = (size_t)(first->batch_end - first->next),
-				  .is_new = first->batch_end && first->head == first->batch};
+				  .more = first->left,
+				  .is_new = first->head == first->batch};
 }
 
 int trace_reader_next(struct trace_reader *reader, struct event *event, struct error *err)
@@ -257,21 +279,39 @@ static const struct merge_stream *second(const struct trace_reader *reader)
 	return reader->heap_size > 2 && before(heap[2], heap[1]) ? heap[2] : heap[1];
 }
 
+/* How many events of the batch behind the head come up to this time. */
+static size_t count_events(const struct merge_stream *stream, int64_t last_ns)
+{
+	const struct stream_event *next = (const struct stream_event *)stream->head + 1;
+	size_t n = 0;
+
+	while (n < stream->left && next[n].ns <= last_ns)
+		n++;
+	return n;
+}
+
+static size_t count_briefs(const struct merge_stream *stream, int64_t last_ns)
+{
+	const struct kmem_brief *next = (const struct kmem_brief *)stream->head + 1;
+	size_t n = 0;
+
+	while (n < stream->left && next[n].ns <= last_ns)
+		n++;
+	return n;
+}
+
 /* How many of the first stream's events at hand come before all events of others, and `end_ns`. */
 static size_t count_run(const struct trace_reader *reader, int64_t end_ns)
 {
 	const struct merge_stream *first = reader->heap[0], *other = second(reader);
-	const struct stream_event *next = first->next;
 	int64_t last_ns;
 
-	if (first->head->ns >= end_ns)
+	if (ns_of(first->head) >= end_ns)
 		return 1;
 	last_ns = end_ns - 1;
-	if (other && other->head->ns <= last_ns)
-		last_ns = other->head->ns - !is_first_of_equals(first, other);
-	while (next != first->batch_end && next->ns <= last_ns)
-		next++;
-	return 1 + (size_t)(next - first->next);
+	if (other && ns_of(other->head) <= last_ns)
+		last_ns = ns_of(other->head) - !is_first_of_equals(first, other);
+	return 1 + (first->is_brief ? count_briefs(first, last_ns) : count_events(first, last_ns));
 }
 
 int trace_reader_next_run(struct trace_reader *reader, int64_t end_ns, struct trace_run *run,
@@ -290,9 +330,13 @@ int trace_reader_next_run(struct trace_reader *reader, int64_t end_ns, struct tr
 		return 1;
 	run->n += others;
 	run->more -= others;
-	first->next += others;
-	set_head(first, &run->events[others], first->index + others);
+	move_head(first, others);
 	return 1;
+}
+
+void trace_reader_read_briefs(struct trace_reader *reader, const struct trace_instance *instance)
+{
+	reader->brief = instance;
 }
 
 void trace_reader_read_ahead(struct trace_reader *reader, unsigned int nr_threads)

@@ -16,12 +16,14 @@ struct merge_stream {
 	struct record_stream begin;    /* as it was before that */
 	size_t number;
 	unsigned int instance; /* of the decoder's */
-	const struct stream_event *head;
-	const uint8_t *bytes;             /* that its place is in */
-	struct stream_event own;          /* the head, unless it is one of a batch */
-	const struct stream_event *batch; /* NULL: none is decoded ahead */
-	/* In the batch, behind the head: */
-	const struct stream_event *next, *batch_end;
+	/* The next event: a struct stream_event or, of briefs, a struct kmem_brief. Either begins
+	 * with its time. */
+	const void *head;
+	bool is_brief;
+	const uint8_t *bytes;              /* that its place is in */
+	struct stream_event own;           /* the head, unless it is one of a batch */
+	const void *batch;                 /* NULL: none is decoded ahead */
+	size_t left;                       /* events of the batch behind the head */
 	const struct record_stream *state; /* at the head, but for: */
 	uint64_t index, offset;            /* behind it */
 	bool ended;
@@ -50,6 +52,7 @@ struct trace_reader {
 	bool following;                        /* events that are not ripe are held back */
 	bool reads_ahead;
 	unsigned int nr_threads;
+	const struct trace_instance *brief; /* whose runs may be of briefs; or NULL */
 	struct read_ahead *ahead; /* or NULL */
 	uint64_t ripening_ns;     /* since when */
 	bool primed;

@@ -40,6 +40,7 @@ int trace_reader_next(struct trace_reader *reader, struct event *event, struct e
 struct trace_run {
 	const struct stream_event *events;
 	const uint8_t *bytes; /* of the events: see struct stream_event */
+	const struct kmem_brief *briefs; /* instead: see trace_reader_read_briefs(); or NULL */
 	const struct trace_instance *instance;
 	unsigned int vcpu;
 	uint64_t index; /* of the first one, in the stream */
@@ -55,6 +56,12 @@ struct trace_run {
  */
 int trace_reader_next_run(struct trace_reader *reader, int64_t end_ns, struct trace_run *run,
 			  struct error *err);
+
+/* The time of the first event. */
+static inline int64_t trace_run_ns(const struct trace_run *run)
+{
+	return run->briefs ? run->briefs->ns : run->events->ns;
+}
 
 /* The bytes of event i. */
 static inline const void *trace_run_bytes(const struct trace_run *run, size_t i)
@@ -83,6 +90,10 @@ static inline struct event trace_run_event(const struct trace_run *run, size_t i
  */
 enum { TRACE_READER_ALL_CPUS = INT32_MAX };
 void trace_reader_read_ahead(struct trace_reader *reader, unsigned int nr_threads);
+
+/* Likewise, of a trace that is read ahead: runs of an instance of kmem may have briefs instead of
+ * events. Then there is only trace_reader_next_run(). */
+void trace_reader_read_briefs(struct trace_reader *reader, const struct trace_instance *instance);
 
 /* A record of kmem that will come soon, if one is at hand; else NULL. Valid as the last event is.
  */

@@ -176,6 +176,67 @@ static bool runs_are_same(const char *dir, int64_t at_least)
 	return same;
 }
 
+/* --- briefs ---------------------------------------------------------------------------------- */
+
+/* Whether an event is the one of which this is a brief: all but its flags. */
+static bool is_brief_of(const struct kmem_brief *brief, const struct event *event)
+{
+	const struct kmem_record record = kmem_brief_record(brief);
+	struct kmem_record whole;
+
+	if (!kmem_record_of(event, &whole))
+		return false;
+	whole.gfp_flags = 0;
+	return kmem_known_class(event->class) == &kmem_classes[brief->class] &&
+	       !memcmp(&record, &whole, sizeof(whole));
+}
+
+/* How many of the run's events are the next ones of another reader. */
+static size_t count_briefs(const struct trace_run *run, struct trace_reader *plain)
+{
+	struct event event;
+	size_t i = 0;
+
+	for (; i < run->n && trace_reader_next(plain, &event, NULL) > 0; i++)
+		if (event.vcpu != run->vcpu || event.index != run->index + i ||
+		    !is_brief_of(&run->briefs[i], &event))
+			break;
+	return i;
+}
+
+/* NULL: there is none. */
+static const struct trace_instance *find_kmem(const struct trace_reader *reader)
+{
+	size_t n;
+	const struct trace_instance *all = trace_reader_instances(reader, &n);
+
+	for (size_t i = 0; i < n; i++)
+		if (kmem_class_is_known(&all[i].classes[0]))
+			return &all[i];
+	return NULL;
+}
+
+/* Whether a trace is the same in runs that may have briefs, of which it has so many at least. */
+static bool briefs_are_same(const char *dir, unsigned int nr_threads, size_t at_least)
+{
+	struct trace_reader *plain = must_open(dir), *ahead = must_open(dir);
+	struct trace_run run;
+	struct event event;
+	size_t nr_briefs = 0;
+	bool same = true;
+
+	trace_reader_read_ahead(ahead, nr_threads);
+	trace_reader_read_briefs(ahead, find_kmem(ahead));
+	while (same && trace_reader_next_run(ahead, INT64_MAX, &run, NULL) > 0) {
+		nr_briefs += run.briefs ? run.n : 0;
+		same = (run.briefs ? count_briefs(&run, plain) : count_same(&run, plain)) == run.n;
+	}
+	same = same && trace_reader_next(plain, &event, NULL) == 0 && same_state(plain, ahead);
+	trace_reader_close(plain);
+	trace_reader_close(ahead);
+	return same && nr_briefs >= at_least;
+}
+
 /* --- traces ---------------------------------------------------------------------------------- */
 
 static void test_whole(void)
@@ -186,6 +247,10 @@ static void test_whole(void)
 	export_make(dir.path);
 	ok(reads_same(dir.path, EXPORT_MAKE_EVENTS / 2), "a trace of several tracers");
 	ok(runs_are_same(dir.path, EXPORT_MAKE_EVENTS / 2), "the same in runs of events");
+	ok(briefs_are_same(dir.path, 0, EXPORT_MAKE_EVENTS / 16) &&
+		   briefs_are_same(dir.path, 2, EXPORT_MAKE_EVENTS / 16),
+	   "the same in briefs");
+	ok(briefs_are_same(OLD_TRACE, 1, 0), "sonde 0.1 has no briefs");
 	ok(reads_same(OLD_TRACE, 1), "a trace of sonde 0.1, whose streams define caches");
 	for (unsigned int vcpu = 0; vcpu < 7; vcpu++) {
 		random_records(vcpu + 1, true, records, N);
@@ -216,7 +281,8 @@ static bool reads_damaged_same(const struct ctf_made *made, unsigned int seed)
 	ctf_made_put(&damaged, dir.path);
 	if (seed % 2 == NO_SIDECAR_AT)
 		file_put(dir.path, ".sonde.json", "{\"version\":1}", 13);
-	same = reads_same(dir.path, 0) && runs_are_same(dir.path, 0);
+	same = reads_same(dir.path, 0) && runs_are_same(dir.path, 0) &&
+	       briefs_are_same(dir.path, 0, 0) && briefs_are_same(dir.path, 1, 0);
 	free(damaged.stream);
 	scratch_remove(&dir);
 	return same;
