@@ -332,6 +332,23 @@ static ALWAYS_INLINE void add_usual_change(struct sites *sites, struct site *sit
 		note_block(sites, object->bytes, brief->ns, kind);
 }
 
+/* The object whose address is allocated again goes, if that is usual; else returns false. */
+static ALWAYS_INLINE bool end_former(struct sites *sites, struct heap *heap,
+				     const struct kmem_brief *brief, unsigned int vcpu,
+				     const struct heap_object *former, bool is_block)
+{
+	struct site *site;
+
+	if (!heap_end_is_usual(heap, former, is_block))
+		return false;
+	site = usual_site(sites, former->origin, former->role, brief->ns, HEAP_MISSED_FREE);
+	if (!site)
+		return false;
+	heap_forget_usual(heap, former, is_block);
+	add_usual_change(sites, site, brief, vcpu, former, HEAP_MISSED_FREE, is_block);
+	return true;
+}
+
 /* Returns false if it is not usual; then nothing has changed. */
 static ALWAYS_INLINE bool take_usual_alloc(struct sites *sites, struct heap *heap,
 					   const struct kmem_brief *brief, unsigned int vcpu,
@@ -339,6 +356,7 @@ static ALWAYS_INLINE bool take_usual_alloc(struct sites *sites, struct heap *hea
 {
 	const struct brief_origin *of = heap_brief_origin(heap, brief);
 	const struct heap_object *object;
+	struct heap_object *former;
 	struct site *site;
 
 	if (!of)
@@ -346,7 +364,10 @@ static ALWAYS_INLINE bool take_usual_alloc(struct sites *sites, struct heap *hea
 	site = usual_site(sites, of->origin, HEAP_PLAIN, brief->ns, HEAP_ALLOC);
 	if (!site || !heap_alloc_is_usual(heap, brief, of->origin, is_block))
 		return false;
-	object = heap_alloc_usual(heap, brief, vcpu, of->origin, is_block);
+	former = lives_find(heap_lives(heap, is_block), brief->ptr);
+	if (former && !end_former(sites, heap, brief, vcpu, former, is_block))
+		return false;
+	object = heap_alloc_usual(heap, brief, vcpu, of->origin, former, is_block);
 	add_usual_change(sites, site, brief, vcpu, object, HEAP_ALLOC, is_block);
 	return true;
 }

@@ -43,12 +43,6 @@ static inline struct lives *heap_lives(struct heap *heap, bool is_block)
 	return is_block ? &heap->blocks : &heap->objects;
 }
 
-/* An entry is at hand, and no other object has the address. */
-static inline bool lives_can_add(const struct lives *lives, uint64_t ptr)
-{
-	return (lives->free || lives->used < lives->room) && !lives_find(lives, ptr);
-}
-
 static inline bool slabs_have_recent(const struct slabs *slabs, const struct kmem_brief *brief)
 {
 	const uint64_t frame = brief->ptr >> FRAME_SHIFT;
@@ -61,10 +55,33 @@ static inline __attribute__((always_inline)) bool
 heap_alloc_is_usual(struct heap *heap, const struct kmem_brief *brief, uint32_t origin,
 		    bool is_block)
 {
-	if (is_block ? heap->origins.all[origin].role != HEAP_PLAIN
-		     : !slabs_have_recent(&heap->slabs, brief))
+	const struct lives *lives = heap_lives(heap, is_block);
+
+	if (!lives->free && lives->used == lives->room)
 		return false;
-	return lives_can_add(heap_lives(heap, is_block), brief->ptr);
+	return is_block ? heap->origins.all[origin].role == HEAP_PLAIN
+			: slabs_have_recent(&heap->slabs, brief);
+}
+
+/* Whether it is usual that an object goes. */
+static inline __attribute__((always_inline)) bool
+heap_end_is_usual(const struct heap *heap, const struct heap_object *object, bool is_block)
+{
+	return is_block ? heap->origins.all[object->origin].role == HEAP_PLAIN
+			: object->place == HEAP_IN_SLAB;
+}
+
+/* It goes, but for its entry. */
+static inline __attribute__((always_inline)) void
+heap_forget_usual(struct heap *heap, const struct heap_object *object, bool is_block)
+{
+	if (is_block) {
+		sum_subtract(&heap->origins.all[object->origin].live_bytes, object->bytes);
+		heap_sum_remove(&heap->totals.pages[HEAP_PLAIN], 1, object->bytes);
+	} else {
+		slabs_forget_object(heap, object);
+		heap_sum_remove(&heap->totals.objects[HEAP_IN_SLAB], 1, object->bytes);
+	}
 }
 
 static inline struct heap_object *lives_add_usual(struct lives *lives, uint64_t ptr)
@@ -100,11 +117,13 @@ static inline void heap_place_usual(struct heap *heap, struct heap_object *objec
 	}
 }
 
+/* `former`: the object at this address, which is forgotten; or NULL. */
 static inline __attribute__((always_inline)) const struct heap_object *
 heap_alloc_usual(struct heap *heap, const struct kmem_brief *brief, unsigned int vcpu,
-		 uint32_t origin, bool is_block)
+		 uint32_t origin, struct heap_object *former, bool is_block)
 {
-	struct heap_object *object = lives_add_usual(heap_lives(heap, is_block), brief->ptr);
+	struct heap_object *object =
+		former ? former : lives_add_usual(heap_lives(heap, is_block), brief->ptr);
 
 	object->bytes = brief->bytes_alloc;
 	object->requested = brief->bytes_req;
@@ -146,9 +165,8 @@ heap_usual_free(struct heap *heap, const struct kmem_brief *brief, bool is_block
 		if (life->ptr == brief->ptr)
 			break;
 	}
-	if (is_block ? life->object.bytes == brief->bytes_alloc &&
-			       heap->origins.all[life->object.origin].role == HEAP_PLAIN
-		     : life->object.place == HEAP_IN_SLAB)
+	if (heap_end_is_usual(heap, &life->object, is_block) &&
+	    (!is_block || life->object.bytes == brief->bytes_alloc))
 		out.object = &life->object;
 	return out;
 }
@@ -156,17 +174,8 @@ heap_usual_free(struct heap *heap, const struct kmem_brief *brief, bool is_block
 static inline __attribute__((always_inline)) void
 heap_free_usual(struct heap *heap, const struct heap_usual_free *free, bool is_block)
 {
-	struct lives *lives = heap_lives(heap, is_block);
-	const struct heap_object *object = free->object;
-
-	if (is_block) {
-		sum_subtract(&heap->origins.all[object->origin].live_bytes, object->bytes);
-		heap_sum_remove(&heap->totals.pages[HEAP_PLAIN], 1, object->bytes);
-	} else {
-		slabs_forget_object(heap, object);
-		heap_sum_remove(&heap->totals.objects[HEAP_IN_SLAB], 1, object->bytes);
-	}
-	lives_unlink_life(lives, free->link, free->number);
+	heap_forget_usual(heap, free->object, is_block);
+	lives_unlink_life(heap_lives(heap, is_block), free->link, free->number);
 }
 
 /* --- soon ------------------------------------------------------------------------------------ */
