@@ -39,13 +39,14 @@ enum {
 };
 
 struct btf_types {
-	uint8_t *bytes; /* the copy of the section */
+	const struct btf_types *base; /* whose ids and strings come first; NULL: none */
+	uint8_t *bytes;               /* the copy of the section */
 	const uint8_t *types;
 	const char *strings; /* ends with NUL */
-	uint32_t strings_size;
-	uint32_t *offsets;       /* of type id, from `types`; [0] unused */
-	uint32_t count;          /* type ids are below this */
-	struct name_index index; /* structs, unions and functions by name */
+	uint32_t strings_first, strings_size;
+	uint32_t *offsets;       /* of type id `first` and those behind it, from `types` */
+	uint32_t first, count;   /* its own type ids: from `first` on, below `count` */
+	struct name_index index; /* its own structs, unions and functions by name */
 };
 
 /* One type, header decoded. Its vlen items of the kind's item size follow, inside the section. */
@@ -67,7 +68,10 @@ const char *btf_string(const struct btf_types *btf, uint32_t offset);
 /* Word i of an item, item_words 32-bit words each. */
 uint32_t btf_item(const struct btf_type *type, uint32_t item, uint32_t item_words, uint32_t i);
 
-/* First type of that name that is of kind a or b; 0 if there is none. */
+/* First type of that name that is of kind a or b, of its own ones, or else of the base; 0 if there
+ * is none. */
 uint32_t btf_find(const struct btf_types *btf, const char *name, enum btf_kind a, enum btf_kind b);
+/* Likewise its own function. */
+uint32_t btf_find_function(const struct btf_types *btf, const char *name);
 
 #endif

@@ -45,6 +45,9 @@ static enum btf_kind info_kind(uint32_t info)
 
 const char *btf_string(const struct btf_types *btf, uint32_t offset)
 {
+	if (btf->base && offset < btf->strings_first)
+		btf = btf->base;
+	offset -= btf->strings_first;
 	return offset < btf->strings_size ? btf->strings + offset : "";
 }
 
@@ -53,9 +56,11 @@ bool btf_type(const struct btf_types *btf, uint32_t id, struct btf_type *out)
 	const uint8_t *p;
 	uint32_t info;
 
-	if (!id || id >= btf->count)
+	if (btf->base && id < btf->first)
+		btf = btf->base;
+	if (id < btf->first || id >= btf->count)
 		return false;
-	p = btf->types + btf->offsets[id];
+	p = btf->types + btf->offsets[id - btf->first];
 	info = get32(p + 4);
 	*out = (struct btf_type){
 		.name = btf_string(btf, get32(p)),
@@ -73,7 +78,8 @@ uint32_t btf_item(const struct btf_type *type, uint32_t item, uint32_t item_word
 	return get32(type->items + (item * item_words + i) * sizeof(uint32_t));
 }
 
-uint32_t btf_find(const struct btf_types *btf, const char *name, enum btf_kind a, enum btf_kind b)
+static uint32_t find_own(const struct btf_types *btf, const char *name, enum btf_kind a,
+			 enum btf_kind b)
 {
 	struct name_cursor cursor = name_index_start(&btf->index, name);
 	struct btf_type type;
@@ -86,12 +92,23 @@ uint32_t btf_find(const struct btf_types *btf, const char *name, enum btf_kind a
 	return 0;
 }
 
-/* Walk the type section once: to count (offsets NULL), or to note where each type begins. */
-static int scan(const uint8_t *types, uint32_t size, uint32_t *offsets, uint32_t *count,
-		struct error *err)
+uint32_t btf_find(const struct btf_types *btf, const char *name, enum btf_kind a, enum btf_kind b)
 {
-	struct cursor c = cursor_make(types, size);
-	uint32_t n = 1;
+	const uint32_t id = find_own(btf, name, a, b);
+
+	return id || !btf->base ? id : find_own(btf->base, name, a, b);
+}
+
+uint32_t btf_find_function(const struct btf_types *btf, const char *name)
+{
+	return find_own(btf, name, BTF_KIND_FUNC, BTF_KIND_FUNC);
+}
+
+/* Walk the type section once: to count (no offsets yet), or to note where each type begins. */
+static int scan(struct btf_types *btf, uint32_t size, struct error *err)
+{
+	struct cursor c = cursor_make(btf->types, size);
+	uint32_t n = btf->first;
 
 	while (cursor_left(&c)) {
 		uint32_t start = (uint32_t)c.pos, info;
@@ -106,11 +123,11 @@ static int scan(const uint8_t *types, uint32_t size, uint32_t *offsets, uint32_t
 								       (info & INFO_VLEN_MASK));
 		if (c.failed || n == MAX_TYPES)
 			return error_set_at(err, EBADMSG, start, "BTF type %u is truncated", n);
-		if (offsets)
-			offsets[n] = start;
+		if (btf->offsets)
+			btf->offsets[n - btf->first] = start;
 		n++;
 	}
-	*count = n;
+	btf->count = n;
 	return 0;
 }
 
@@ -125,11 +142,11 @@ static int build_index(struct btf_types *btf, struct error *err)
 	struct btf_type type;
 	size_t n = 0;
 
-	for (uint32_t id = 1; id < btf->count; id++)
+	for (uint32_t id = btf->first; id < btf->count; id++)
 		n += btf_type(btf, id, &type) && is_indexed(&type);
 	if (name_index_init(&btf->index, n))
 		return error_set(err, ENOMEM, "no memory for BTF");
-	for (uint32_t id = 1; id < btf->count; id++)
+	for (uint32_t id = btf->first; id < btf->count; id++)
 		if (btf_type(btf, id, &type) && is_indexed(&type))
 			name_index_add(&btf->index, type.name, id);
 	return 0;
@@ -137,14 +154,14 @@ static int build_index(struct btf_types *btf, struct error *err)
 
 static int build(struct btf_types *btf, uint32_t types_size, struct error *err)
 {
-	int ret = scan(btf->types, types_size, NULL, &btf->count, err);
+	int ret = scan(btf, types_size, err);
 
 	if (ret)
 		return ret;
-	btf->offsets = calloc(btf->count, sizeof(*btf->offsets));
+	btf->offsets = calloc(btf_count(btf) + 1, sizeof(*btf->offsets));
 	if (!btf->offsets)
 		return error_set(err, ENOMEM, "no memory for BTF");
-	ret = scan(btf->types, types_size, btf->offsets, &btf->count, err);
+	ret = scan(btf, types_size, err);
 	return ret ? ret : build_index(btf, err);
 }
 
@@ -153,7 +170,8 @@ struct btf_header {
 	uint32_t types_size, strings_size;
 };
 
-static int parse_header(const uint8_t *bytes, size_t size, struct btf_header *out,
+/* Only a module's may be without strings of its own: `is_split`. */
+static int parse_header(const uint8_t *bytes, size_t size, bool is_split, struct btf_header *out,
 			struct error *err)
 {
 	struct cursor c = cursor_make(bytes, size);
@@ -172,16 +190,18 @@ static int parse_header(const uint8_t *bytes, size_t size, struct btf_header *ou
 	if (version != BTF_VERSION)
 		return error_set(err, ENOTSUP, "BTF has version %u, need %u", version, BTF_VERSION);
 	if (out->types + out->types_size > size || out->strings + out->strings_size > size ||
-	    !out->strings_size || bytes[out->strings + out->strings_size - 1])
+	    (!is_split && !out->strings_size) ||
+	    (out->strings_size && bytes[out->strings + out->strings_size - 1]))
 		return error_set(err, EBADMSG, "BTF is truncated");
 	return 0;
 }
 
-int btf_parse(const uint8_t *bytes, size_t size, struct btf_types **out, struct error *err)
+static int parse(const struct btf_types *base, const uint8_t *bytes, size_t size,
+		 struct btf_types **out, struct error *err)
 {
 	struct btf_header header;
 	struct btf_types *btf;
-	int ret = parse_header(bytes, size, &header, err);
+	int ret = parse_header(bytes, size, base, &header, err);
 
 	if (ret)
 		return ret;
@@ -191,6 +211,9 @@ int btf_parse(const uint8_t *bytes, size_t size, struct btf_types **out, struct 
 		return error_set(err, ENOMEM, "no memory for BTF");
 	}
 	memcpy(btf->bytes, bytes, size);
+	btf->base = base;
+	btf->first = base ? base->count : 1;
+	btf->strings_first = base ? base->strings_size : 0;
 	btf->types = btf->bytes + header.types;
 	btf->strings = (const char *)btf->bytes + header.strings;
 	btf->strings_size = header.strings_size;
@@ -200,6 +223,17 @@ int btf_parse(const uint8_t *bytes, size_t size, struct btf_types **out, struct 
 	else
 		*out = btf;
 	return ret;
+}
+
+int btf_parse(const uint8_t *bytes, size_t size, struct btf_types **out, struct error *err)
+{
+	return parse(NULL, bytes, size, out, err);
+}
+
+int btf_parse_split(const struct btf_types *base, const uint8_t *bytes, size_t size,
+		    struct btf_types **out, struct error *err)
+{
+	return parse(base, bytes, size, out, err);
 }
 
 void btf_destroy(struct btf_types *btf)
@@ -214,7 +248,17 @@ void btf_destroy(struct btf_types *btf)
 
 size_t btf_count(const struct btf_types *btf)
 {
-	return btf->count - 1;
+	return btf->count - btf->first;
+}
+
+uint32_t btf_end_id(const struct btf_types *btf)
+{
+	return btf->count;
+}
+
+uint32_t btf_end_string(const struct btf_types *btf)
+{
+	return btf->strings_first + btf->strings_size;
 }
 
 struct btf_functions btf_count_functions(const struct btf_types *btf, btf_known_fn *known,

@@ -7,14 +7,28 @@
 #include <stdint.h>
 #include "formats/base/error.h"
 
-/* The kernel's own type information, .BTF (Documentation/bpf/btf.rst): parsed, validated, indexed.
- */
+/* Type information of a kernel or module, .BTF (Documentation/bpf/btf.rst): parsed, validated,
+ * indexed. */
 struct btf_types;
 
 /* `bytes` is copied. */
 int btf_parse(const uint8_t *bytes, size_t size, struct btf_types **out, struct error *err);
 void btf_destroy(struct btf_types *btf);
+
+/*
+ * Those of a module (split BTF): ids and strings go on where those of `base` end, which has no base
+ * itself, is borrowed, and outlives them. All that follows takes types of both; functions are the
+ * module's own. Takes less than BTF_MEMORY times `size` bytes of memory, and a KiB.
+ */
+enum { BTF_MEMORY = 4 };
+int btf_parse_split(const struct btf_types *base, const uint8_t *bytes, size_t size,
+		    struct btf_types **out, struct error *err);
+
+/* Without those of the base. */
 size_t btf_count(const struct btf_types *btf);
+/* The first type id, and the first place of a string, of a module's. */
+uint32_t btf_end_id(const struct btf_types *btf);
+uint32_t btf_end_string(const struct btf_types *btf);
 
 /* How many functions it has, and how many of these are not `known`. */
 struct btf_functions {

@@ -239,31 +239,37 @@ struct btf_value btf_value(const struct btf_types *btf, uint32_t id)
 
 enum { MAX_NAMES = 64, MEMBER_NAME = 128 };
 
-/* The names in a struct and in its anonymous members; NULL-terminated. */
-static size_t list_members(const struct btf_types *btf, uint32_t id, int depth, const char **names,
-			   size_t n)
+struct member_names {
+	const char *v[MAX_NAMES + 1]; /* NULL-terminated */
+	size_t n;
+	int budget;
+};
+
+/* The names in a struct and in its anonymous members. */
+static void list_members(const struct btf_types *btf, uint32_t id, int depth,
+			 struct member_names *out)
 {
 	struct btf_type type;
 
 	if (depth == BTF_MAX_DEPTH || !btf_type(btf, strip(btf, id), &type) ||
 	    (type.kind != BTF_KIND_STRUCT && type.kind != BTF_KIND_UNION))
-		return n;
-	for (uint32_t i = 0; i < type.vlen && n < MAX_NAMES; i++) {
+		return;
+	for (uint32_t i = 0; i < type.vlen && out->n < MAX_NAMES && out->budget-- > 0; i++) {
 		const struct member member = member_at(btf, &type, i, 0);
 
 		if (*member.name)
-			names[n++] = member.name;
+			out->v[out->n++] = member.name;
 		else
-			n = list_members(btf, member.type, depth + 1, names, n);
+			list_members(btf, member.type, depth + 1, out);
 	}
-	return n;
 }
 
 /* `place` in the path `member` is no member of the type `id`. */
 static int no_member(const struct btf_types *btf, uint32_t id, const char *member,
 		     const char *place, struct error *err)
 {
-	const char *names[MAX_NAMES + 1] = {NULL}, *nearest;
+	struct member_names names = {.budget = SEARCH_BUDGET};
+	const char *nearest;
 	const unsigned int column = (unsigned int)(place - member) + 1;
 	struct btf_type type = {.name = ""};
 	char name[MEMBER_NAME];
@@ -273,8 +279,8 @@ static int no_member(const struct btf_types *btf, uint32_t id, const char *membe
 	    (type.kind != BTF_KIND_STRUCT && type.kind != BTF_KIND_UNION))
 		return error_set_column(err, ENOENT, column,
 					"no struct is in front of the member '%s'", name);
-	list_members(btf, id, 0, names, 0);
-	nearest = text_nearest(name, names);
+	list_members(btf, id, 0, &names);
+	nearest = text_nearest(name, names.v);
 	return error_set_column(err, ENOENT, column, "%s%s has no member '%s'%s%s%s",
 				keyword(&type), type.name, name, nearest ? ": did you mean '" : "",
 				nearest ? nearest : "", nearest ? "'?" : "");
@@ -412,7 +418,7 @@ static void spell(const struct btf_types *btf, uint32_t id, char *text, size_t s
 int btf_prototype(const struct btf_types *btf, const char *function, struct btf_prototype *out,
 		  struct error *err)
 {
-	uint32_t id = btf_find(btf, function, BTF_KIND_FUNC, BTF_KIND_FUNC);
+	uint32_t id = btf_find_function(btf, function);
 	struct btf_type func, proto;
 
 	*out = (struct btf_prototype){0};
@@ -445,7 +451,7 @@ uint32_t btf_returned_struct(const struct btf_types *btf, const char *function, 
 	uint32_t target;
 
 	*name = '\0';
-	if (!btf_type(btf, btf_find(btf, function, BTF_KIND_FUNC, BTF_KIND_FUNC), &func) ||
+	if (!btf_type(btf, btf_find_function(btf, function), &func) ||
 	    !btf_type(btf, func.size_or_type, &proto) || proto.kind != BTF_KIND_FUNC_PROTO)
 		return 0;
 	target = pointed_struct(btf, proto.size_or_type, &structure);

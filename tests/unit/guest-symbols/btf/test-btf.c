@@ -215,6 +215,107 @@ static void test_cycles(void)
 	btf_destroy(btf);
 }
 
+/* --- of a module ----------------------------------------------------------------------------- */
+
+/* Behind the 17 types and the strings of make_good(), whose names are found there. */
+static size_t make_split(uint8_t *out)
+{
+	static const char own[] = "\0brd_device\0brd_read\0brd\0sector";
+	const uint32_t at = sizeof(strings), name = at + 1, function = at + 12, param = at + 21,
+		       sector = at + 25;
+	/* clang-format off */
+	const uint32_t types[] = {
+		/* 18 */ name, INFO(STRUCT, 3), 96, S("inner"), 2, 0, sector, 9, 128, S("outer"), 7, 192,
+		/* 19 */ 0, INFO(PTR, 0), 18,
+		/* 20 */ 0, INFO(PROTO, 2), 1, param, 19, sector, 9,
+		/* 21 */ function, INFO(FUNC, 0), 20,
+	};
+	/* clang-format on */
+	const uint32_t header[] = {0x1eb9f, HEADER, 0, sizeof(types), sizeof(types), sizeof(own)};
+
+	memcpy(out, header, sizeof(header));
+	memcpy(out + HEADER, types, sizeof(types));
+	memcpy(out + HEADER + sizeof(types), own, sizeof(own));
+	return HEADER + sizeof(types) + sizeof(own);
+}
+
+static void check_split(const struct btf_types *split)
+{
+	struct btf_prototype p;
+	struct btf_field field;
+	struct error err = {0};
+	uint32_t type;
+	bool found;
+
+	is_u64(btf_count(split), 4, "a module's types are counted");
+	ok(!btf_prototype(split, "brd_read", &p, &err), "its function is found (%s)", err.text);
+	is_str(p.params[0].type, "struct brd_device *", "a parameter has a type of the module");
+	is_str(p.params[0].name, "brd", "and a name");
+	is_str(p.params[1].type, "gfp_t", "another one has a type of the kernel");
+	ok(!btf_follow(split, p.params[0].type_id, "inner.b", &field, &type, &err) &&
+		   field.offset == 8 && type == 1,
+	   "members of its struct lead to types of the kernel");
+	ok(!btf_follow(split, p.params[0].type_id, "outer", &field, &type, &err) &&
+		   !btf_follow(split, type, "flags", &field, &type, &err) && field.offset == 32,
+	   "also behind a pointer");
+	is_u64(-btf_follow(split, p.params[0].type_id, "sectr", &field, &type, &err), ENOENT,
+	       "a member that it does not have is not found");
+	is_str(err.text, "struct brd_device has no member 'sectr': did you mean 'sector'?",
+	       "the error has the nearest name");
+	is_u64(btf_struct_size(split, "inner"), 16, "structs of the kernel have a size there");
+	ok(btf_enumerator(split, "ENUM", &found) == -2 && found, "its enumerators a value");
+	is_u64(-btf_prototype(split, "fn", &p, NULL), ENOENT,
+	       "the kernel's functions are not the module's");
+}
+
+static void test_split(void)
+{
+	struct btf_types *base = NULL, *split = NULL;
+	uint8_t bytes[ROOM];
+	size_t size, accepted = 0;
+	struct error err = {0};
+
+	if (btf_parse(bytes, make_good(bytes), &base, NULL))
+		abort();
+	is_u64(btf_end_id(base), 18, "a module's ids begin behind the kernel's");
+	is_u64(btf_end_string(base), sizeof(strings), "and its strings");
+	size = make_split(bytes);
+	ok(!btf_parse_split(base, bytes, size, &split, &err), "a module's types parse (%s)",
+	   err.text);
+	check_split(split);
+	btf_destroy(split);
+	for (size_t cut = 0; cut < size; cut++)
+		accepted += !btf_parse_split(base, bytes, cut, &split, NULL);
+	is_u64(accepted, 0, "cut off at any byte they are refused");
+	memset(bytes + 12, 0, 12);
+	ok(!btf_parse_split(base, bytes, HEADER, &split, &err) && !btf_count(split),
+	   "a module may have neither types nor strings of its own");
+	btf_destroy(split);
+	btf_destroy(base);
+}
+
+/* Anonymous members of which each has two more, 32 deep. */
+static void test_nearest(void)
+{
+	/* clang-format off */
+	const uint32_t types[] = {
+		/* 1 */ S("loop"), INFO(STRUCT, 2), 8, 0, 1, 0, 0, 1, 0, /* 2 */ 0, INFO(PTR, 0), 1,
+	};
+	/* clang-format on */
+	struct btf_types *btf = NULL;
+	struct error err = {0};
+	struct btf_field field;
+	uint8_t bytes[ROOM];
+	uint32_t type;
+
+	if (btf_parse(bytes, make(bytes, types, sizeof(types)), &btf, NULL))
+		abort();
+	is_u64(-btf_follow(btf, 2, "a", &field, &type, &err), ENOENT,
+	       "the search for a near name ends in a struct that contains itself");
+	is_str(err.text, "struct loop has no member 'a'", "it finds none");
+	btf_destroy(btf);
+}
+
 static void test_damaged(void)
 {
 	const uint32_t unknown[] = {0, INFO(31, 0), 0};
@@ -239,6 +340,8 @@ int main(void)
 	test_returned();
 	test_clang();
 	test_cycles();
+	test_split();
+	test_nearest();
 	test_damaged();
 	return tap_done();
 }
