@@ -33,7 +33,10 @@ struct writer {
 	size_t at, room;
 	char strings[STRINGS_MAX];
 	size_t strings_size;
+	uint32_t strings_first; /* of a module: where the kernel's end */
 	uint32_t next_id;
+	const struct fake_struct *structs; /* that prototypes may name; the first one's id */
+	uint32_t first_struct;
 };
 
 static void put(struct writer *w, uint32_t value)
@@ -51,7 +54,7 @@ static uint32_t string(struct writer *w, const char *text)
 		return 0;
 	memcpy(w->strings + at, text, n);
 	w->strings_size += n;
-	return (uint32_t)at;
+	return w->strings_first + (uint32_t)at;
 }
 
 /* Types 1 to 4 are the integers of 1, 2, 4 and 8 bytes. */
@@ -134,6 +137,14 @@ static void read_word(const char **text, char word[WORD])
 	*text += used;
 }
 
+static uint32_t put_struct_name(struct writer *w, const char *name)
+{
+	for (uint32_t i = 0; w->structs && w->structs[i].name; i++)
+		if (!strcmp(w->structs[i].name, name))
+			return w->first_struct + i;
+	return put_type(w, name, KIND_FWD, 0);
+}
+
 /* The type in front of `*text`, which is stepped over: its id, 0 for void. */
 static uint32_t put_named_type(struct writer *w, const char **text)
 {
@@ -144,7 +155,7 @@ static uint32_t put_named_type(struct writer *w, const char **text)
 
 	read_word(text, word);
 	if (is_struct)
-		id = put_type(w, word, KIND_FWD, 0);
+		id = put_struct_name(w, word);
 	else if (is_unsigned && !strcmp(word, "long"))
 		id = put_type(w, "long unsigned int", KIND_TYPEDEF, INTEGERS);
 	else if (is_unsigned)
@@ -181,33 +192,64 @@ static void put_function(struct writer *w, const char *text)
 	put_type(w, name, KIND_FUNC, w->next_id - 1);
 }
 
+/* The strings, and the header in front; returns the size, or 0. */
+static size_t finish(struct writer *w)
+{
+	const size_t types_size = w->at - HEADER_SIZE, end = w->at + w->strings_size;
+
+	if (end > w->room)
+		return 0;
+	memcpy(w->out + w->at, w->strings, w->strings_size);
+	w->at = 0;
+	put(w, BTF_MAGIC | 1u << 16); /* version 1, no flags */
+	put(w, HEADER_SIZE);
+	put(w, 0);
+	put(w, (uint32_t)types_size);
+	put(w, (uint32_t)types_size);
+	put(w, (uint32_t)w->strings_size);
+	return end;
+}
+
+static void put_structs(struct writer *w, const struct fake_struct *structs)
+{
+	for (; structs->name; structs++, w->next_id++)
+		put_struct(w, structs, w->next_id);
+}
+
 size_t fake_btf_functions(const struct fake_struct *structs,
 			  const struct fake_enumerator *enumerators, const char *const *prototypes,
 			  uint8_t *out, size_t room)
 {
-	struct writer w = {.out = out, .at = HEADER_SIZE, .room = room, .strings_size = 1};
-	size_t types_size, end;
+	struct writer w = {.out = out,
+			   .at = HEADER_SIZE,
+			   .room = room,
+			   .strings_size = 1,
+			   .next_id = 1 + INTEGERS};
 
 	put_integers(&w);
-	for (w.next_id = 1 + INTEGERS; structs->name; structs++, w.next_id++)
-		put_struct(&w, structs, w.next_id);
+	put_structs(&w, structs);
 	put_enum(&w, enumerators);
 	w.next_id++;
 	for (; prototypes && *prototypes; prototypes++)
 		put_function(&w, *prototypes);
-	types_size = w.at - HEADER_SIZE;
-	end = w.at + w.strings_size;
-	if (end > room)
-		return 0;
-	memcpy(out + w.at, w.strings, w.strings_size);
-	w.at = 0;
-	put(&w, BTF_MAGIC | 1u << 16); /* version 1, no flags */
-	put(&w, HEADER_SIZE);
-	put(&w, 0);
-	put(&w, (uint32_t)types_size);
-	put(&w, (uint32_t)types_size);
-	put(&w, (uint32_t)w.strings_size);
-	return end;
+	return finish(&w);
+}
+
+size_t fake_btf_split(const struct btf_types *base, const struct fake_struct *structs,
+		      const char *const *prototypes, uint8_t *out, size_t room)
+{
+	struct writer w = {.out = out,
+			   .at = HEADER_SIZE,
+			   .room = room,
+			   .strings_first = btf_end_string(base),
+			   .next_id = btf_end_id(base),
+			   .structs = structs,
+			   .first_struct = btf_end_id(base)};
+
+	put_structs(&w, structs);
+	for (; *prototypes; prototypes++)
+		put_function(&w, *prototypes);
+	return finish(&w);
 }
 
 size_t fake_btf(const struct fake_struct *structs, const struct fake_enumerator *enumerators,

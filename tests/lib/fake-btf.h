@@ -38,6 +38,14 @@ size_t fake_btf_functions(const struct fake_struct *structs,
 			  const struct fake_enumerator *enumerators, const char *const *prototypes,
 			  uint8_t *out, size_t room);
 
+/*
+ * Likewise a module's types: these structures, and these functions, behind a kernel's that were
+ * made by one of the above. "struct NAME" in a prototype is the one of these structures, if it is
+ * one.
+ */
+size_t fake_btf_split(const struct btf_types *base, const struct fake_struct *structs,
+		      const char *const *prototypes, uint8_t *out, size_t room);
+
 /* A kernel's types that are only these functions, for btf_destroy(). Aborts if they cannot be made.
  */
 struct btf_types *fake_btf_of(const char *const *prototypes);

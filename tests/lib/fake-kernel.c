@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "tests/lib/fake-btf.h"
+#include "tests/lib/fake-module-btf.h"
 
 enum {
 	TABLE = 4096,
@@ -79,6 +80,17 @@ enum {
 		 {{"next", 0, 8, 0, 0}, {"records", 8, 8, 0, 0}, {"index", 16, 4, 0, 0}}},     \
 		{"dyn_ftrace", 16, {{"ip", 0, 8, 0, 0}, {"flags", 8, 8, 0, 0}}},               \
 		{"module_memory", 16, {{"base", 0, 8, 0, 0}, {"size", 8, 4, 0, 0}}},           \
+		{"btf_module",                                                                 \
+		 48,                                                                           \
+		 {{"list", FAKE_LISTED_LIST, 8, 0, 0},                                         \
+		  {"module", FAKE_LISTED_MODULE, 8, 0, 0},                                     \
+		  {"btf", FAKE_LISTED_BTF, 8, 0, 0}}},                                         \
+		{"btf",                                                                        \
+		 192,                                                                          \
+		 {{"data", FAKE_BTF_DATA, 8, 0, 0},                                            \
+		  {"data_size", FAKE_BTF_SIZE, 4, 0, 0},                                       \
+		  {"start_id", FAKE_BTF_START_ID, 4, 0, 0},                                    \
+		  {"start_str_off", FAKE_BTF_START_STRING, 4, 0, 0}}},                         \
 		{"module_sect_attrs", 64, {{"grp", 0, 0, 0, 0}}},                              \
 		{"attribute_group", 40, {{"bin_attrs", 32, 8, 0, 0}}},                         \
 		{"bin_attribute", 72, {{"attr", 0, 0, 0, 0}, {"private", 24, 8, 0, 0}}},       \
@@ -240,6 +252,7 @@ static int make_symbols(struct symbol_table **out)
 		{"vmemmap_base", FAKE_VMEMMAP_BASE},
 		{"vmemmap_populate", FAKE_VMEMMAP_BASE + 8},
 		{"modules", FAKE_MODULES},
+		{"btf_modules", FAKE_BTF_MODULES},
 		{"init_top_pgt", FAKE_INIT_TOP_PGT},
 		{"early_top_pgt", FAKE_EARLY_TOP_PGT},
 		{"__start_orc_unwind_ip", FAKE_ORC_IPS},
@@ -355,6 +368,7 @@ static void make_memory(struct fake_kernel *fake)
 	fake_put64(fake, FAKE_PHYS_TEXT + FAKE_PAGE_OFFSET_BASE, FAKE_PAGE_OFFSET);
 	fake_put64(fake, FAKE_PHYS_TEXT + FAKE_VMEMMAP_BASE, FAKE_VMEMMAP);
 	fake_put64(fake, FAKE_PHYS_TEXT + FAKE_MODULES, modules);
+	fake_clear_module_btf(fake);
 	make_tables(fake);
 }
 

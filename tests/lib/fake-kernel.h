@@ -36,6 +36,7 @@ enum {
 	FAKE_PAGE_OFFSET_BASE = 0x11010,
 	FAKE_VMEMMAP_BASE = 0x11018,
 	FAKE_MODULES = 0x11020,
+	FAKE_BTF_MODULES = 0x11028,
 	FAKE_INIT_TOP_PGT = 0x12000,
 	FAKE_EARLY_TOP_PGT = 0x13000,
 	FAKE_TABLES = 0x14000, /* the lower levels */
@@ -77,7 +78,7 @@ enum {
 	FAKE_THREAD_HEAD = 16,
 	FAKE_RQ_FAIR = 8, /* in a struct rq: cfs_tasks, rt.active.queue */
 	FAKE_RQ_RT = 40,
-	FAKE_RCU_OFFLINE = 8, /* in struct rcu_data: rcu_ofl_gp_seq */
+	FAKE_RCU_OFFLINE = 8,  /* in struct rcu_data: rcu_ofl_gp_seq */
 	FAKE_KPROBE_ADDR = 40, /* in a struct kprobe, which begins with its list */
 	FAKE_KPROBE_FLAGS = 48,
 };
