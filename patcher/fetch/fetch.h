@@ -23,9 +23,8 @@
  *	        to them, which are N arguments; of characters one text;
  *	        %pd, %pD: the name in the struct dentry, or of the struct file, that lies there
  *
- * MAXACTIVE is ignored. Functions of modules have neither PARAMETER nor $arg* nor MEMBER: their
- * types are in BTF of the module, which is not read. What is fetched for an argument is a small
- * program, which is compiled for the guest.
+ * MAXACTIVE is ignored. What is fetched for an argument is a small program, which is compiled for
+ * the guest.
  */
 enum {
 	FETCH_NAME_SIZE = 32, /* of an event, a group, an argument; the NUL included */
@@ -161,6 +160,12 @@ int fetch_shorten(struct fetch_probe *probe, struct error *err);
 
 /* Whether an argument of the probe has the name, or none may. */
 bool fetch_name_is_taken(const struct fetch_probe *probe, const char *name);
+
+/* Whether it has PARAMETER, $arg* or MEMBER: what only the types of its function tell. */
+bool fetch_needs_types(const struct fetch_probe *probe);
+
+/* Whether two probes have the same arguments, with the same programs. */
+bool fetch_is_same(const struct fetch_probe *a, const struct fetch_probe *b);
 
 /* Append a step. -EINVAL with the argument's column: it has too many. */
 int fetch_add_op(struct fetch_arg *arg, struct fetch_op op, struct error *err);

@@ -80,23 +80,9 @@ static int take_register(struct fetch_parser *p)
 	return fetch_unknown(p, "register", p->at, length, registers);
 }
 
-/* The kernel's BTF has no function of a module, but may have another one of the same name. */
-static int check_types_known(const struct fetch_parser *p, const char *place)
-{
-	if (p->probe->module[0])
-		return FETCH_FAIL(p, place,
-				  "the types of a module's functions are not known: "
-				  "give $argN, $retval or a register");
-	return 0;
-}
-
 /* "$arg*": as if each had been written, by its name. */
 static int take_all_parameters(struct fetch_parser *p, const char *place)
 {
-	int ret = check_types_known(p, place);
-
-	if (ret)
-		return ret;
 	if (p->arg->nr_ops || (p->at[1] && !strchr(" \t", p->at[1])))
 		return FETCH_FAIL(p, place, "$arg* is no value: it stands for all parameters");
 	snprintf(p->arg->symbol, sizeof(p->arg->symbol), "*");
@@ -127,8 +113,6 @@ static int take_chain(struct fetch_parser *p, const char *place)
 	size_t n = 0;
 	int ret = measure_chain(p, &n);
 
-	if (!ret)
-		ret = check_types_known(p, place);
 	if (ret)
 		return ret;
 	n += (size_t)(p->at - place);

@@ -108,6 +108,13 @@ static const struct event_class *classes_of(const struct session_instance *insta
 	return instance->ops->classes(instance->tracer, n);
 }
 
+bool instance_is_open(const struct session_instance *instance)
+{
+	size_t n;
+
+	return instance->ops->learn && instance->tracer && !classes_of(instance, &n);
+}
+
 static int open_stream(struct trace_session *s, const struct session_instance *instance,
 		       struct instance_stream *stream, struct error *err)
 {
@@ -380,23 +387,41 @@ static const struct session_instance *find_former(const struct trace_session *s,
 	return NULL;
 }
 
-static int prepare_one(struct trace_session *s, struct session_instance *instance,
+static bool wants_stream(const struct trace_session *s, const struct session_instance *instance)
+{
+	return !instance->stream && s->writer && !counts(instance) && !instance_is_open(instance);
+}
+
+static int find_stream(struct trace_session *s, struct session_instance *instance,
 		       const struct instance_list *current, struct error *err)
 {
 	const struct session_instance *former;
-	bool has_tracer = instance->tracer || instance->ops->lane == LANE_ORDERED;
-	int ret = has_tracer ? 0 : create_tracer(s, instance, err);
 
-	if (!instance->id)
-		instance->id = ++s->last_id;
-	if (ret || instance->stream || !s->writer || counts(instance))
-		return ret;
+	if (!wants_stream(s, instance))
+		return 0;
 	former = find_former(s, instance, current);
 	if (!former)
 		return add_stream(s, instance, err);
 	instance->stream = former->stream;
 	instance->stream->users++;
 	return 0;
+}
+
+int instances_give_stream(struct trace_session *s, struct session_instance *instance,
+			  struct error *err)
+{
+	return find_stream(s, instance, &s->instances, err);
+}
+
+static int prepare_one(struct trace_session *s, struct session_instance *instance,
+		       const struct instance_list *current, struct error *err)
+{
+	bool has_tracer = instance->tracer || instance->ops->lane == LANE_ORDERED;
+	int ret = has_tracer ? 0 : create_tracer(s, instance, err);
+
+	if (!instance->id)
+		instance->id = ++s->last_id;
+	return ret ? ret : find_stream(s, instance, current, err);
 }
 
 int instances_prepare(struct trace_session *s, struct instance_list *list,

@@ -196,6 +196,7 @@ struct trace_session {
 	atomic_bool has_pid_gate;            /* the engine lets only these pass */
 	struct site_table sites;             /* that the direct lane is planned from */
 	struct module_slots_seen slots_seen; /* when they were read */
+	unsigned int learn_tries;            /* since then, of instances that lack something */
 	bool modules_lead_in;                /* struct lane_plan; of the last one */
 	bool direct_pending;                 /* instances of the direct lane wait for rings */
 	struct error direct_failure; /* why they do not record, though rings came; or code 0 */
@@ -340,6 +341,11 @@ int instances_await_names(struct trace_session *session, const struct instance_l
  * or as one that still records, goes on with its stream if it has the same fields. */
 int instances_prepare(struct trace_session *session, struct instance_list *list,
 		      const struct instance_list *current, struct error *err);
+/* Whether its classes are not known before its tracer has learnt them. */
+bool instance_is_open(const struct session_instance *instance);
+/* Likewise of one whose tracer has learnt its classes since then, if it has no stream yet. */
+int instances_give_stream(struct trace_session *session, struct session_instance *instance,
+			  struct error *err);
 /* The specs of the ordered lane, and their streams; both have room for all instances. */
 size_t instances_ordered(const struct trace_session *session, const struct instance_list *list,
 			 const char **specs, struct tracer_stream *streams);

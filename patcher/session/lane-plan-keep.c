@@ -47,6 +47,7 @@ void lane_plan_keep(struct lane_plan *p, bool active)
 		p->chosen[i] = NULL;
 		keep_tails(p, i);
 	}
+	s->learn_tries = 0;
 	s->modules_lead_in = p->leads_in;
 	s->slots_seen =
 		p->exits.exits ? p->exits.seen : (struct module_slots_seen){.complete = true};

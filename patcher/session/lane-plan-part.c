@@ -70,13 +70,23 @@ static int join_instance(struct lane_plan *p, size_t k, const struct site_join *
 	return ret;
 }
 
+/* What is wanted of the image stays as it is only if all still want something. */
+static bool leaves_out(const struct lane_plan *p)
+{
+	bool any = false;
+
+	for (size_t k = 0; k < p->n; k++)
+		any |= p->failures[k].code != 0;
+	return any;
+}
+
 int lane_plan_join(struct lane_plan *p, struct error *err)
 {
 	const struct site_table *now = &p->session->sites;
 	struct site_join join;
 	int ret;
 
-	if (p->leads_in || p->table.census.in_image != now->census.in_image)
+	if (p->leads_in || leaves_out(p) || p->table.census.in_image != now->census.in_image)
 		return error_set(err, EXDEV, "the kernel's own functions are planned anew");
 	ret = site_table_join(&p->table, now, &p->session->kernel, &join, err);
 	for (size_t k = 0; !ret && k < p->n; k++)

@@ -50,6 +50,24 @@ static int read_slots(struct lane_plan *p, struct error *err)
 	return ret;
 }
 
+static bool is_direct(const struct session_instance *instance)
+{
+	return instance->ops->lane == LANE_DIRECT;
+}
+
+static void learn(struct lane_plan *p)
+{
+	size_t k = 0;
+
+	for (size_t i = 0; i < p->list->n; i++) {
+		const struct session_instance *instance = p->list->v[i];
+
+		if (is_direct(instance) && instance->ops->learn)
+			instance->ops->learn(instance->tracer, &p->table, &p->unlearnt[k]);
+		k += is_direct(instance);
+	}
+}
+
 static int read_sites(struct lane_plan *p, struct error *err)
 {
 	struct trace_session *s = p->session;
@@ -74,6 +92,8 @@ static int read_sites(struct lane_plan *p, struct error *err)
 		ret = read_slots(p, err);
 	if (!ret && !p->part)
 		ret = inside_read(p->session, p->list, &p->kprobes, &p->inside, err);
+	if (!ret)
+		learn(p);
 	ret = guest_release(s->guest, ret, err);
 	if (ret)
 		return ret;
@@ -440,25 +460,37 @@ static int want_inside(struct lane_plan *p, size_t k, const struct want_bits *bi
 	return 0;
 }
 
-/* -ENOENT, unless the plan is to go on without it, with nothing wanted. */
+/* An error, unless the plan is to go on without it, with nothing wanted. */
+static int leave_out(struct lane_plan *p, size_t k, const struct error *why, bool lenient,
+		     struct error *err)
+{
+	if (lenient) {
+		p->failures[k] = *why;
+		memset(p->wanted, 0, (p->table.n + 1) * sizeof(*p->wanted));
+		return 0;
+	}
+	if (err)
+		*err = *why;
+	error_prefix(err, "instance '%s': ", p->instances[k]->spec.name);
+	return -why->code;
+}
+
+/* -ENOENT: of no function. */
 static int select_sites(struct lane_plan *p, size_t k, struct error *err)
 {
 	const struct session_instance *instance = p->instances[k];
 	const bool lenient = p->lenient || instance->failure.code;
-	struct error *why = lenient ? &p->failures[k] : err;
-	int ret = instance->ops->select(instance->tracer, &p->table, instance->active, p->wanted,
-					&p->notes[k], why);
+	struct error why = p->unlearnt[k];
+	int ret;
 
-	if (!ret)
-		return 0;
-	if (ret == -ENOENT && lenient) {
-		memset(p->wanted, 0, (p->table.n + 1) * sizeof(*p->wanted));
-		return 0;
-	}
-	if (lenient && err)
-		*err = *why;
-	else if (ret == -ENOENT)
-		error_prefix(err, "instance '%s': ", instance->spec.name);
+	if (why.code)
+		return leave_out(p, k, &why, lenient || instance->active, err);
+	ret = instance->ops->select(instance->tracer, &p->table, instance->active, p->wanted,
+				    &p->notes[k], &why);
+	if (ret == -ENOENT)
+		return leave_out(p, k, &why, lenient, err);
+	if (ret && err)
+		*err = why;
 	return ret;
 }
 
@@ -475,21 +507,30 @@ static int note_returns(struct lane_plan *p, size_t k, struct error *err)
 				  freed);
 }
 
+static int want_all(struct lane_plan *p, size_t k, struct error *err)
+{
+	struct session_instance *instance = p->instances[k];
+	struct want_bits bits = {0};
+	int ret = instances_give_stream(p->session, instance, err);
+
+	if (!ret)
+		ret = add_wants(p, instance, &bits, err);
+	if (!ret)
+		ret = want_sites(p, k, &bits, err);
+	if (!ret)
+		ret = want_inside(p, k, &bits, err);
+	return ret;
+}
+
 static int add_instance(struct lane_plan *p, struct session_instance *instance, struct error *err)
 {
-	const size_t k = p->n++, nr_wants = p->nr_wants;
-	struct want_bits bits = {0};
-	int ret = add_wants(p, instance, &bits, err);
+	const size_t k = p->n++;
+	int ret;
 
 	p->instances[k] = instance;
-	if (!ret)
-		ret = select_sites(p, k, err);
-	if (!ret && p->failures[k].code)
-		p->nr_wants = nr_wants;
-	else if (!ret)
-		ret = want_sites(p, k, &bits, err);
+	ret = select_sites(p, k, err);
 	if (!ret && !p->failures[k].code)
-		ret = want_inside(p, k, &bits, err);
+		ret = want_all(p, k, err);
 	if (!ret)
 		ret = note_returns(p, k, err);
 	return ret ? ret : keep_choice(p, k, err);
@@ -500,7 +541,7 @@ int lane_plan_make(struct lane_plan *p, struct error *err)
 	int ret = read_sites(p, err);
 
 	for (size_t i = 0; !ret && i < p->list->n; i++)
-		if (p->list->v[i]->ops->lane == LANE_DIRECT)
+		if (is_direct(p->list->v[i]))
 			ret = add_instance(p, p->list->v[i], err);
 	return ret;
 }

@@ -29,6 +29,7 @@ struct lane_plan {
 	size_t nr_wants;
 	struct session_instance *instances[TRACE_MAX_INSTANCES];
 	size_t n;
+	struct error unlearnt[TRACE_MAX_INSTANCES]; /* by instance: of `learn`; code 0: none */
 	/* by instance: the results */
 	size_t nr_sites[TRACE_MAX_INSTANCES], nr_outside[TRACE_MAX_INSTANCES]; /* of the image */
 	struct site_refusals refused[TRACE_MAX_INSTANCES];

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include "formats/base/clock.h"
 #include "formats/base/thread.h"
+#include "introspect/guest/memory.h"
 #include "patcher/session/internal.h"
 
 enum {
@@ -170,14 +171,46 @@ static bool patches_stand(struct trace_session *s)
 	return set_stands(s, &s->plan.shared) && set_stands(s, &s->plan.slots);
 }
 
+/* Whether it is worth a try: the kernel has the sites of a module in its list a little before its
+ * types, and a module whose types did not fit may have come again with the same sites. */
+static bool may_learn(struct trace_session *s, const struct session_instance *instance, bool rung)
+{
+	enum { TRIES = 50 };
+	const int why = instance->ops->learn ? instance->failure.code : 0;
+
+	if (!why || why == ENOENT)
+		return false;
+	return rung || (why == ENODATA && s->learn_tries++ < TRIES);
+}
+
+static bool can_learn(struct trace_session *s, const struct session_instance *instance)
+{
+	int ret = guest_hold_to_read(s->guest, NULL);
+
+	if (ret)
+		return false;
+	ret = instance->ops->learn(instance->tracer, &s->sites, NULL);
+	return !guest_release(s->guest, ret, NULL);
+}
+
+static bool have_learnt(struct trace_session *s, bool rung)
+{
+	bool any = false;
+
+	for (size_t i = 0; i < s->instances.n; i++)
+		any |= may_learn(s, s->instances.v[i], rung) && can_learn(s, s->instances.v[i]);
+	return any;
+}
+
 /* 1 or 0; -EAGAIN: the guest is changing its lists. */
-static int has_changed(struct trace_session *s)
+static int has_changed(struct trace_session *s, bool rung)
 {
 	bool current;
 
 	if (site_table_is_current(&s->sites, &s->kernel, &current, NULL))
 		return -EAGAIN;
-	return !current || !patches_stand(s) || module_slots_have_come(&s->slots_seen, &s->kernel);
+	return !current || !patches_stand(s) ||
+	       module_slots_have_come(&s->slots_seen, &s->kernel) || have_learnt(s, rung);
 }
 
 /* What cannot be followed is not tried again until it changes. */
@@ -247,7 +280,7 @@ void modules_begin_asking(struct trace_session *s)
 	atomic_store(&s->bell.asking, !ret);
 	s->guest->control->resume(s->guest, NULL);
 	/* modules that have come before that did not ask */
-	if (!ret && has_changed(s))
+	if (!ret && has_changed(s, false))
 		s->bell.was_held = true;
 }
 
@@ -270,7 +303,7 @@ static int look(struct trace_session *s, const struct module_bell *now, struct e
 		return leave_out(s, now->rung != now->heard);
 	held = !atomic_load(&s->bell.asking) && is_bell_held(s);
 	rings = !held && !s->bell.was_held;
-	ret = has_changed(s);
+	ret = has_changed(s, now->rung != now->heard);
 	if (ret > 0)
 		return follow(s, rings, err);
 	s->bell.was_held = held || (ret && s->bell.was_held);

@@ -140,7 +140,7 @@ static char *conditions_of(const struct session_instance *instance, bool gate,
 	struct trace_spec spec = instance->spec;
 	char text[EVENT_FILTER_MAX];
 
-	if (!ordered && !instance->tracer)
+	if (!ordered && (!instance->tracer || instance_is_open(instance)))
 		return NULL;
 	if (ordered && gate && decider == DECIDED_BY_GUEST) {
 		trace_spec_print_pids(&spec, text, sizeof(text));

@@ -86,7 +86,7 @@ struct tracer_ops {
 	const char *help; /* one line */
 	enum tracer_lane lane;
 	/* The classes of its events: an array that is constant. Of those of a tracer of the direct
-	 * lane, or else of an instance with this spec. */
+	 * lane, or else of an instance with this spec. NULL: see `learn`. */
 	const struct event_class *(*classes)(const struct tracer *tracer, size_t *n);
 	const struct event_class *(*spec_classes)(const struct trace_spec *spec, size_t *n);
 	/* Those of the functions that it traces, for readers: struct trace_instance. NULL: none. */
@@ -168,6 +168,15 @@ struct tracer_ops {
 
 	/* On the direct lane, instead of all from `probes` on: */
 
+	/*
+	 * May be NULL. Before `select`, while the guest is held to be read: learn from it what
+	 * depends on the modules that have sites in this table. What was learnt once stays, so that
+	 * events stay as they are. Until then, a tracer that needs it has no classes, and nothing
+	 * below but `select` is asked for, which fails while there is nothing to learn from. An
+	 * error leaves the instance out until there are other sites; -ENODATA: the guest's kernel
+	 * may not have all yet, so that it is asked for again.
+	 */
+	int (*learn)(struct tracer *tracer, const struct site_table *sites, struct error *err);
 	/*
 	 * Set wanted[i] of each site of the table whose calls are to be recorded. -ENOENT: of none,
 	 * and none can come; *err has the pattern. `again`: this tracer has been asked before, and

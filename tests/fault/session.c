@@ -164,14 +164,25 @@ static void take_away(struct fake_session *fs, const char *name)
 	judge(trace_session_remove_instance(fs->session, name, &err), &err);
 }
 
+static void load(struct fake_session *fs)
+{
+	static const struct fake_struct structs[] = {{"brd_device", 64, {{"number", 8, 4, 0, 0}}},
+						     {NULL, 0, {{NULL, 0, 0, 0, 0}}}};
+	static const char *const prototypes[] = {"int brd_read(struct brd_device *brd)", NULL};
+
+	fake_module_load(fs);
+	fake_module_put_types(fs, structs, prototypes);
+}
+
 /* Instances of each tracer on the direct lane, some of them with functions of a module. */
 static void change(struct fake_session *fs, const struct way *way)
 {
-	fake_module_load(fs);
+	load(fs);
 	work(fs, way);
 	add(fs, "g=graph:*:mod:brd,kmem_cache_alloc");
 	add(fs, "p=profile:kfree,__kmalloc");
 	add(fs, "d=probe:p:freed kmem_cache_free cache=%di");
+	add(fs, "n=probe:p brd:brd_read brd->number");
 	take_away(fs, "g");
 	take_away(fs, "p");
 	fake_module_unload(fs);

@@ -4,6 +4,7 @@
 #include <elf.h>
 #include <stdlib.h>
 #include <string.h>
+#include "tests/lib/fake-module-btf.h"
 #include "tests/lib/fake-sections.h"
 
 enum {
@@ -21,6 +22,7 @@ enum {
 	SYMTAB_GPA = PMD_GPA + 0x7000,
 	STRTAB_GPA = PMD_GPA + 0x8000,
 	SECTIONS_GPA = PMD_GPA + 0x9000,
+	TYPES_GPA = PMD_GPA + 0xa000,
 
 	RETURN_SITES = 0x800, /* in the module's page */
 	NOTE = 0xc00,
@@ -161,6 +163,7 @@ void fake_module_unload(struct fake_session *fs)
 {
 	put64(fs, FAKE_FTRACE_LIST_GPA, 0);
 	put64(fs, FAKE_PHYS_TEXT + FAKE_MODULES, fake_gva(FAKE_MODULES));
+	fake_clear_module_btf(&fs->fg.base);
 	fake_module_free_text(fs);
 }
 
@@ -179,6 +182,12 @@ bool fake_module_is_mapped(struct fake_session *fs)
 void fake_module_hide_sections(struct fake_session *fs, bool hide)
 {
 	put64(fs, MODULE_GPA + FAKE_SECT_ATTRS, hide ? 0 : fake_direct(SECTIONS_GPA));
+}
+
+void fake_module_put_types(struct fake_session *fs, const struct fake_struct *structs,
+			   const char *const *prototypes)
+{
+	fake_put_module_btf(&fs->fg.base, MODULE_GPA, TYPES_GPA, structs, prototypes);
 }
 
 void fake_module_claim_text(struct fake_session *fs, uint64_t gva)

@@ -41,6 +41,9 @@ void fake_module_unload(struct fake_session *fs);
 void fake_module_free_text(struct fake_session *fs);
 /* Whether the kernel knows where its sections are. */
 void fake_module_hide_sections(struct fake_session *fs, bool hide);
+/* The kernel has these types of it (fake_put_module_btf()), until it is unloaded. */
+void fake_module_put_types(struct fake_session *fs, const struct fake_struct *structs,
+			   const char *const *prototypes);
 /* It says that its text is elsewhere, with a return slot at its beginning. */
 void fake_module_claim_text(struct fake_session *fs, uint64_t gva);
 bool fake_module_is_mapped(struct fake_session *fs);

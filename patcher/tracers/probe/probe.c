@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "introspect/kernel/module-btf.h"
 #include "patcher/fetch/fetch.h"
 #include "patcher/tracers/helpers.h"
 #include "patcher/tracers/probe/probe.h"
@@ -22,12 +23,14 @@ struct probe_tracer {
 	const struct trace_spec *spec;
 	struct fetch_probe probe; /* the spec's, with its symbols resolved */
 	struct fetch_program program;
+	/* NULL: it needs the types of a module that has not been there yet, and is not finished */
 	const struct event_class *class;
 	struct probe_place place;
 	struct event_predicate *predicate; /* NULL: no filter */
 	struct gate gate;
 	struct gate_split split; /* of the filter, if there is one */
 	struct gate_rest rest;
+	struct error misfit; /* of the spec and its module's types; code 0: none */
 };
 
 extern const struct tracer_ops tracer_probe; /* registry.c lists it */
@@ -47,10 +50,10 @@ static void probe_destroy(struct tracer *tracer)
 
 /* --- the program ----------------------------------------------------------------------------- */
 
-static int make_program(struct probe_tracer *t, struct error *err)
+static int make_program(struct probe_tracer *t, const struct btf_types *types, struct error *err)
 {
 	const struct fetch_helpers helpers = helpers_of(t->kernel);
-	int ret = probe_resolve(&t->probe, t->place.name, t->kernel, err);
+	int ret = probe_resolve(&t->probe, t->place.name, types, t->kernel, err);
 
 	if (!ret && t->spec->hist)
 		ret = fetch_shorten(&t->probe, err);
@@ -151,14 +154,75 @@ static struct probe_tracer *new_probe(const struct kernel *kernel, const struct 
 	return t;
 }
 
-/* Errors have the column in the definition. */
-static int make_class(struct probe_tracer *t, struct error *err)
+/* --- from the spec to the class --------------------------------------------------------------- */
+
+static bool needs_module(const struct probe_tracer *t)
 {
-	int ret = probe_find_place(&t->probe, t->kernel, &t->place, err);
+	return t->spec->probe->module[0] && fetch_needs_types(t->spec->probe);
+}
+
+/* Errors have the column in the spec. */
+static int finish(struct probe_tracer *t, const struct btf_types *types, struct error *err)
+{
+	const struct event_class *class;
+	int ret = make_program(t, types, err);
 
 	if (!ret)
-		ret = make_program(t, err);
-	return ret ? ret : probe_class_of(&t->probe, &t->program, t->spec->words, &t->class, err);
+		ret = probe_class_of(&t->probe, &t->program, t->spec->words, &class, err);
+	if (ret) {
+		trace_spec_place_in_probe(t->spec, err);
+		return ret;
+	}
+	t->class = class;
+	ret = add_filter(t, err);
+	if (ret)
+		t->class = NULL;
+	return ret;
+}
+
+/* *err becomes one of the first argument that needs the module's types. */
+static void place_types(const struct probe_tracer *t, struct error *err)
+{
+	const struct fetch_arg *arg = t->spec->probe->args;
+
+	while (arg->ops[0].kind != FETCH_PARAMETER)
+		arg++;
+	error_prefix(err, "argument '%s': ", arg->name);
+	if (err)
+		err->column = arg->column;
+	trace_spec_place_in_probe(t->spec, err);
+}
+
+/* What is known of the arguments without the function, and so without its parameters. */
+static int check_symbols(struct probe_tracer *t, struct error *err)
+{
+	const struct fetch_probe whole = t->probe;
+	size_t n = 0;
+	int ret;
+
+	for (size_t i = 0; i < whole.nr_args; i++)
+		if (whole.args[i].ops[0].kind != FETCH_PARAMETER)
+			t->probe.args[n++] = whole.args[i];
+	t->probe.nr_args = n;
+	ret = make_program(t, NULL, err);
+	if (ret)
+		trace_spec_place_in_probe(t->spec, err);
+	t->probe = whole;
+	return ret;
+}
+
+/* What of a module's types is known to be wrong before it is loaded. */
+static int check_types(struct probe_tracer *t, struct error *err)
+{
+	int ret = module_btf_check(t->kernel->image, err);
+
+	if (!ret && t->spec->hist)
+		ret = error_set(err, ENOTSUP,
+				"the keys of a histogram are known before the types of modules "
+				"are: give $argN, $retval or a register");
+	if (ret)
+		place_types(t, err);
+	return ret ? ret : check_symbols(t, err);
 }
 
 static int make(struct probe_tracer *t, struct error *err)
@@ -167,10 +231,12 @@ static int make(struct probe_tracer *t, struct error *err)
 
 	if (ret)
 		return ret;
-	ret = make_class(t, err);
-	if (ret)
+	ret = probe_find_place(&t->probe, t->kernel, &t->place, err);
+	if (ret) {
 		trace_spec_place_in_probe(t->spec, err);
-	return ret ? ret : add_filter(t, err);
+		return ret;
+	}
+	return needs_module(t) ? check_types(t, err) : finish(t, t->kernel->image->btf, err);
 }
 
 static int probe_create(const struct tracer_context *context, const struct trace_spec *const *specs,
@@ -190,23 +256,6 @@ static int probe_create(const struct tracer_context *context, const struct trace
 	return ret;
 }
 
-/* Where the kernel is to be is not known yet, and so not which function an address means: neither
- * are its parameters. */
-static int check_symbols(struct probe_tracer *t, struct error *err)
-{
-	size_t n = 0;
-	int ret;
-
-	for (size_t i = 0; i < t->probe.nr_args; i++)
-		if (t->probe.args[i].ops[0].kind != FETCH_PARAMETER)
-			t->probe.args[n++] = t->probe.args[i];
-	t->probe.nr_args = n;
-	ret = make_program(t, err);
-	if (ret)
-		trace_spec_place_in_probe(t->spec, err);
-	return ret;
-}
-
 static int probe_check_image(const struct trace_spec *spec, const struct kernel_image *image,
 			     struct error *err)
 {
@@ -216,6 +265,7 @@ static int probe_check_image(const struct trace_spec *spec, const struct kernel_
 
 	if (!t)
 		return error_set(err, ENOMEM, "out of memory");
+	/* where the kernel is to be is not known yet, and so not which function an address means */
 	ret = spec->probe->symbol[0] ? make(t, err) : check_symbols(t, err);
 	probe_destroy(&t->tracer);
 	return ret;
@@ -229,6 +279,84 @@ static bool is_wanted(const struct probe_tracer *t, const struct site *site)
 		return site->gva - t->place.function <= HELPER_SITE_OFFSET;
 	return site->name && site->module && !strcmp(site->module, t->probe.module) &&
 	       !strcmp(site->name, t->probe.symbol);
+}
+
+static size_t count_wanted(const struct probe_tracer *t, const struct site_table *sites)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < sites->n; i++)
+		n += is_wanted(t, &sites->v[i]);
+	return n;
+}
+
+/* A module may come again as another build. What events have is settled, so that it must be the
+ * same. */
+static int check_again(const struct probe_tracer *t, const struct btf_types *types,
+		       struct error *err)
+{
+	struct fetch_probe now = *t->spec->probe;
+	int ret = probe_resolve(&now, t->place.name, types, t->kernel, err);
+
+	if (ret)
+		trace_spec_place_in_probe(t->spec, err);
+	else if (!fetch_is_same(&t->probe, &now))
+		ret = error_set(err, ENOTSUP,
+				"module '%s' has other types than before: make the probe anew",
+				t->probe.module);
+	return ret;
+}
+
+/* What does not fit the first types that come is not tried with others: a guest could make it have
+ * any number of classes. */
+static int learn_first(struct probe_tracer *t, const struct btf_types *types, struct error *err)
+{
+	struct error why = t->misfit;
+
+	if (why.code)
+		goto out;
+	event_predicate_destroy(t->predicate);
+	t->predicate = NULL;
+	t->gate = (struct gate){0};
+	t->probe = *t->spec->probe;
+	if (!finish(t, types, &why))
+		return 0;
+	if (why.code != ENOMEM)
+		t->misfit = why;
+out:
+	if (err)
+		*err = why;
+	return -why.code;
+}
+
+static int read_types(const struct probe_tracer *t, size_t nr_functions, struct module_btf *out,
+		      struct error *err)
+{
+	if (nr_functions > 1)
+		return error_set(err, EADDRNOTAVAIL,
+				 "%zu functions of module '%s' have the name '%s': which one its "
+				 "types have is not known",
+				 nr_functions, t->probe.module, t->probe.symbol);
+	return module_btf_read(t->kernel, t->probe.module, out, err);
+}
+
+static int probe_learn(struct tracer *tracer, const struct site_table *sites, struct error *err)
+{
+	struct probe_tracer *t = (struct probe_tracer *)tracer;
+	const size_t n = needs_module(t) ? count_wanted(t, sites) : 0;
+	struct module_btf btf;
+	int ret;
+
+	if (!n)
+		return 0;
+	ret = read_types(t, n, &btf, err);
+	if (ret) {
+		place_types(t, err);
+		return ret;
+	}
+	ret = t->class ? check_again(t, btf.types, err) : learn_first(t, btf.types, err);
+	module_btf_deinit(&btf);
+	return ret;
 }
 
 static int probe_select(const struct tracer *tracer, const struct site_table *sites, bool again,
@@ -273,7 +401,7 @@ static uint64_t probe_inside(const struct tracer *tracer)
 
 static const struct event_class *probe_classes(const struct tracer *tracer, size_t *n)
 {
-	*n = 1;
+	*n = probe_of(tracer)->class ? 1 : 0;
 	return probe_of(tracer)->class;
 }
 
@@ -300,6 +428,7 @@ const struct tracer_ops tracer_probe = {
 	.in_image = true,
 	.create = probe_create,
 	.destroy = probe_destroy,
+	.learn = probe_learn,
 	.select = probe_select,
 	.fields = probe_fields,
 	.fetch = probe_fetch,

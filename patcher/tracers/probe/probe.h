@@ -27,12 +27,13 @@ const char *probe_nearest(const struct kernel_image *image, const char *wanted, 
 
 /*
  * Replace a probe's symbols by their addresses in the running kernel, and parameters, with the
- * chains of members behind them, by registers and steps in memory, as the kernel's types (BTF) have
- * them. `function` is the name that the types know the function by. -ENOENT, -EINVAL with the
- * argument, what is wrong with it, and the nearest name; -ENOTSUP: the kernel has no types.
+ * chains of members behind them, by registers and steps in memory, as `types` have them: the
+ * kernel's, or those of the function's module. `function` is the name that they know the function
+ * by. -ENOENT, -EINVAL with the argument, what is wrong with it, and the nearest name; -ENOTSUP:
+ * `types` is NULL, and they are needed.
  */
-int probe_resolve(struct fetch_probe *probe, const char *function, const struct kernel *kernel,
-		  struct error *err);
+int probe_resolve(struct fetch_probe *probe, const char *function, const struct btf_types *types,
+		  const struct kernel *kernel, struct error *err);
 
 /*
  * The class of a probe's events: where it is, who calls, its arguments, and these of enum

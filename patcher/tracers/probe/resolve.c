@@ -11,7 +11,7 @@ enum { WORD = 8, NR_REGISTERS = 6 };
 
 struct resolver {
 	const struct kernel *kernel;
-	const struct btf_types *btf;
+	const struct btf_types *btf; /* that have the function; NULL: the kernel has none */
 	const char *function;
 	struct btf_prototype prototype; /* once it is needed */
 	bool has_prototype;
@@ -55,9 +55,8 @@ static int need_prototype(struct resolver *r, const struct fetch_arg *arg)
 
 	if (r->has_prototype)
 		return 0;
-	ret = kernel_image_check_btf(r->kernel->image, r->err);
-	if (!ret)
-		ret = btf_prototype(r->btf, r->function, &r->prototype, r->err);
+	ret = r->btf ? btf_prototype(r->btf, r->function, &r->prototype, r->err)
+		     : kernel_image_check_btf(r->kernel->image, r->err);
 	r->has_prototype = !ret;
 	if (ret && r->err)
 		r->err->column = arg->column;
@@ -280,8 +279,8 @@ static int resolve_member(const struct resolver *r, const struct fetch_arg *arg,
 	int ret = kernel_image_check_btf(r->kernel->image, r->err);
 
 	if (!ret)
-		ret = btf_field(r->btf, members[op->member].structure, members[op->member].member,
-				&field, r->err);
+		ret = btf_field(r->kernel->image->btf, members[op->member].structure,
+				members[op->member].member, &field, r->err);
 	if (ret && r->err)
 		r->err->column = arg->column;
 	if (ret)
@@ -371,11 +370,10 @@ static int resolve_all(struct resolver *r, struct fetch_probe *probe)
 	return ret ? ret : fetch_add_rooms(probe, r->err);
 }
 
-int probe_resolve(struct fetch_probe *probe, const char *function, const struct kernel *kernel,
-		  struct error *err)
+int probe_resolve(struct fetch_probe *probe, const char *function, const struct btf_types *types,
+		  const struct kernel *kernel, struct error *err)
 {
-	struct resolver r = {
-		.kernel = kernel, .btf = kernel->image->btf, .function = function, .err = err};
+	struct resolver r = {.kernel = kernel, .btf = types, .function = function, .err = err};
 	struct fetch_probe *out = malloc(sizeof(*out));
 	int ret;
 

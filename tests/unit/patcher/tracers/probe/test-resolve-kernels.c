@@ -38,7 +38,7 @@ static bool resolve(const struct kernel *kernel, const char *args, struct fetch_
 	*err = (struct error){0};
 	if (fetch_parse(text, probe, err))
 		abort();
-	return !probe_resolve(probe, "vfs_read", kernel, err);
+	return !probe_resolve(probe, "vfs_read", btf, kernel, err);
 }
 
 /* file, buf, count, pos */
@@ -130,7 +130,7 @@ static bool resolve_result(const struct kernel *kernel, const char *text, struct
 	*err = (struct error){0};
 	if (fetch_parse(text, probe, err))
 		abort();
-	return !probe_resolve(probe, probe->symbol, kernel, err);
+	return !probe_resolve(probe, probe->symbol, btf, kernel, err);
 }
 
 static void test_results(const struct kernel *kernel)
