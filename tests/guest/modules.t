@@ -3,7 +3,8 @@
 #
 # Functions of a module that is loaded and removed many times, while their calls and returns are recorded and counted,
 # and a probe is at the returns of one: each init function is seen, with its return; the texts of kernel and module are
-# what they were when the tracers are gone; nothing is in the guest's log. With one vCPU and with two; GUEST='5.10 6.12/2' for
+# what they were when the tracers are gone; nothing is in the guest's log. In 6.1 there are probes by the names of parameters, too, one
+# from before the module is there on: they have what the guest's own kprobe event has, by registers and offsets. With one vCPU and with two; GUEST='5.10 6.12/2' for
 # other guests, ROUNDS=20 for more rounds; LONG=1: 1,000 times, or as often as there is time for in BUDGET seconds.
 use strict;
 use warnings;
@@ -17,12 +18,19 @@ use Campaign qw(add_total);
 use Files;
 use GuestConfigs;
 use GuestLog;
+use ProbeEvents;
 use Testbed;
 use Tree;
 
 # What a boot, and a round, take in the testbed: a round with one vCPU takes 0.3 s, with two vCPUs more, as they take turns. A busy
 # machine takes so many times as long.
 use constant { ROUNDS => 5, LONG_ROUNDS => 1000, ROUND_SECONDS => 2, BOOT_SECONDS => 100, PATIENCE => 8 };
+
+# By kernel: a function of the module, by the names of its parameters, and by registers and the offsets in its structures.
+my %named = ('6.1' => {
+	seen => 'brd:brd_do_bvec number=brd->brd_number major=brd->brd_disk->major len off sector',
+	own => 'p:own/named brd:brd_do_bvec+5 number=+0(%di):s32 major=+0(+8(%di)):s32 len=%dx:u32 off=%cx:u32 sector=%r9:u64',
+});
 
 my @guests = GuestConfigs::guests('6.1/1', '6.1/2');
 
@@ -37,7 +45,12 @@ sub rounds {
 sub make_initrd {
 	my ($version, $out) = @_;
 	my $module = unpack_brd($version, $out) or return;
-	build_initrd("$out/initrd", "$module=/lib/brd.ko", "$FindBin::RealBin/modules-inside=/bin/modules-inside");
+	my @files = ("$module=/lib/brd.ko", "$FindBin::RealBin/modules-inside=/bin/modules-inside");
+	if ($named{$version}) {
+		write_file("$out/own", "$named{$version}{own}\n");
+		push @files, "$out/own=/etc/own";
+	}
+	build_initrd("$out/initrd", @files);
 	return 1;
 }
 
@@ -84,6 +97,28 @@ sub check_calls {
 	add_total($nr_probed, 'returns of a module, probed');
 }
 
+# An event in a line: its task, and its values.
+sub lines_of {
+	my (@events) = @_;
+	return sort map { join ' ', @$_{qw(pid number major len off sector)} } @events;
+}
+
+# Until the module is removed the guest's own event has seen the same calls.
+sub check_named {
+	my ($out, $rounds) = @_;
+	my $text = unpacked(read_log("$out/log"), 'sonde-begin', 'sonde-end');
+	my @own = map { {pid => $_->[0], %{$_->[1]}} } @{own_events($text)->{named} // []};
+	my $seen = seen_events(slurp("$out/named"));
+	my @named = @{$seen->{named} // []};
+	my @early = @{$seen->{early} // []};
+	cmp_ok(scalar(@own), '>=', 4, 'the guest has ' . @own . ' events of its own in the module');
+	is_deeply([lines_of(@named[0 .. $#own])], [lines_of(@own)], 'a probe by the names of parameters has the same values');
+	cmp_ok(scalar(@named), '>=', @own + 4 * $rounds, 'also each time that the module comes again');
+	cmp_ok(scalar(@early), '>', scalar(@named), 'a probe that was there before the module has more');
+	is_deeply([lines_of(@early[@early - @named .. $#early])], [lines_of(@named)], 'and the same from then on');
+	add_total(scalar(@named), 'calls of a module, by the names of parameters');
+}
+
 sub check_texts {
 	my ($out) = @_;
 	my %text = map { $_ => slurp("$out/$_") } qw(kernel-before kernel-after module-before module-traced module-after);
@@ -101,16 +136,18 @@ sub test_guest {
 	make_initrd($version, $out) or return plan(skip_all => "the package of $version has no brd module");
 	my $probed = find_probed($out);
 	is(on_kvm_host({icount => undef, timeout => PATIENCE * (BOOT_SECONDS + $rounds * ROUND_SECONDS)}, "$FindBin::RealBin/modules-guest", $out,
-			kernel_image($version), "$out/initrd", $cpus, $rounds, $probed, text_of(kernel_image($version))),
+			kernel_image($version), "$out/initrd", $cpus, $rounds, $probed, text_of(kernel_image($version)),
+			$named{$version} ? $named{$version}{seen} : ()),
 		0, 'modules-guest ran on the KVM host');
 	my $result = json("$out/result.json");
 	is($result->{failure}, undef, 'the guest passed all its marks') or diag(slurp("$out/err"));
 	is($result->{status}, 0, 'sonde run exits with status 0') or diag(slurp("$out/err"));
 	my $log = read_log("$out/log");
 	is_deeply([found($log, 'failure')], [], "$rounds rounds: no command failed in the guest");
-	is_untroubled($log, "the guest's log has no kernel warnings", WARNINGS, 'ftrace fail');
+	is_untroubled($log =~ s/^sonde-begin\n.*?^sonde-end//gmsr, "the guest's log has no kernel warnings", WARNINGS, 'ftrace fail');
 	check_calls($out, $rounds, $probed);
 	check_texts($out);
+	check_named($out, $rounds) if $named{$version};
 	unlike(slurp("$out/err"), qr/modules were loaded/, 'no call in the module is missing');
 	is($result->{check}, 0, 'sonde check finds no error') or diag(slurp("$out/check"));
 }
