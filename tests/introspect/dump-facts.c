@@ -6,7 +6,7 @@
  * guest and QEMU print. With MEMORY "none", RAM is as a decompressor leaves it that has just
  * written KERNEL. The command line has the control registers of each vCPU. Queries are read from
  * standard input, one per line: translate GVA, name GVA, object GVA, caches, tasks, stacks,
- * identify VCPU
+ * identify VCPU, prototype MODULE FUNCTION
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -17,6 +17,7 @@
 #include "introspect/guest/dump.h"
 #include "introspect/kernel/identify.h"
 #include "introspect/kernel/kernel.h"
+#include "introspect/kernel/module-btf.h"
 #include "introspect/kernel/modules.h"
 #include "introspect/slab/slab.h"
 #include "tests/introspect/identity-facts.h"
@@ -153,6 +154,26 @@ static void for_each_task(void (*fn)(uint64_t task, uint32_t pid))
 		fn(link - tasks, (uint32_t)read64(link - tasks + pid_at));
 }
 
+/* By the types that the guest's kernel keeps of the module. */
+static void print_prototype(const char *line)
+{
+	char module[64] = "", function[128] = "";
+	struct btf_prototype p = {.nr_params = 0};
+	struct module_btf btf = {0};
+	struct error err = {0};
+	int ret;
+
+	sscanf(line, "%*s %63s %127s", module, function);
+	ret = module_btf_read(&kernel, module, &btf, &err);
+	if (!ret)
+		ret = btf_prototype(btf.types, function, &p, &err);
+	printf("%s", ret ? err.text : function);
+	for (unsigned int i = 0; i < p.nr_params; i++)
+		printf(" %s:%s", p.params[i].name, p.params[i].type);
+	putchar('\n');
+	module_btf_deinit(&btf);
+}
+
 static void answer(const char *line)
 {
 	char verb[16] = "";
@@ -176,6 +197,8 @@ static void answer(const char *line)
 		for_each_task(print_stack);
 	} else if (!strcmp(verb, "identify")) {
 		print_identity(&kernel, (unsigned int)gva);
+	} else if (!strcmp(verb, "prototype")) {
+		print_prototype(line);
 	}
 }
 

@@ -224,6 +224,19 @@ sub test_modules {
 	}
 }
 
+# The guest shows which modules have types.
+sub test_types {
+	my ($name, $serial, $ask) = @_;
+	my %has = map { $_->[0] => 1 } lines_of($serial, 'btf');
+	my @symbols = grep { $_->[1] eq 'dummy_xmit' } lines_of($serial, 'module');
+	SKIP: {
+		skip "$name: this kernel's package has no modules", 1 if !@symbols;
+		my ($answer) = $ask->('prototype dummy dummy_xmit');
+		if (!$has{dummy}) { like($answer, qr/keeps no types of its modules/, "$name: a kernel without types of modules") }
+		else { is($answer, 'dummy_xmit skb:struct sk_buff * dev:struct net_device *', "$name: a function of a module has parameters") }
+	}
+}
+
 sub test_tasks {
 	my ($name, $serial, $ask) = @_;
 	my @tasks = $ask->('tasks');
@@ -286,6 +299,7 @@ sub test_running {
 	test_caches($name, $serial, $ask->('caches'));
 	test_objects($name, $serial, $ask);
 	test_modules($name, $serial, $ask);
+	test_types($name, $serial, $ask);
 	test_tasks($name, $serial, $ask);
 	test_stacks($name, $serial, $ask);
 	test_identity($name, \@vcpus, $ask);
