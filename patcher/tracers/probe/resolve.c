@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "patcher/tracers/probe/probe.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -315,17 +316,35 @@ static int too_many(const struct resolver *r, const struct fetch_arg *arg)
 				FETCH_MAX_ARGS);
 }
 
-/* As if the user had written the parameter's name; one of another field's gets a _ behind it. */
+/* It becomes a field's; a guest may give a parameter any name, or none. */
+static bool is_name(const char *text)
+{
+	const char *p = text;
+
+	while (isalnum((unsigned char)*p) || *p == '_')
+		p++;
+	return p != text && !*p && !isdigit((unsigned char)*text);
+}
+
+/* As if the user had written the parameter's name, or its number; one of another field's gets a _
+ * behind it. */
 static int add_named(const struct resolver *r, const struct fetch_arg *all, unsigned int i,
 		     struct fetch_probe *out)
 {
-	const char *name = r->prototype.params[i].name;
+	const char *given = r->prototype.params[i].name;
 	struct fetch_arg *arg = &out->args[out->nr_args];
+	char name[FETCH_NAME_SIZE];
 
 	if (out->nr_args == FETCH_MAX_ARGS)
 		return too_many(r, all);
 	*arg = *all;
-	snprintf(arg->symbol, sizeof(arg->symbol), "%s", name);
+	if (is_name(given)) {
+		snprintf(name, sizeof(name), "%s", given);
+		snprintf(arg->symbol, sizeof(arg->symbol), "%s", name);
+	} else {
+		snprintf(name, sizeof(name), "arg%u", i + 1);
+		snprintf(arg->symbol, sizeof(arg->symbol), "$%s", name);
+	}
 	snprintf(arg->name, sizeof(arg->name), "%s%s", name,
 		 fetch_name_is_taken(out, name) ? "_" : "");
 	out->nr_args++;

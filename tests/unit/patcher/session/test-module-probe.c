@@ -117,6 +117,27 @@ static void test_loaded(void)
 	end();
 }
 
+/* Names of parameters become names of fields, which have to be words. */
+static void test_names(void)
+{
+	static const char from[] = "sector\0buf", to[] = "sec\"or\0\0uf";
+	struct error err;
+	char *name;
+
+	create();
+	fake_module_load(&fs);
+	fake_module_put_types(&fs, structs, prototypes);
+	name = memmem(fs.fg.base.ram, FAKE_RAM, from, sizeof(from));
+	if (!name)
+		abort();
+	memcpy(name, to, sizeof(to));
+	start("function:kfree", NULL);
+	ok(!add("probe:p brd:brd_read $arg*", &err) && is_recorded(),
+	   "parameters without names that fields can have: %s", err.text);
+	is_str(fields_of_last(), "brd:8 arg2:8 arg3:8", "have numbers");
+	end();
+}
+
 static void test_wrong(void)
 {
 	struct error err;
@@ -289,6 +310,7 @@ static void test_no_list(void)
 int main(void)
 {
 	test_loaded();
+	test_names();
 	test_wrong();
 	test_without();
 	test_comes();
