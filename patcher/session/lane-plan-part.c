@@ -11,7 +11,7 @@ bool lane_plan_may_be_part(const struct trace_session *s)
 
 	for (size_t i = 0; i < s->instances.n; i++)
 		if (s->instances.v[i]->ops->lane == LANE_DIRECT)
-			may &= s->instances.v[i]->active;
+			may &= s->instances.v[i]->active && !instance_is_open(s->instances.v[i]);
 	return may;
 }
 

@@ -507,12 +507,16 @@ static int note_returns(struct lane_plan *p, size_t k, struct error *err)
 				  freed);
 }
 
+/* One whose module is not there may not know yet what to record. */
 static int want_all(struct lane_plan *p, size_t k, struct error *err)
 {
 	struct session_instance *instance = p->instances[k];
 	struct want_bits bits = {0};
-	int ret = instances_give_stream(p->session, instance, err);
+	int ret;
 
+	if (instance_is_open(instance))
+		return 0;
+	ret = instances_give_stream(p->session, instance, err);
 	if (!ret)
 		ret = add_wants(p, instance, &bits, err);
 	if (!ret)

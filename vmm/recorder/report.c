@@ -227,12 +227,18 @@ static void print_instance(struct recorder *r, const struct trace_instance_statu
 			instance->refused[i].reason);
 }
 
-static bool was_printed(const struct recorder *r, uint64_t id)
+static bool was_printed(const struct recorder *r, uint64_t mark)
 {
 	for (size_t i = 0; i < TRACE_MAX_INSTANCES; i++)
-		if (r->printed[i] == id)
+		if (r->printed[i] == mark)
 			return true;
 	return false;
+}
+
+/* One that traces may fail later: its module comes again with other types. */
+static uint64_t mark_of(const struct trace_instance_status *instance, bool failed)
+{
+	return 2 * instance->id + failed;
 }
 
 void recorder_print_instances(struct recorder *r)
@@ -248,8 +254,9 @@ void recorder_print_instances(struct recorder *r)
 
 		if (!instance->active && !instance->failed)
 			continue;
-		printed[i] = instance->id;
-		if (was_printed(r, instance->id))
+		printed[i] = mark_of(instance, instance->failed);
+		if (was_printed(r, mark_of(instance, true)) ||
+		    (!instance->failed && was_printed(r, printed[i])))
 			continue;
 		if (instance->failed)
 			print_failed(r, instance);

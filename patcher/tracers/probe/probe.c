@@ -359,21 +359,32 @@ static int probe_learn(struct tracer *tracer, const struct site_table *sites, st
 	return ret;
 }
 
+static bool is_loaded(const struct probe_tracer *t, const struct site_table *sites)
+{
+	for (size_t i = 0; i < sites->n; i++)
+		if (sites->v[i].module && !strcmp(sites->v[i].module, t->probe.module))
+			return true;
+	return false;
+}
+
 static int probe_select(const struct tracer *tracer, const struct site_table *sites, bool again,
 			bool *wanted, struct function_notes *notes, struct error *err)
 {
 	const struct probe_tracer *t = probe_of(tracer);
 	bool any = t->place.inside != 0;
 
-	(void)notes;
 	for (size_t i = 0; i < sites->n; i++) {
 		wanted[i] = !t->place.inside && is_wanted(t, &sites->v[i]);
 		any |= wanted[i];
 	}
 	if (any || again || t->place.function)
 		return 0;
-	return error_set(err, ENOENT, "no module '%s' with a function '%s' is loaded",
-			 t->probe.module, t->probe.symbol);
+	if (is_loaded(t, sites))
+		return error_set(err, ENOENT, "module '%s' has no function '%s' that can be probed",
+				 t->probe.module, t->probe.symbol);
+	return function_notes_add(notes, err,
+				  "module '%s' is not loaded; if it is built in, leave it out",
+				  t->probe.module);
 }
 
 static uint32_t probe_fields(const struct tracer *tracer)

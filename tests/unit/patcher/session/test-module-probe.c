@@ -179,29 +179,24 @@ static void test_without(void)
 	ok(add(spec, &err) == -EFAULT, "nor has one whose types cannot be read: %s", err.text);
 	ok(!add("probe:p brd:brd_read $arg1", &err) && is_recorded(),
 	   "arguments by number need none: %s", err.text);
-	fake_module_unload(&fs);
-	ok(add("again=probe:p brd:brd_read brd", &err) == -ENOENT &&
-		   strstr(err.text, "no module 'brd' with a function 'brd_read' is loaded"),
-	   "one that is not loaded is refused while the guest runs: %s", err.text);
+	ok(add("probe:p brd:brd_nope $arg1", &err) == -ENOENT &&
+		   strstr(err.text, "module 'brd' has no function 'brd_nope' that can be probed"),
+	   "a function that a module lacks is refused: %s", err.text);
 	end();
-}
-
-/* Rings cannot come yet; or they come at the next tick. */
-static void set_ready(bool ready)
-{
-	fake_put64(&fs.fg.base, fake_session_pmd(&fs) + 8, ready ? 0 : 0x1000);
-	fs.fg.clock += 20000000;
 }
 
 static void create_waiting(void)
 {
+	struct error err;
+
 	create();
-	set_ready(false);
-	start("function:kfree", spec);
-	set_ready(true);
-	ok(tick() && status("in")->failed && !last()->stream, "an instance waits for its module");
-	is_str(status("in")->waiting, "no module 'brd' with a function 'brd_read' is loaded",
-	       "its status says so");
+	start("function:kfree", NULL);
+	ok(!add(spec, &err) && status("in")->active && !status("in")->sites && !last()->stream,
+	   "a module is named that is not loaded: %s", err.text);
+	ok(status("in")->nr_notes == 1 &&
+		   !strcmp(status("in")->notes[0],
+			   "module 'brd' is not loaded; if it is built in, leave it out"),
+	   "which the user is told");
 	is_str(fields_of_last(), "", "what its events have is not known");
 }
 

@@ -357,7 +357,6 @@ static const struct {
 } refused[] = {
 	{"probe:p kfre", "no function 'kfre': did you mean 'kfree'?"},
 	{"probe:p no_such", "no function 'no_such'"},
-	{"probe:p mod:f", "no module 'mod' with a function 'f' is loaded"},
 	{"probe:p init_task", "cannot be probed: it is no function"},
 	{"probe:p 0x1000", "no function of the kernel is there"},
 	{"probe:r kfree", "no return of 'kfree' can be recorded"},
