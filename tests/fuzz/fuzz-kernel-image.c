@@ -93,10 +93,10 @@ static void put_jump(uint8_t *image, uint32_t at, uint32_t code, uint32_t tracep
 static void put_btf(uint8_t *to, size_t room)
 {
 	static const struct fake_struct structs[] = {
-		{"task_struct", 64, {{.name = "comm", .offset = 16, .size = 8}, {NULL}}},
-		{"uts_namespace", 64, {{.name = "name", .offset = 8, .size = 0}, {NULL}}},
-		{"new_utsname", 32, {{.name = "release", .offset = 8, .size = 8}, {NULL}}},
-		{NULL},
+		{"task_struct", 64, {{.name = "comm", .offset = 16, .size = 8}}},
+		{"uts_namespace", 64, {{.name = "name", .offset = 8, .size = 0}}},
+		{"new_utsname", 32, {{.name = "release", .offset = 8, .size = 8}}},
+		{.name = NULL},
 	};
 	static const struct fake_enumerator no_enumerators[] = {{NULL, 0}};
 	static const char *const prototypes[] = {
