@@ -2,6 +2,7 @@
 /* Instances of the ordered lane come, go and change on a fake guest while it is traced. */
 #include <errno.h>
 #include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 #include "formats/event/kmem.h"
 #include "patcher/engine/ring-internal.h"
@@ -275,7 +276,7 @@ static bool passes(uint32_t pid)
 	return !x->set.room.pids || pids[pid % PID_GATE_BUCKETS];
 }
 
-/* The entry of a call, and its return, as records of a task. */
+/* The entry of a call, or its return, as a record of a task: one thread at a time emits hits. */
 static void put_call(uint32_t pid, enum probe_point point)
 {
 	const struct probe_hit hit = {.key = fake_stack_top(0) - 64,
@@ -283,8 +284,11 @@ static void put_call(uint32_t pid, enum probe_point point)
 				      .pid = pid,
 				      .result = point == POINT_RETURN ? fake_object() : 0};
 
+	ring_engine_stop_thread(rings());
 	fake_session_emit(&fs, point == POINT_RETURN ? NULL : ref_of(FAKE_CACHE_ALLOC), point,
 			  &hit);
+	if (ring_engine_start_thread(rings(), NULL))
+		abort();
 }
 
 static void test_pids(void)
