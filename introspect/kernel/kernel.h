@@ -108,6 +108,20 @@ int kernel_read(const struct kernel *kernel, uint64_t gva, void *to, size_t size
 		struct error *err);
 int kernel_write(const struct kernel *kernel, uint64_t gva, const void *from, size_t size,
 		 struct error *err);
+
+/* An integer at a kernel gva. */
+static inline int kernel_get_u64(const struct kernel *kernel, uint64_t gva, uint64_t *out,
+				 struct error *err)
+{
+	return kernel_read(kernel, gva, out, sizeof(*out), err);
+}
+
+static inline int kernel_get_u32(const struct kernel *kernel, uint64_t gva, uint32_t *out,
+				 struct error *err)
+{
+	return kernel_read(kernel, gva, out, sizeof(*out), err);
+}
+
 /* guest_trap_ops.set_break at a kernel gva. */
 int kernel_set_break(const struct kernel *kernel, uint64_t gva, bool on, struct error *err);
 

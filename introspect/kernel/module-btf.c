@@ -65,16 +65,6 @@ int module_btf_check(const struct kernel_image *image, struct error *err)
 	return check(image, &layout, err);
 }
 
-static int read_u64(const struct kernel *kernel, uint64_t gva, uint64_t *out, struct error *err)
-{
-	return kernel_read(kernel, gva, out, sizeof(*out), err);
-}
-
-static int read_u32(const struct kernel *kernel, uint64_t gva, uint32_t *out, struct error *err)
-{
-	return kernel_read(kernel, gva, out, sizeof(*out), err);
-}
-
 /* --- where they are -------------------------------------------------------------------------- */
 
 struct named_module {
@@ -102,13 +92,13 @@ static int find_btf(const struct kernel *kernel, const struct btf_layout *layout
 	int ret = 0;
 
 	for (size_t n = 0; !ret && n < MAX_LISTED; n++) {
-		ret = read_u64(kernel, link, &link, err);
+		ret = kernel_get_u64(kernel, link, &link, err);
 		if (ret || link == head)
 			break;
 		entry = link - layout->list;
-		ret = read_u64(kernel, entry + layout->module, &listed, err);
+		ret = kernel_get_u64(kernel, entry + layout->module, &listed, err);
 		if (!ret && listed == module)
-			return read_u64(kernel, entry + layout->btf, btf, err);
+			return kernel_get_u64(kernel, entry + layout->btf, btf, err);
 	}
 	return ret ? ret : error_set(err, ENODATA, "the kernel has no types of it");
 }
@@ -119,10 +109,10 @@ static int check_base(const struct kernel *kernel, const struct btf_layout *layo
 {
 	const struct btf_types *base = kernel->image->btf;
 	uint32_t id = 0, string = 0;
-	int ret = read_u32(kernel, btf + layout->start_id, &id, err);
+	int ret = kernel_get_u32(kernel, btf + layout->start_id, &id, err);
 
 	if (!ret)
-		ret = read_u32(kernel, btf + layout->start_string, &string, err);
+		ret = kernel_get_u32(kernel, btf + layout->start_string, &string, err);
 	if (!ret && (id != btf_end_id(base) || string != btf_end_string(base)))
 		ret = error_set_at(err, EBADMSG, btf,
 				   "its types go on from id %u and string %u, and the kernel's end "
@@ -155,9 +145,9 @@ static int find_place(const struct kernel *kernel, const char *name, struct plac
 	if (!ret)
 		ret = check_base(kernel, &layout, btf, err);
 	if (!ret)
-		ret = read_u64(kernel, btf + layout.data, &out->gva, err);
+		ret = kernel_get_u64(kernel, btf + layout.data, &out->gva, err);
 	if (!ret)
-		ret = read_u32(kernel, btf + layout.data_size, &out->size, err);
+		ret = kernel_get_u32(kernel, btf + layout.data_size, &out->size, err);
 	if (!ret && out->size > MAX_BYTES)
 		ret = error_set_at(err, E2BIG, btf, "its types have %u bytes, more than %u",
 				   out->size, MAX_BYTES);

@@ -87,16 +87,6 @@ static bool get_layout(const struct btf_types *btf, struct module_layout *out)
 	       get_offset(btf, "mod_kallsyms", "strtab", &out->strtab);
 }
 
-static int read_u64(const struct kernel *kernel, uint64_t gva, uint64_t *out)
-{
-	return kernel_read(kernel, gva, out, sizeof(*out), NULL);
-}
-
-static int read_u32(const struct kernel *kernel, uint64_t gva, uint32_t *out)
-{
-	return kernel_read(kernel, gva, out, sizeof(*out), NULL);
-}
-
 static int read_texts(const struct kernel *kernel, const struct module_layout *layout,
 		      uint64_t module, struct module_view *out)
 {
@@ -105,8 +95,8 @@ static int read_texts(const struct kernel *kernel, const struct module_layout *l
 
 		out->text[i] = 0;
 		if (i < layout->nr_texts &&
-		    (read_u64(kernel, module + layout->text_base[i], &out->text[i]) ||
-		     read_u32(kernel, module + layout->text_size[i], &size)))
+		    (kernel_get_u64(kernel, module + layout->text_base[i], &out->text[i], NULL) ||
+		     kernel_get_u32(kernel, module + layout->text_size[i], &size, NULL)))
 			return -EFAULT;
 		out->text_end[i] = out->text[i] + size;
 		if (size > MAX_TEXT || out->text_end[i] < out->text[i])
@@ -121,9 +111,9 @@ static int read_orc(const struct kernel *kernel, const struct module_layout *lay
 	out->orc_ips = out->orc_entries = out->nr_orc = 0;
 	if (!layout->has_orc)
 		return 0;
-	if (read_u64(kernel, module + layout->orc_ips, &out->orc_ips) ||
-	    read_u64(kernel, module + layout->orc_entries, &out->orc_entries) ||
-	    read_u32(kernel, module + layout->nr_orc, &out->nr_orc))
+	if (kernel_get_u64(kernel, module + layout->orc_ips, &out->orc_ips, NULL) ||
+	    kernel_get_u64(kernel, module + layout->orc_entries, &out->orc_entries, NULL) ||
+	    kernel_get_u32(kernel, module + layout->nr_orc, &out->nr_orc, NULL))
 		return -EFAULT;
 	return 0;
 }
@@ -136,10 +126,10 @@ static int read_module(const struct kernel *kernel, const struct module_layout *
 	out->gva = module;
 	if (kernel_read_string(kernel, module + layout->name, out->name, sizeof(out->name), NULL) ||
 	    read_texts(kernel, layout, module, out) || read_orc(kernel, layout, module, out) ||
-	    read_u64(kernel, module + layout->kallsyms, &kallsyms) ||
-	    read_u64(kernel, kallsyms + layout->symtab, &out->symtab) ||
-	    read_u32(kernel, kallsyms + layout->num_symtab, &out->nr_symbols) ||
-	    read_u64(kernel, kallsyms + layout->strtab, &out->strtab))
+	    kernel_get_u64(kernel, module + layout->kallsyms, &kallsyms, NULL) ||
+	    kernel_get_u64(kernel, kallsyms + layout->symtab, &out->symtab, NULL) ||
+	    kernel_get_u32(kernel, kallsyms + layout->num_symtab, &out->nr_symbols, NULL) ||
+	    kernel_get_u64(kernel, kallsyms + layout->strtab, &out->strtab, NULL))
 		return -EFAULT;
 	return out->nr_symbols > MAX_MODULE_SYMBOLS ? -EINVAL : 0;
 }
@@ -174,7 +164,7 @@ int modules_for_each(const struct kernel *kernel, module_fn *fn, void *arg)
 		struct module_view module;
 		int ret;
 
-		if (read_u64(kernel, link, &link) || link == head)
+		if (kernel_get_u64(kernel, link, &link, NULL) || link == head)
 			return 0;
 		modules[n] = link - layout.list;
 		if (seen_before(modules, n, modules[n]))

@@ -46,18 +46,13 @@ bool module_sections_layout(const struct btf_types *btf, struct section_layout *
 	       get_address(btf, &out->address);
 }
 
-static int read_u64(const struct kernel *kernel, uint64_t gva, uint64_t *out)
-{
-	return kernel_read(kernel, gva, out, sizeof(*out), NULL);
-}
-
 uint64_t module_sections_find(const struct kernel *kernel, const struct section_layout *layout,
 			      uint64_t module)
 {
 	uint64_t link;
 
-	if (read_u64(kernel, module + layout->sect_attrs, &link) || !link ||
-	    read_u64(kernel, link + layout->bin_attrs, &link))
+	if (kernel_get_u64(kernel, module + layout->sect_attrs, &link, NULL) || !link ||
+	    kernel_get_u64(kernel, link + layout->bin_attrs, &link, NULL))
 		return 0;
 	return link;
 }
@@ -67,11 +62,11 @@ bool module_sections_next(const struct kernel *kernel, const struct section_layo
 {
 	uint64_t attribute;
 
-	if (read_u64(kernel, *link, &attribute) || !attribute)
+	if (kernel_get_u64(kernel, *link, &attribute, NULL) || !attribute)
 		return false;
 	*link += sizeof(attribute);
-	return !read_u64(kernel, attribute + layout->name, name) &&
-	       !read_u64(kernel, attribute + layout->address, address);
+	return !kernel_get_u64(kernel, attribute + layout->name, name, NULL) &&
+	       !kernel_get_u64(kernel, attribute + layout->address, address, NULL);
 }
 
 bool module_section_is(const struct kernel *kernel, uint64_t name, const char *expected)

@@ -35,11 +35,6 @@ static bool get_layout(const struct btf_types *btf, struct layout *out)
 	return true;
 }
 
-static int read_u64(const struct kernel *kernel, uint64_t gva, uint64_t *out)
-{
-	return kernel_read(kernel, gva, out, sizeof(*out), NULL);
-}
-
 struct reader {
 	const struct kernel *kernel;
 	struct layout layout;
@@ -58,9 +53,9 @@ static int add_list(struct reader *r, uint64_t node)
 		uint64_t address;
 		uint32_t flags;
 
-		if (read_u64(r->kernel, kprobe + r->layout.addr, &address) ||
+		if (kernel_get_u64(r->kernel, kprobe + r->layout.addr, &address, NULL) ||
 		    kernel_read(r->kernel, kprobe + r->layout.flags, &flags, sizeof(flags), NULL) ||
-		    read_u64(r->kernel, node, &node))
+		    kernel_get_u64(r->kernel, node, &node, NULL))
 			break;
 		if (!(flags & (FLAG_GONE | FLAG_FTRACE)))
 			ret = address_list_add(&r->out->list, address);
