@@ -349,19 +349,26 @@ static int check_rings(const struct ring_engine *x, struct error *err)
 	return any ? ring_engine_check_chains(x->ring_bytes, err) : 0;
 }
 
+static void store_pids(uint8_t *to, const uint8_t *pass, uint8_t value)
+{
+	for (size_t i = 0; i < PID_GATE_BUCKETS; i++)
+		if (pass[i] == value)
+			__atomic_store_n(&to[i], value, __ATOMIC_RELEASE);
+}
+
 /* First those that pass, then those that do not: else the return of a call that was recorded could
  * be refused, and behind it that of another task's, which was not, recorded on the same IRQ stack.
  */
 bool ring_engine_pass_pids(struct engine *engine)
 {
 	struct ring_engine *x = ring_engine_of(engine);
-	uint8_t *pass = (uint8_t *)x->scratch.hva + x->code_bytes + pids_at(x);
+	uint8_t *to = (uint8_t *)x->scratch.hva + x->code_bytes + pids_at(x);
 
-	for (int value = true; value >= false; value--)
-		for (size_t i = 0; x->has_pid_gate && i < PID_GATE_BUCKETS; i++)
-			if (x->config.pids->pass[i] == value)
-				__atomic_store_n(&pass[i], (uint8_t)value, __ATOMIC_RELEASE);
-	return x->has_pid_gate;
+	if (!x->has_pid_gate)
+		return false;
+	store_pids(to, x->config.pids->pass, true);
+	store_pids(to, x->config.pids->pass, false);
+	return true;
 }
 
 /* A return that stays a trap has no gate, and would be one without a call. */

@@ -7,11 +7,6 @@
 #include <string.h>
 #include "patcher/session/internal.h"
 
-static bool is_ordered(const struct session_instance *instance)
-{
-	return instance->ops->lane == LANE_ORDERED;
-}
-
 static void add_pids(struct pid_gate *gate, const struct trace_spec *spec)
 {
 	if (!spec->nr_pids)
@@ -24,7 +19,7 @@ void pids_of(const struct instance_list *list, struct pid_gate *out)
 {
 	*out = (struct pid_gate){.on = false};
 	for (size_t i = 0; i < list->n; i++) {
-		if (!is_ordered(list->v[i]))
+		if (list->v[i]->ops->lane != LANE_ORDERED)
 			continue;
 		out->on |= list->v[i]->spec.nr_pids != 0;
 		add_pids(out, &list->v[i]->spec);
