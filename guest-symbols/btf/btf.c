@@ -267,7 +267,7 @@ struct btf_functions btf_count_functions(const struct btf_types *btf, btf_known_
 	struct btf_functions functions = {0, 0};
 	struct btf_type type;
 
-	for (uint32_t id = 1; id < btf->count; id++) {
+	for (uint32_t id = btf->first; id < btf->count; id++) {
 		if (!btf_type(btf, id, &type) || type.kind != BTF_KIND_FUNC)
 			continue;
 		functions.n++;

@@ -30,7 +30,7 @@ size_t btf_count(const struct btf_types *btf);
 uint32_t btf_end_id(const struct btf_types *btf);
 uint32_t btf_end_string(const struct btf_types *btf);
 
-/* How many functions it has, and how many of these are not `known`. */
+/* How many functions of its own it has, and how many of these are not `known`. */
 struct btf_functions {
 	uint32_t n, unknown;
 };

@@ -18,7 +18,7 @@ struct given_file {
 	const char *path; /* for errors, borrowed; NULL: the file is not given */
 	const uint8_t *bytes;
 	size_t size;
-	bool is_mapped; /* else allocated, or borrowed from who has filled it in */
+	bool is_mapped; /* else allocated; or another's, who does not close it */
 };
 
 struct kernel_given {
