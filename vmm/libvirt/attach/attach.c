@@ -72,25 +72,27 @@ static int create_recorder(struct attach *a, struct kernel_image *image, struct 
 	return recorder_create(&config, &a->recorder, err);
 }
 
-static int identify_held(struct attach *a, struct kernel_image **image, struct error *err)
-{
-	struct kernel_given given;
-	int ret = kernel_given_open(NULL, a->options->recorder.btf, &given, err);
-
-	if (!ret)
-		ret = attach_kernel_identify(&a->domain, a->guest, &given, image, &a->kernel, err);
-	kernel_given_close(&given);
-	return ret;
-}
-
-static int identify(struct attach *a, struct kernel_image **image, struct error *err)
+static int identify_with(struct attach *a, const struct kernel_given *given,
+			 struct kernel_image **image, struct error *err)
 {
 	int ret = guest_hold_to_read(libvirt_guest(a->guest), err);
 
 	if (ret)
 		return ret;
-	ret = identify_held(a, image, err);
+	ret = attach_kernel_identify(&a->domain, a->guest, given, image, &a->kernel, err);
 	return guest_release(libvirt_guest(a->guest), ret, err);
+}
+
+/* The file may be slow: the domain does not wait for it. */
+static int identify(struct attach *a, struct kernel_image **image, struct error *err)
+{
+	struct kernel_given given;
+	int ret = kernel_given_open(NULL, a->options->recorder.btf, &given, err);
+
+	if (!ret)
+		ret = identify_with(a, &given, image, err);
+	kernel_given_close(&given);
+	return ret;
 }
 
 static int check_kernel(struct attach *a, const char *path, struct error *err)
