@@ -340,6 +340,27 @@ static size_t nr_compact_ids(const struct ctf_stream *s)
 	return s->plan->nr_forms < CTF_EXTENDED ? s->plan->nr_forms : CTF_EXTENDED;
 }
 
+/* What a loop over such events knows that does not change. */
+struct compact {
+	const struct ctf_form *forms;
+	size_t nr_ids;
+	uint64_t clock_end;
+};
+
+/* The form of the event at `at`, and its time; NULL: it is none of those. */
+static inline __attribute__((always_inline)) const struct ctf_form *
+compact_form(const struct compact *c, const uint8_t *at, uint64_t clock, uint64_t *next)
+{
+	uint32_t word;
+
+	memcpy(&word, at, sizeof(word));
+	word = le32toh(word);
+	*next = ctf_next_clock(clock, word >> CTF_ID_BITS, CTF_CLOCK_BITS);
+	if ((word & CTF_EXTENDED) >= c->nr_ids || *next > c->clock_end)
+		return NULL;
+	return &c->forms[word & CTF_EXTENDED];
+}
+
 /* How many events there is room for, whatever their classes. */
 static size_t nr_that_fit(const struct ctf_stream *s, const struct stream_room *room)
 {
@@ -352,8 +373,8 @@ static size_t nr_that_fit(const struct ctf_stream *s, const struct stream_room *
  * compiler takes each store of a byte for one that may change the stream. */
 static void read_compact_run(struct ctf_stream *s, struct stream_room *room)
 {
-	const struct ctf_form *const forms = s->plan->forms;
-	const size_t nr_ids = nr_compact_ids(s), last = last_place(s), fit = nr_that_fit(s, room);
+	const struct compact compact = {s->plan->forms, nr_compact_ids(s), s->clock_end};
+	const size_t last = last_place(s), fit = nr_that_fit(s, room);
 	const uint8_t *const packet = s->packet, *const at_0 = room->bytes - room->at;
 	struct stream_event *out = room->events, *const end = out + fit;
 	uint8_t *bytes = room->bytes;
@@ -361,16 +382,11 @@ static void read_compact_run(struct ctf_stream *s, struct stream_room *room)
 	size_t pos = s->at;
 
 	for (; out < end && pos < last; out++) {
-		const struct ctf_form *form;
 		uint64_t next;
-		uint32_t word;
+		const struct ctf_form *const form =
+			compact_form(&compact, packet + pos, clock, &next);
 
-		memcpy(&word, packet + pos, sizeof(word));
-		word = le32toh(word);
-		next = ctf_next_clock(clock, word >> CTF_ID_BITS, CTF_CLOCK_BITS);
-		form = &forms[word & CTF_EXTENDED];
-		if ((word & CTF_EXTENDED) >= nr_ids || next > s->clock_end ||
-		    !form->get(s, form, packet + pos + CTF_HEADER_BYTES, bytes))
+		if (!form || !form->get(s, form, packet + pos + CTF_HEADER_BYTES, bytes))
 			break;
 		complete_record(form, (int64_t)next, bytes);
 		clock = next;
@@ -415,23 +431,19 @@ void ctf_read_run(struct record_stream *base, struct stream_room *room)
 void ctf_read_briefs(struct record_stream *base, struct brief_room *room)
 {
 	struct ctf_stream *s = (struct ctf_stream *)base;
-	const struct ctf_form *const forms = s->plan->forms;
-	const size_t nr_ids = nr_compact_ids(s), last = last_place(s);
+	const struct compact compact = {s->plan->forms, nr_compact_ids(s), s->clock_end};
+	const size_t last = last_place(s);
 	const uint8_t *const packet = s->packet;
 	struct kmem_brief *out = room->briefs, *const end = out + room->n;
 	uint64_t clock = s->clock;
 	size_t pos = s->at;
 
 	for (; out < end && pos < last && !s->has_time; out++) {
-		const struct ctf_form *form;
 		uint64_t next;
-		uint32_t word;
+		const struct ctf_form *const form =
+			compact_form(&compact, packet + pos, clock, &next);
 
-		memcpy(&word, packet + pos, sizeof(word));
-		word = le32toh(word);
-		next = ctf_next_clock(clock, word >> CTF_ID_BITS, CTF_CLOCK_BITS);
-		form = &forms[word & CTF_EXTENDED];
-		if ((word & CTF_EXTENDED) >= nr_ids || next > s->clock_end || !form->get_brief ||
+		if (!form || !form->get_brief ||
 		    !form->get_brief(s, packet + pos + CTF_HEADER_BYTES, out))
 			break;
 		out->ns = (int64_t)next;
