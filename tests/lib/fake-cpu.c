@@ -57,7 +57,7 @@ __asm__(".pushsection .text\n"
 	".size fake_cpu_run, . - fake_cpu_run\n"
 	".popsection\n");
 
-static void *map_low(size_t size, int protection)
+void *fake_cpu_map_low(size_t size, int protection)
 {
 	void *p = mmap(NULL, size, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_32BIT, -1, 0);
 
@@ -74,7 +74,7 @@ struct fake_rings fake_rings_create(uint32_t cpus)
 	size_t rings = (size_t)cpus * ring_stride(FAKE_DATA);
 
 	r.size = rings + RING_SAVED_SLOTS * sizeof(*r.saved_arrays);
-	r.memory = map_low(r.size, PROT_READ | PROT_WRITE);
+	r.memory = fake_cpu_map_low(r.size, PROT_READ | PROT_WRITE);
 	r.saved_arrays = (struct ring_saved_array *)(void *)(r.memory + rings);
 	for (uint32_t i = 0; i < cpus; i++)
 		fake_ring(&r, i)->limit = FAKE_DATA - RING_SLACK;
@@ -103,12 +103,12 @@ uint8_t *fake_ring_data(const struct fake_rings *rings, uint32_t cpu)
 
 struct fake_cpu *fake_cpu_enter(uint32_t number)
 {
-	struct fake_cpu *cpu = map_low(PAGE, PROT_READ | PROT_WRITE);
-	stack_t ss = {.ss_sp = map_low(SIGNAL_STACK, PROT_READ | PROT_WRITE),
+	struct fake_cpu *cpu = fake_cpu_map_low(PAGE, PROT_READ | PROT_WRITE);
+	stack_t ss = {.ss_sp = fake_cpu_map_low(SIGNAL_STACK, PROT_READ | PROT_WRITE),
 		      .ss_size = SIGNAL_STACK};
 
 	cpu->number = number;
-	cpu->stack = map_low(BELOW + FAKE_STACK + PAGE, PROT_READ | PROT_WRITE);
+	cpu->stack = fake_cpu_map_low(BELOW + FAKE_STACK + PAGE, PROT_READ | PROT_WRITE);
 	cpu->stack += BELOW;
 	if (mprotect(cpu->stack + FAKE_STACK, PAGE, PROT_NONE) || sigaltstack(&ss, NULL) ||
 	    syscall(SYS_arch_prctl, ARCH_SET_GS, cpu)) {
@@ -179,7 +179,7 @@ uint64_t fake_function_begin(struct fake_function *f, uint8_t opcode)
 {
 	int32_t rel = TRAMPOLINE_AT - 5;
 
-	f->code = map_low(CODE_BYTES, PROT_READ | PROT_WRITE | PROT_EXEC);
+	f->code = fake_cpu_map_low(CODE_BYTES, PROT_READ | PROT_WRITE | PROT_EXEC);
 	memset(f->code, 0xcc, CODE_BYTES);
 	f->code[0] = opcode;
 	memcpy(f->code + 1, &rel, sizeof(rel));

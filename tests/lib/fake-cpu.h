@@ -50,6 +50,10 @@ static inline struct capture fake_capture(enum probe_point point, uint32_t field
 	return (struct capture){.point = point, .fields = fields, .stack_words = stack_words};
 }
 
+/* Memory that generated code can address, for munmap(); `protection` as in mmap(). Aborts without.
+ */
+void *fake_cpu_map_low(size_t size, int protection);
+
 /* Rings with FAKE_DATA bytes, all empty, and a limit that leaves RING_SLACK. Aborts without memory.
  */
 struct fake_rings fake_rings_create(uint32_t cpus);

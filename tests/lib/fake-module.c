@@ -124,6 +124,15 @@ static void put_build_id(struct fake_session *fs)
 	memcpy(fake_module_text(fs, NOTE + sizeof(note)), "\1\2\3\4\5\6\7\10", 8);
 }
 
+void fake_module_create_session(struct fake_session *fs, uint32_t ring_bytes)
+{
+	const struct trace_options options = {.exitless = true, .ring_bytes = ring_bytes};
+
+	fake_session_create(fs);
+	trace_session_set_options(fs->session, &options);
+	fake_module_prepare(fs, true);
+}
+
 void fake_module_place(struct fake_session *fs)
 {
 	put64(fs, PT_GPA, TEXT_GPA | PRESENT_RW);

@@ -31,6 +31,9 @@ enum {
 /* Give the kernel a module area, and do_init_module() if it is not inlined. No module is loaded. */
 void fake_module_prepare(struct fake_session *fs, bool has_loader);
 
+/* A session that records without exits, on such a kernel, with a loader. */
+void fake_module_create_session(struct fake_session *fs, uint32_t ring_bytes);
+
 /* Its text and its names, but not its sites yet: ftrace_module_init() with `disabled`, then
  * ftrace_module_enable(). load() is all of it. */
 void fake_module_place(struct fake_session *fs);

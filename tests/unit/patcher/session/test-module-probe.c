@@ -24,23 +24,6 @@ static const char *const prototypes[] = {
 static const char spec[] = "in=probe:p brd:brd_read brd->number s=sector:u32 $arg*";
 static struct fake_session fs;
 
-static void create(void)
-{
-	const struct trace_options options = {.exitless = true, .ring_bytes = RING_BYTES};
-
-	fake_session_create(&fs);
-	trace_session_set_options(fs.session, &options);
-	fake_module_prepare(&fs, true);
-}
-
-static void end(void)
-{
-	ok(!trace_session_failure(fs.session), "nothing has failed while tracing");
-	ok(!trace_session_stop(fs.session, NULL) && fake_session_text_same(&fs),
-	   "after a stop the text is what it was");
-	fake_session_destroy(&fs);
-}
-
 static void start(const char *first, const char *second)
 {
 	const char *const specs[] = {first, second, NULL};
@@ -101,7 +84,7 @@ static void test_loaded(void)
 	const struct fetch_program *program;
 	struct error err;
 
-	create();
+	fake_module_create_session(&fs, RING_BYTES);
 	fake_module_load(&fs);
 	fake_module_put_types(&fs, structs, prototypes);
 	start("function:kfree", NULL);
@@ -114,7 +97,7 @@ static void test_loaded(void)
 	   "by registers, and members by the module's types");
 	ok(last()->stream != NULL, "they have a stream");
 	ok(!add("out=probe:r brd:brd_read $retval", &err), "results need no types: %s", err.text);
-	end();
+	fake_session_end(&fs);
 }
 
 /* Names of parameters become names of fields, which have to be words. */
@@ -124,7 +107,7 @@ static void test_names(void)
 	struct error err;
 	char *name;
 
-	create();
+	fake_module_create_session(&fs, RING_BYTES);
 	fake_module_load(&fs);
 	fake_module_put_types(&fs, structs, prototypes);
 	name = memmem(fs.fg.base.ram, FAKE_RAM, from, sizeof(from));
@@ -135,14 +118,14 @@ static void test_names(void)
 	ok(!add("probe:p brd:brd_read $arg*", &err) && is_recorded(),
 	   "parameters without names that fields can have: %s", err.text);
 	is_str(fields_of_last(), "brd:8 arg2:8 arg3:8", "have numbers");
-	end();
+	fake_session_end(&fs);
 }
 
 static void test_wrong(void)
 {
 	struct error err;
 
-	create();
+	fake_module_create_session(&fs, RING_BYTES);
 	fake_module_load(&fs);
 	fake_module_put_types(&fs, structs, prototypes);
 	start("function:kfree", NULL);
@@ -161,7 +144,7 @@ static void test_wrong(void)
 	ok(!add("probe:p brd:brd_read brd if brd == 1", &err) && is_recorded(),
 	   "a right one is not: %s", err.text);
 	is_str(status("p_brd_read_0")->guest_conditions, "brd == 1", "the guest decides it");
-	end();
+	fake_session_end(&fs);
 }
 
 static void test_without(void)
@@ -169,7 +152,7 @@ static void test_without(void)
 	static const struct fake_struct no_structs[] = {{NULL, 0, {{NULL, 0, 0, 0, 0}}}};
 	struct error err;
 
-	create();
+	fake_module_create_session(&fs, RING_BYTES);
 	fake_module_load(&fs);
 	start("function:kfree", NULL);
 	ok(add(spec, &err) == -ENODATA && strstr(err.text, "argument 'number': module 'brd': "),
@@ -182,14 +165,14 @@ static void test_without(void)
 	ok(add("probe:p brd:brd_nope $arg1", &err) == -ENOENT &&
 		   strstr(err.text, "module 'brd' has no function 'brd_nope' that can be probed"),
 	   "a function that a module lacks is refused: %s", err.text);
-	end();
+	fake_session_end(&fs);
 }
 
 static void create_waiting(void)
 {
 	struct error err;
 
-	create();
+	fake_module_create_session(&fs, RING_BYTES);
 	start("function:kfree", NULL);
 	ok(!add(spec, &err) && status("in")->active && !status("in")->sites && !last()->stream,
 	   "a module is named that is not loaded: %s", err.text);
@@ -225,7 +208,7 @@ static void test_comes(void)
 	fake_module_load(&fs);
 	fake_module_put_types(&fs, structs, prototypes);
 	ok(tick() && is_recorded() && status("in")->active, "as the first one it is recorded");
-	end();
+	fake_session_end(&fs);
 }
 
 /* Between two looks, with the same sites as before. */
@@ -244,7 +227,7 @@ static void test_rung(void)
 	ok(tick() && is_recorded() && status("in")->active, "until its loader rings");
 	ok(*fake_text(&fs.fg, FAKE_KFREE) == CALL && status("function")->sites == 1,
 	   "other instances record as before");
-	end();
+	fake_session_end(&fs);
 }
 
 /* ftrace has the sites a little before the types are there. */
@@ -255,7 +238,7 @@ static void test_late(void)
 	ok(tick() && status("in")->failed && !is_recorded(), "a module comes without its types");
 	fake_module_put_types(&fs, structs, prototypes);
 	ok(tick() && status("in")->active && is_recorded(), "they come later");
-	end();
+	fake_session_end(&fs);
 }
 
 /* A guest may bring any number of types. */
@@ -272,7 +255,7 @@ static void test_misfit(void)
 	fake_module_load(&fs);
 	fake_module_put_types(&fs, structs, prototypes);
 	ok(tick() && status("in")->failed && !is_recorded(), "others are not tried");
-	end();
+	fake_session_end(&fs);
 }
 
 /* That the kernel keeps none is known before it boots. */
@@ -280,7 +263,7 @@ static void test_no_list(void)
 {
 	struct error err = {0};
 
-	create();
+	fake_module_create_session(&fs, RING_BYTES);
 	if (fake_guest_inline(&fs.fg, "btf_modules"))
 		abort();
 	ok(tracer_check_image(spec, fs.session->image, true, &err) == -ENOTSUP,
@@ -291,7 +274,7 @@ static void test_no_list(void)
 	       "of its modules: it was built without CONFIG_DEBUG_INFO_BTF_MODULES",
 	       "the spec is refused, with its place");
 	fake_session_destroy(&fs);
-	create();
+	fake_module_create_session(&fs, RING_BYTES);
 	ok(tracer_check_image("probe:p brd:brd_read brd @nope", fs.session->image, true, &err) ==
 			   -ENOENT &&
 		   err.column == 27,

@@ -11,23 +11,6 @@ enum { RING_BYTES = 64 << 10, CALL = 0xe8, NR_GRAPHS = 9 };
 
 static struct fake_session fs;
 
-static void create(void)
-{
-	const struct trace_options options = {.exitless = true, .ring_bytes = RING_BYTES};
-
-	fake_session_create(&fs);
-	trace_session_set_options(fs.session, &options);
-	fake_module_prepare(&fs, true);
-}
-
-static void end(void)
-{
-	ok(!trace_session_failure(fs.session), "nothing has failed while tracing");
-	ok(!trace_session_stop(fs.session, NULL) && fake_session_text_same(&fs),
-	   "after a stop the text is what it was");
-	fake_session_destroy(&fs);
-}
-
 static int start(const char *first, const char *second, struct error *err)
 {
 	const char *const specs[] = {first, second, NULL};
@@ -64,7 +47,7 @@ static void test_one_of_two(void)
 {
 	struct error err = {0};
 
-	create();
+	fake_module_create_session(&fs, RING_BYTES);
 	set_ready(false);
 	ok(!start("a=function:kfree", "b=function:no_such_*", &err),
 	   "functions wait for a guest that is not ready: %s", err.text);
@@ -85,14 +68,14 @@ static void test_one_of_two(void)
 	ok(!trace_session_replace_instance(fs.session, "b=function:__kmalloc", &err) &&
 		   instance("b")->active && !instance("b")->failed && is_recorded(FAKE_KMALLOC),
 	   "with another pattern it records: %s", err.text);
-	end();
+	fake_session_end(&fs);
 }
 
 static void test_module_comes(void)
 {
 	struct error err = {0};
 
-	create();
+	fake_module_create_session(&fs, RING_BYTES);
 	set_ready(false);
 	ok(!start("a=function:kfree", "b=function:brd_read", &err), "a module's function: %s",
 	   err.text);
@@ -103,7 +86,7 @@ static void test_module_comes(void)
 	ok(!trace_session_tick(fs.session, &err) && instance("b")->active && !instance("b")->failed,
 	   "when it is loaded the instance records: %s", err.text);
 	is_u64(instance("b")->sites, 1, "its function");
-	end();
+	fake_session_end(&fs);
 }
 
 /* The modules of a guest that boots are not known yet. */
@@ -111,7 +94,7 @@ static void test_booting(void)
 {
 	struct error err = {0};
 
-	create();
+	fake_module_create_session(&fs, RING_BYTES);
 	set_booting(true);
 	ok(start("kmem", "f=function:kfree,kfre", &err) == -ENOENT, "in a guest that boots: %s",
 	   err.text);
@@ -130,7 +113,7 @@ static void test_booting(void)
 	ok(trace_session_add_instance(fs.session, "g=profile:kfre", &err) == -ENOENT,
 	   "another one is looked at, too: %s", err.text);
 	set_booting(false);
-	end();
+	fake_session_end(&fs);
 }
 
 /* One graph takes the place of four. */
@@ -142,7 +125,7 @@ static void test_all_fail(void)
 	};
 	struct error err = {0};
 
-	create();
+	fake_module_create_session(&fs, RING_BYTES);
 	set_ready(false);
 	ok(!trace_session_start(fs.session, graphs, &err), "too many instances wait: %s", err.text);
 	is_str(instance("a")->waiting, "starts when the guest is ready for exitless mode",
@@ -155,14 +138,14 @@ static void test_all_fail(void)
 	ok(!trace_session_remove_instance(fs.session, "i", &err) && instance("a")->active &&
 		   direct_is_active(fs.session),
 	   "without the last one the others start: %s", err.text);
-	end();
+	fake_session_end(&fs);
 }
 
 static void test_notes(void)
 {
 	struct error err = {0};
 
-	create();
+	fake_module_create_session(&fs, RING_BYTES);
 	ok(!start("kmem", "f=function:kfree,!nfs_*,*:mod:nfs", &err), "an odd spec: %s", err.text);
 	ok(instance("f")->nr_notes == 2 &&
 		   !strcmp(instance("f")->notes[0], "no function matches '!nfs_*'"),
@@ -170,7 +153,7 @@ static void test_notes(void)
 	ok(!trace_session_add_instance(fs.session, "g=function:kfree", &err) &&
 		   instance("f")->nr_notes == 2 && !instance("g")->nr_notes,
 	   "also while others come: %s", err.text);
-	end();
+	fake_session_end(&fs);
 }
 
 /* As of a kernel that is read from memory. */
@@ -181,11 +164,11 @@ static void test_freed_returns(void)
 						  {NULL, 0}};
 	struct error err = {0};
 
-	create();
+	fake_module_create_session(&fs, RING_BYTES);
 	ok(!start("kmem", "g=graph:kfree", &err) && !instance("g")->nr_notes,
 	   "there is no note of returns in a kernel without return sites: %s", err.text);
-	end();
-	create();
+	fake_session_end(&fs);
+	fake_module_create_session(&fs, RING_BYTES);
 	if (fake_guest_add_symbols(&fs.fg, list))
 		abort();
 	ok(!start("g=graph:kfree", "f=function:kfree", &err) && !instance("f")->nr_notes &&
@@ -194,7 +177,7 @@ static void test_freed_returns(void)
 	ok(trace_session_add_instance(fs.session, "probe:r kmem_cache_alloc", &err) == -ENOTSUP &&
 		   strstr(err.text, "-k FILE"),
 	   "and so does the refusal of a probe of returns: %s", err.text);
-	end();
+	fake_session_end(&fs);
 }
 
 int main(void)

@@ -268,23 +268,12 @@ static void test_private(enum probe_point point, const char *name)
 
 /* --- pids in memory -------------------------------------------------------------------------- */
 
-/* Where code can address it. */
-static uint8_t *new_pids(void)
-{
-	uint8_t *pids = mmap(NULL, PID_GATE_BUCKETS, PROT_READ | PROT_WRITE,
-			     MAP_PRIVATE | MAP_ANONYMOUS | MAP_32BIT, -1, 0);
-
-	if (pids == MAP_FAILED)
-		abort();
-	return pids;
-}
-
 /* While the same code is there, other tasks pass. */
 static void test_pids(enum probe_point point, const char *name)
 {
 	struct verdicts seen = {0};
 	struct pid_gate gate = {.on = true};
-	uint8_t *pids = new_pids();
+	uint8_t *pids = fake_cpu_map_low(PID_GATE_BUCKETS, PROT_READ | PROT_WRITE);
 	struct fake_site s;
 	bool good;
 

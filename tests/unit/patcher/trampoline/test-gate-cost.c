@@ -97,13 +97,12 @@ static void test_term_cost(void)
 static void test_pids_cost(void)
 {
 	enum { AROUND = 9 }; /* jmp, pushf, cli, imul; pop, test, je, sti, jmp */
-	void *pids = mmap(NULL, PID_GATE_BUCKETS, PROT_READ | PROT_WRITE,
-			  MAP_PRIVATE | MAP_ANONYMOUS | MAP_32BIT, -1, 0);
+	void *pids = fake_cpu_map_low(PID_GATE_BUCKETS, PROT_READ | PROT_WRITE);
 	struct fake_site s;
 
 	fake_site_init(&s, FAKE_PRIVATE);
 	s.spec.pids = (uint64_t)(uintptr_t)pids;
-	if (pids == MAP_FAILED || !fake_site_generate(&s))
+	if (!fake_site_generate(&s))
 		abort();
 	fake_site_clear(&s, 0, FAKE_DATA - RING_SLACK);
 	fake_site_prepare(&s);
