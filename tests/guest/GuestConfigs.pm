@@ -34,6 +34,7 @@ sub rows {
 		next if /^\s*(#|$)/;
 		my @field = split;
 		@columns = @field, next unless @columns;
+		@field == @columns or die "$file:$.: ", scalar(@field), " values for ", scalar(@columns), " columns\n";
 		my %row;
 		@row{@columns} = @field;
 		push @rows, \%row;
