@@ -193,7 +193,7 @@ check-dump: kernels $(O)/tests/introspect/dump-facts
 	$(Q)O=$(abspath $(O)) $(if $(GUEST),GUEST='$(GUEST)') $(if $(MODELS),MODELS='$(MODELS)') prove -e perl tests/introspect/dump.t
 
 # Guest tests need these programs, the kernels and the guests' initramfs.
-GUEST_TOOLS := $(O)/tests/guest/ia32 $(O)/tests/guest/oracle-extract $(O)/tests/guest/call-target $(O)/tests/guest/runtime-pointers $(O)/tests/guest/scratch
+GUEST_TOOLS := $(O)/tests/guest/ia32 $(O)/tests/guest/oracle-extract $(O)/tests/guest/call-target $(O)/tests/guest/runtime-text $(O)/tests/guest/scratch
 ORACLE_OBJECTS := $(O)/tests/workload/oracle-extract.o $(O)/tests/lib/event-format.o $(O)/tests/lib/ring-buffer.o
 $(O)/tests/guest/oracle-extract: $(ORACLE_OBJECTS) $(O)/libsonde.a
 	$(say) LD $@
@@ -202,7 +202,7 @@ $(O)/tests/guest/oracle-extract: $(ORACLE_OBJECTS) $(O)/libsonde.a
 $(O)/tests/guest/ia32: tests/workload/ia32.c
 	$(say) CC $@
 	$(Q)mkdir -p $(@D) && $(CC) -m32 -nostdlib -static -ffreestanding -fno-pic -no-pie -fno-stack-protector -O1 -o $@ $<
-$(O)/tests/guest/call-target $(O)/tests/guest/runtime-pointers: $(O)/tests/guest/%: $(O)/tests/guest/%.o $(O)/libsonde.a
+$(O)/tests/guest/call-target $(O)/tests/guest/runtime-text: $(O)/tests/guest/%: $(O)/tests/guest/%.o $(O)/libsonde.a
 	$(say) LD $@
 	$(Q)$(CC) $(LDFLAGS_ALL) $(LDFLAGS) -o $@ $^ $(PACKAGE_LIBS)
 

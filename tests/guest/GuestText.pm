@@ -18,12 +18,37 @@ sub range {
 	return map { $at{$_} - $at{_text} } qw(_stext _etext);
 }
 
-# The text with zeros in place of the pointers that the kernel wrote into it during boot: they depend on its
-# memory randomisation (see runtime-pointers.c). $tool: path of that program.
+# What the kernel itself writes into its text, of one kind: lists of numbers (see runtime-text.c). $tool: path of that program.
+sub places {
+	my ($tool, $kernel, $kind) = @_;
+	return map { my ($is, @at) = split; $is eq $kind ? [@at] : () } `\Q$tool\E \Q$kernel\E`;
+}
+
+# The text with zeros in place of the pointers that the kernel wrote into it during boot: they depend on its memory
+# randomisation.
 sub without_pointers {
 	my ($tool, $kernel, $text) = @_;
-	for my $offset (`\Q$tool\E \Q$kernel\E`) {
-		substr($text, $offset, 8) = "\0" x 8 if $offset >= 0 && $offset + 8 <= length $text;
+	for (places($tool, $kernel, 'pointer')) {
+		my ($at) = @$_;
+		substr($text, $at, 8) = "\0" x 8 if $at >= 0 && $at + 8 <= length $text;
+	}
+	return $text;
+}
+
+# The text with zeros in place of the kernel's jump labels, which it switches while it runs. What is neither the NOP nor the jump
+# of a label stays.
+sub without_labels {
+	my ($tool, $kernel, $text) = @_;
+	for (places($tool, $kernel, 'label')) {
+		my ($at, $target) = @$_;
+		next if $at < 0 || $at + 5 > length $text;
+		my $by = $target - $at;
+		my @short = $by >= -126 && $by < 130 ? pack('C c', 0xeb, $by - 2) : ();
+		for my $of ("\x0f\x1f\x44\x00\x00", pack('C l<', 0xe9, $by - 5), "\x66\x90", @short) {
+			next if substr($text, $at, length $of) ne $of;
+			substr($text, $at, length $of) = "\0" x length $of;
+			last;
+		}
 	}
 	return $text;
 }

@@ -144,7 +144,7 @@ sub check_mode {
 sub check_text {
 	my ($name, $out, $kernel) = @_;
 	my ($traced, $plain) = map {
-		GuestText::without_pointers("$build/tests/guest/runtime-pointers", $kernel, slurp("$out/$_"))
+		GuestText::without_pointers("$build/tests/guest/runtime-text", $kernel, slurp("$out/$_"))
 	} qw(text.traced text.plain);
 	ok(length $traced > 1 << 20, "$name: the text was saved");
 	ok($traced eq $plain, "$name: the text after tracing is that of an untraced boot, byte by byte")

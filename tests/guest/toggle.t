@@ -73,7 +73,7 @@ sub check_text {
 	my ($out, $name) = @_;
 	my ($version) = $out =~ /toggle-(.+)$/;
 	my ($text, $plain) = map {
-		GuestText::without_pointers("$build/tests/guest/runtime-pointers",
+		GuestText::without_pointers("$build/tests/guest/runtime-text",
 			kernel_image($version), slurp("$out/$_.text"))
 	} $name, 'plain';
 	cmp_ok(length $plain, '>', 1 << 20, "the text of an untraced boot was saved");
