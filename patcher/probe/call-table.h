@@ -21,6 +21,7 @@ struct open_call {
 	const struct probe *probe;
 	uint64_t call_site;
 	uint64_t attributed_site;          /* the tracer's: the call site to report */
+	uint64_t number;                   /* the tracer's: no other call's; 0: it has none */
 	uint64_t words[CAPTURE_ARGUMENTS]; /* the arguments */
 	uint64_t items_at_entry;           /* items in the hits of a bulk call's entry */
 	uint64_t items_seen;               /* objects in the hits of its return */
@@ -105,7 +106,7 @@ static inline struct open_call *call_table_push(struct call_table *table, uint64
 	if (!node)
 		return NULL;
 	node->entry.key = key;
-	node->entry.attributed_site = 0;
+	node->entry.attributed_site = node->entry.number = 0;
 	node->entry.items_at_entry = node->entry.items_seen = 0;
 	node->entry.inner_result = 0;
 	node->entry.ignored = false;

@@ -56,7 +56,7 @@ void kmem_alloc_entry(const struct kmem_tracer *t, const struct probe *probe,
 	if (is_inner(t, entry, call))
 		return;
 	call->attributed_site = kmem_call_site(t, entry, hit);
-	if (!filled_pages_note(t->filled, call->key, hit->items, hit->nr_items)) {
+	if (!filled_pages_note(t->filled, &call->number, hit->items, hit->nr_items)) {
 		count_event(t->context.counters, COUNTER_LOST, 1);
 		call->ignored = true;
 	}
@@ -180,7 +180,7 @@ static void record_item(struct alloc_call *a, uint64_t item)
 		return;
 	}
 	if (a->entry->type == KMEM_TYPE_PAGES) {
-		if (filled_pages_take(a->t->filled, a->call->key, item))
+		if (filled_pages_take(a->t->filled, a->call->number, item))
 			return;
 		kmem_emit_pages(a->t, &a->at, item, 0, &a->record);
 		return;

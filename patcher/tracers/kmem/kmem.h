@@ -287,15 +287,16 @@ struct filled_pages;
 int filled_pages_create(struct budget *budget, struct filled_pages **out, struct error *err);
 void filled_pages_destroy(struct filled_pages *filled);
 
-/* Note pages (gvas of struct pages) that lie in the array of the call with this key. False if there
- * is no room for them. */
-bool filled_pages_note(struct filled_pages *filled, uint64_t key, const uint64_t *pages, size_t n);
+/* Note pages (gvas of struct pages) that lie in the array of the call with this number, which is
+ * given to it if it is 0. False if there is no room for them. */
+bool filled_pages_note(struct filled_pages *filled, uint64_t *call, const uint64_t *pages,
+		       size_t n);
 
 /* Forget all. */
 void filled_pages_clear(struct filled_pages *filled);
 
 /* Whether a page was noted for the call, which is forgotten by that. */
-bool filled_pages_take(struct filled_pages *filled, uint64_t key, uint64_t page);
+bool filled_pages_take(struct filled_pages *filled, uint64_t call, uint64_t page);
 
 /* --- callers of the page allocator ----------------------------------------------------------- */
 

@@ -14,12 +14,12 @@ static void test_pages(void)
 {
 	struct filled_pages *filled;
 	struct budget budget;
-	uint64_t page = 0;
+	uint64_t page = 0, call = 0;
 
 	budget_init(&budget, SMALL);
 	if (filled_pages_create(&budget, &filled, NULL))
 		abort();
-	while (page < PAGES && filled_pages_note(filled, 1, &page, 1))
+	while (page < PAGES && filled_pages_note(filled, &call, &page, 1))
 		page++;
 	ok(page && page < PAGES,
 	   "pages of open bulk calls fit into the budget, or are refused: %lu", page);
@@ -27,7 +27,7 @@ static void test_pages(void)
 	filled_pages_clear(filled);
 	is_u64(budget.used, 0, "when the calls are forgotten, the budget has all of it back");
 	page = 0;
-	filled_pages_note(filled, 1, &page, 1);
+	filled_pages_note(filled, &call, &page, 1);
 	ok(budget.used, "later pages come out of the budget, too");
 	filled_pages_destroy(filled);
 	is_u64(budget.used, 0, "in the end the budget has all of it back");

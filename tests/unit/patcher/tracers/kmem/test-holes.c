@@ -103,6 +103,21 @@ static void test_stale(void)
 	fake_session_end(&fs);
 }
 
+/* Likewise, by another call at the same place of the same stack. */
+static void test_forgotten(void)
+{
+	static const struct probe_hit entry = {.args = {0, 0xcc0, PAGES, 0x5000}};
+
+	begin();
+	emit(entry, POINT_ENTRY, words, 1);
+	call_table_clear(fs.session->calls);
+	emit(entry, POINT_ENTRY, words + 1, 1);
+	emit((struct probe_hit){.result = 1, .saved = 1}, POINT_RETURN, words, 1);
+	is_u64(fake_session_recorded(&fs), 1,
+	       "a page that was noted for a call that is forgotten is recorded");
+	fake_session_end(&fs);
+}
+
 int main(void)
 {
 	test_filled(0, "all pages are new in an array without pages behind its first hole");
@@ -110,5 +125,6 @@ int main(void)
 	test_filled(70, "nor are more pages than a record holds");
 	test_filled(PAGES, "nothing is recorded if all were there");
 	test_stale();
+	test_forgotten();
 	return tap_done();
 }
