@@ -146,6 +146,25 @@ static void test_enclosing(void)
 	is_u64(call_table_clear(table), 2, "looking for an enclosing call takes none out");
 }
 
+/* The memory of a call is used again. */
+static void test_clean(void)
+{
+	struct call_table_push_result result;
+	struct open_call *call = call_table_push(table, STACK, &result);
+	bool clean;
+
+	call->task = (struct event_task){.pid = 7, .tgid = 6, .comm = "task", .cgroup = 5};
+	call->number = call->attributed_site = call->items_at_entry = call->items_seen = 4;
+	call_table_clear(table);
+	call = call_table_push(table, STACK, &result);
+	clean = !call->number && !call->attributed_site && !call->items_at_entry &&
+		!call->items_seen && !call->inner_result && !call->ignored;
+	ok(clean, "a new call has nothing of one before");
+	ok(!call->task.pid && !call->task.tgid && !call->task.comm[0] && !call->task.cgroup,
+	   "nor its task");
+	call_table_clear(table);
+}
+
 /* A guest can make up any number of calls; it must not take the host's memory with them. */
 static void test_cap(void)
 {
@@ -211,6 +230,7 @@ int main(void)
 	test_enclosing();
 	test_large_stacks();
 	test_many();
+	test_clean();
 	test_cap();
 	test_budget();
 	call_table_destroy(table);
