@@ -111,18 +111,25 @@ int slab_cache_sizes(struct slab_view *view, uint64_t cache, uint64_t *object_si
 	return 0;
 }
 
+int slab_cache_name_at(struct slab_view *view, uint64_t cache, uint64_t *gva, struct error *err)
+{
+	int ret = slab_check(view, SLAB_CACHES, err);
+
+	return ret ? ret
+		   : kernel_read(view->kernel, cache + view->cache_name, gva, sizeof(*gva), err);
+}
+
 int slab_cache_read(struct slab_view *view, uint64_t cache, struct slab_cache *out,
 		    struct error *err)
 {
-	uint64_t name;
 	int ret = slab_cache_sizes(view, cache, &out->object_size, &out->size, err);
 
 	if (!ret)
-		ret = kernel_read(view->kernel, cache + view->cache_name, &name, sizeof(name), err);
+		ret = slab_cache_name_at(view, cache, &out->name_at, err);
 	if (ret)
 		return ret;
 	out->address = cache;
-	read_name(view->kernel, name, out->name);
+	read_name(view->kernel, out->name_at, out->name);
 	return 0;
 }
 

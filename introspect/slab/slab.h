@@ -38,12 +38,17 @@ enum { SLAB_NAME_MAX = 64 };
 struct slab_cache {
 	uint64_t address;           /* gva of the struct kmem_cache */
 	uint64_t object_size, size; /* bytes that one object holds, and takes */
+	uint64_t name_at;           /* gva of its name; 0: it has none yet */
 	char name[SLAB_NAME_MAX];   /* printable, NUL-terminated; "?" if not readable (yet) */
 };
 
 /* Only the sizes, which may change: merging caches raises object_size. */
 int slab_cache_sizes(struct slab_view *view, uint64_t cache, uint64_t *object_size, uint64_t *size,
 		     struct error *err);
+
+/* Only the gva of its name, 0 if it has none yet. A cache that is made later at the same address
+ * has another one, unless the guest has used that memory again, too. */
+int slab_cache_name_at(struct slab_view *view, uint64_t cache, uint64_t *gva, struct error *err);
 
 /* Describe the struct kmem_cache at a gva. */
 int slab_cache_read(struct slab_view *view, uint64_t cache, struct slab_cache *out,

@@ -30,17 +30,19 @@ void cache_ids_destroy(struct cache_ids *ids)
 	free(ids);
 }
 
-/* Merging a new cache into an old one raises the old one's object size. */
+/* Merging a new cache into an old one raises the old one's object size. A new one at the same
+ * address has another name, if the free of the old one was not seen. */
 static bool is_current(const struct cache_ids *ids, uint64_t cache, uint64_t batch,
 		       struct cache_info *known)
 {
-	uint64_t object_size, size;
+	uint64_t object_size, size, name_at;
 
 	if (batch && batch == known->batch)
 		return true;
 	known->batch = batch;
 	return !slab_cache_sizes(ids->slab, cache, &object_size, &size, NULL) &&
-	       object_size == known->object_size && size == known->size;
+	       object_size == known->object_size && size == known->size &&
+	       !slab_cache_name_at(ids->slab, cache, &name_at, NULL) && name_at == known->name_at;
 }
 
 static const struct cache_info *remember(struct cache_ids *ids, uint64_t cache,
@@ -74,6 +76,7 @@ static const struct cache_info *read_cache(struct cache_ids *ids, uint64_t cache
 		return NULL;
 	info.object_size = read.object_size;
 	info.size = read.size;
+	info.name_at = read.name_at;
 	/* In early boot a cache has its sizes before its name: it is read again the next time. */
 	if (read.name[0] == '?' || read.name[0] == '\0') {
 		ids->unnamed = info;

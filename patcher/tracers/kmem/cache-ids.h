@@ -12,6 +12,7 @@
  */
 struct cache_info {
 	uint64_t object_size, size; /* bytes */
+	uint64_t name_at;           /* gva of its name */
 	uint64_t batch;             /* of the hit for which the sizes were read last; 0: of none */
 	uint16_t id;                /* in the trace's cache table; 0: it has no name yet */
 };

@@ -138,6 +138,7 @@ static void put_cache(uint32_t size, uint32_t object_size, uint64_t name)
 static void test_caches(void)
 {
 	struct slab_cache cache;
+	uint64_t name_at;
 
 	memcpy(fake.ram + CACHE_GPA + 64,
 	       "kmalloc-\x01"
@@ -147,6 +148,10 @@ static void test_caches(void)
 	ok(!slab_cache_read(view, fake_direct(CACHE_GPA), &cache, NULL), "a cache is read");
 	ok(cache.size == 128 && cache.object_size == 96 && cache.address == fake_direct(CACHE_GPA),
 	   "a cache has its sizes and address");
+	ok(cache.name_at == fake_direct(CACHE_GPA + 64) &&
+		   !slab_cache_name_at(view, fake_direct(CACHE_GPA), &name_at, NULL) &&
+		   name_at == cache.name_at,
+	   "and where its name is");
 	is_str(cache.name, "kmalloc-?96", "a cache's name is made printable");
 	put_cache(128, 96, 0);
 	ok(!slab_cache_read(view, fake_direct(CACHE_GPA), &cache, NULL),
@@ -161,7 +166,8 @@ static void test_caches(void)
 	put_cache(0xffffffff, 128, 0);
 	ok(slab_cache_read(view, fake_direct(CACHE_GPA), &cache, NULL) == -EINVAL,
 	   "a cache of an absurd size is refused");
-	ok(slab_cache_read(view, 0x5000, &cache, NULL) == -EFAULT,
+	ok(slab_cache_read(view, 0x5000, &cache, NULL) == -EFAULT &&
+		   slab_cache_name_at(view, 0x5000, &name_at, NULL) == -EFAULT,
 	   "a cache in user space is refused");
 }
 
