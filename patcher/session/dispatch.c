@@ -194,7 +194,7 @@ void session_emit(void *arg, const struct probe_ref *ref, enum probe_point point
 	if (point == POINT_RETURN)
 		on_return(s, hit);
 	else if (is_off(ref) || !pids_want(s, hit->pid))
-		return;
+		session_forget_array(s, ref->probe, hit->key);
 	else if (ref->probe->wants_return)
 		await_return(s, ref, hit);
 	else
@@ -209,6 +209,12 @@ void session_emitted(void *arg)
 		if (s->tracers.v[i]->ops->emitted)
 			s->tracers.v[i]->ops->emitted(s->tracers.v[i]);
 	s->stream_ops->output.end(&s->batch);
+}
+
+void session_forget_array(struct trace_session *s, const struct probe *probe, uint64_t key)
+{
+	if (probe->entry.items.from == ITEMS_SAVED)
+		trap_reader_drop_array(&s->reader, s->engine, key);
 }
 
 void session_forget_open_calls(struct trace_session *s)

@@ -509,6 +509,9 @@ void session_emit(void *arg, const struct probe_ref *ref, enum probe_point point
 /* Events that the boot window caught at other places; arg is the session. */
 void session_boot_entry(void *arg, uint64_t site, const struct guest_trap *trap);
 void session_boot_return(void *arg, const struct guest_trap *trap);
+/* The return of this call is not waited for: forget the array that is saved for it, if any. On the
+ * thread that emits hits. */
+void session_forget_array(struct trace_session *session, const struct probe *probe, uint64_t key);
 /* Forget open calls, and count them as unfinished. */
 void session_forget_open_calls(struct trace_session *session);
 

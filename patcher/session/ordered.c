@@ -175,8 +175,7 @@ static bool forget_call(void *arg, const struct open_call *call)
 
 	if (!is_off(s, call) && pids_want(s, call->task.pid))
 		return false;
-	if (call->probe->entry.items.from == ITEMS_SAVED)
-		trap_reader_drop_array(&s->reader, s->engine, call->key);
+	session_forget_array(s, call->probe, call->key);
 	return true;
 }
 

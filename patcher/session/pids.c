@@ -35,7 +35,10 @@ void pids_prepare(struct trace_session *s)
 
 static bool is_passed_over(void *arg, const struct open_call *call)
 {
-	return !pids_want(arg, call->task.pid);
+	if (pids_want(arg, call->task.pid))
+		return false;
+	session_forget_array(arg, call->probe, call->key);
+	return true;
 }
 
 /* The returns of calls that a trap has seen, and that no instance wants, are not seen. */

@@ -267,67 +267,6 @@ static void test_late(void)
 	fake_session_end(&fs);
 }
 
-/* What trampolines ask before they write: whether calls of a task are wanted. */
-static bool passes(uint32_t pid)
-{
-	const struct ring_engine *x = rings();
-	const uint8_t *pids = x->scratch.hva + (x->set.room.pids - x->mapping.gva);
-
-	return !x->set.room.pids || pids[pid % PID_GATE_BUCKETS];
-}
-
-/* The entry of a call, or its return, as a record of a task: one thread at a time emits hits. */
-static void put_call(uint32_t pid, enum probe_point point)
-{
-	const struct probe_hit hit = {.key = fake_stack_top(0) - 64,
-				      .args = {0, fake_cache()},
-				      .pid = pid,
-				      .result = point == POINT_RETURN ? fake_object() : 0};
-
-	ring_engine_stop_thread(rings());
-	fake_session_emit(&fs, point == POINT_RETURN ? NULL : ref_of(FAKE_CACHE_ALLOC), point,
-			  &hit);
-	if (ring_engine_start_thread(rings(), NULL))
-		abort();
-}
-
-static void test_pids(void)
-{
-	struct error err = {0};
-
-	begin(true, "a=kmem:cache,pid=5", "b=kmem:pages,pid=7");
-	ok(passes(5) && passes(7) && !passes(6), "only the tasks of both instances pass");
-	ok(passes(5 + PID_GATE_BUCKETS), "and those that share their buckets");
-	is_str(instance("a")->guest_conditions, "pid=5", "the guest decides that");
-	is_str(instance("a")->host_conditions, "", "and the host nothing");
-	put_call(5, POINT_ENTRY);
-	ok(call_table_is_open(fs.session->calls), "a call of one of them begins");
-	ok(!set("b=kmem:cache,pid=7+8 if ptr > 5", NULL, &err), "its instance goes: %s",
-	   err.text);
-	ok(!passes(5) && passes(7) && passes(8), "other tasks pass at once");
-	ok(!call_table_is_open(fs.session->calls) && count(COUNTER_IN_FLIGHT) == 1,
-	   "its return is not waited for");
-	is_str(instance("b")->guest_conditions, "pid=7+8", "the pids are the guest's");
-	is_str(instance("b")->host_conditions, "ptr > 5", "all else is the host's");
-	put_call(5, POINT_ENTRY);
-	ok(!call_table_is_open(fs.session->calls),
-	   "one that has passed just before is passed over");
-	put_call(8, POINT_ENTRY);
-	put_call(8, POINT_RETURN);
-	is_u64(fake_session_recorded(&fs), 1, "calls of the others are recorded");
-	ok(!set("b=kmem:cache", NULL, &err) && passes(5) && passes(1), "without pids all pass: %s",
-	   err.text);
-	is_str(instance("b")->guest_conditions, "", "and the guest decides nothing");
-	ok(!set(NULL, NULL, &err) && !passes(5), "without instances none does");
-	fake_session_end(&fs);
-	begin(true, "kmem:cache", NULL);
-	ok(!rings()->set.room.pids, "a trace that begins without pids has no such gate");
-	fake_session_end(&fs);
-	begin(false, "kmem:cache,pid=5", NULL);
-	is_str(instance("kmem")->host_conditions, "pid=5", "traps leave them to the host");
-	fake_session_end(&fs);
-}
-
 static void test_beside_functions(void)
 {
 	struct error err = {0};
@@ -550,7 +489,6 @@ int main(void)
 	test_under_way();
 	test_late();
 	test_failure(true);
-	test_pids();
 	test_beside_functions();
 	test_added_function();
 	test_functions_alone();
