@@ -28,6 +28,16 @@ static bool same_direct(const struct instance_list *a, const struct instance_lis
 	return n == list_direct(b, y) && !memcmp(x, y, n * sizeof(x[0]));
 }
 
+/* The engine may have taken its memory away. */
+static int check_engine(const struct trace_session *s, struct error *err)
+{
+	if (!s->withdrawn)
+		return 0;
+	return error_set(err, EBUSY,
+			 "a stop has failed half-way, and the patches are out: tracing can only be "
+			 "stopped again");
+}
+
 /* Traps do not record the direct lane. Until it is known that rings do not come, its instances
  * wait. */
 static int check_rings(const struct trace_session *s, const struct instance_list *next,
@@ -115,8 +125,10 @@ static int apply(struct trace_session *s, struct instance_list *next, struct ord
 int session_change(struct trace_session *s, struct instance_list *next, struct error *err)
 {
 	struct ordered_change *c = NULL;
-	int ret = check_rings(s, next, err);
+	int ret = check_engine(s, err);
 
+	if (!ret)
+		ret = check_rings(s, next, err);
 	if (!ret)
 		ret = direct_check_functions(s, next, err);
 	if (!ret)

@@ -178,6 +178,7 @@ struct trace_session {
 	struct kernel kernel;
 	bool located;
 	bool enabled;
+	bool withdrawn; /* though it is enabled: a stop has failed behind the engine's part */
 	uint64_t starts;
 	bool from_first_allocation;
 

@@ -136,6 +136,7 @@ static int take_back(struct trace_session *s, struct error *err)
 	ret = engine->ops->withdraw(engine, &s->restored, err);
 	if (ret)
 		return ret;
+	s->withdrawn = true;
 	end_coexisting(s);
 	direct_note_switch(s, shared, since);
 	s->switch_pending = s->refreshing = false;
@@ -144,6 +145,7 @@ static int take_back(struct trace_session *s, struct error *err)
 	/* a guest that is about to leave its kernel waits until the tracer's memory has gone */
 	if (!ret && has_traps(s) && atomic_load(&s->leaving_kernel))
 		ret = session_watch_leaving(s, err);
+	s->withdrawn = ret != 0;
 	return ret;
 }
 
@@ -406,7 +408,7 @@ int trace_session_tick(struct trace_session *s, struct error *err)
 	int ret;
 
 	instances_reap(s);
-	if (!s->enabled)
+	if (!s->enabled || s->withdrawn)
 		return 0;
 	ret = session_end_gap(s, err);
 	if (ret)
@@ -477,7 +479,7 @@ int trace_session_end(struct trace_session *s, struct error *err)
 	direct_forget(s);
 	disarmed = oneshot_disarm_all(&s->oneshots, ret ? NULL : err);
 	ret = ret ? ret : disarmed;
-	s->enabled = false;
+	s->enabled = s->withdrawn = false;
 	forget_calls(s);
 	instances_tell_losses(s);
 	return ret;

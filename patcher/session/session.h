@@ -72,11 +72,11 @@ int trace_session_start(struct trace_session *session, const char *const *specs,
  *
  * -EINVAL: bad spec. -EEXIST: two have the same name. -ENOENT: no function is meant. -ENOSPC: too
  * little memory for code or rings. -ENOTSUP: this tracer needs exitless mode, which will not come.
- * -ESTALE: the guest has changed the text of a function.
- * -EAGAIN: the guest's own ftrace is changing its sites; or what was recorded before the last
- * change is not complete yet, as the guest is paused or held up. While the guest boots, functions
- * of its modules cannot be known: an instance that turns out to mean none records nothing, and its
- * status says so.
+ * -ESTALE: the guest has changed the text of a function. -EBUSY: a stop has failed half-way, so
+ * that tracing is on without patches. -EAGAIN: the guest's own ftrace is changing its sites; or
+ * what was recorded before the last change is not complete yet, as the guest is paused or held up.
+ * While the guest boots, functions of its modules cannot be known: an instance that turns out to
+ * mean none records nothing, and its status says so.
  */
 int trace_session_set_instances(struct trace_session *session, const char *const *specs, size_t n,
 				struct error *err);

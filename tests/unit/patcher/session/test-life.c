@@ -5,11 +5,12 @@
  */
 #include <errno.h>
 #include <stdlib.h>
+#include "patcher/engine/ring-internal.h"
 #include "patcher/session/internal.h"
 #include "tests/lib/fake-session.h"
 #include "tests/lib/tap.h"
 
-enum { RING_BYTES = 64 << 10, ALL_PLACES = FAKE_NR_PROBES + FAKE_NR_EXITS };
+enum { RING_BYTES = 64 << 10, ALL_PLACES = FAKE_NR_PROBES + FAKE_NR_EXITS, PATIENCE_MS = 20000 };
 
 static struct fake_session fs;
 
@@ -92,6 +93,36 @@ static void test_asks_fail(void)
 	   "so is that of a site, before that of a jump: %s", err.text);
 	fs.fg.failing_gpa = fs.fg.missing_gpa = 0;
 	fake_session_destroy(&fs);
+}
+
+/* The engine's patches are out, and its memory may be gone. */
+static void test_half_stopped(bool exitless)
+{
+	const struct trace_options options = {.exitless = exitless, .ring_bytes = RING_BYTES};
+	const char *const specs[] = {"kmem:pages,pid=5", exitless ? "function:kfree" : NULL, NULL};
+	const char *const other[] = {"kmem:pages,pid=6"};
+	struct error err = {0};
+
+	fake_session_create(&fs);
+	trace_session_set_options(fs.session, &options);
+	ok(!trace_session_start(fs.session, specs, NULL), "a session starts");
+	fs.fg.failing_gpa = FAKE_PHYS_TEXT + FAKE_HIBERNATE;
+	ok(trace_session_stop(fs.session, &err) == -EIO, "a stop fails half-way: %s", err.text);
+	ok(!exitless || ring_engine_has_left(ring_engine_of(fs.session->ring_engine), PATIENCE_MS),
+	   "the guest leaves the rings");
+	is_u64(fs.fg.nr_regions, 1, "they are gone");
+	fs.fg.failing_gpa = 0;
+	ok(!trace_session_tick(fs.session, NULL) && !direct_is_active(fs.session) &&
+		   *fake_text(&fs.fg, FAKE_KFREE) == fs.text[FAKE_KFREE],
+	   "nothing is patched any more");
+	ok(trace_session_set_instances(fs.session, other, 1, &err) == -EBUSY,
+	   "a change is refused: %s", err.text);
+	ok(!trace_session_stop(fs.session, NULL) && fake_session_text_same(&fs),
+	   "another stop does the rest");
+	ok(!trace_session_set_instances(fs.session, other, 1, &err) &&
+		   !trace_session_start(fs.session, NULL, &err),
+	   "tracing may start again: %s", err.text);
+	fake_session_end(&fs);
 }
 
 /* Of several errors the first is told. */
@@ -180,6 +211,8 @@ int main(void)
 	test_asks();
 	test_oneshots_fail();
 	test_asks_fail();
+	test_half_stopped(true);
+	test_half_stopped(false);
 	test_both_fail();
 	test_none();
 	test_budget();
