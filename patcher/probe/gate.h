@@ -127,7 +127,8 @@ bool gate_eval(const struct gate *gate, const struct gate_values *values);
  */
 enum { PID_GATE_BUCKETS = 4096 };
 struct pid_gate {
-	bool on; /* there is one */
+	bool on;  /* there is one */
+	bool all; /* all tasks pass, so that it decides nothing */
 	uint8_t pass[PID_GATE_BUCKETS];
 };
 

@@ -115,7 +115,7 @@ struct session_instance {
 	struct tracer *tracer;          /* direct lane; NULL until it is needed */
 	struct instance_stream *stream; /* likewise */
 	uint64_t id;
-	/* By whether the session has a pid gate, and by enum tracer_decider; NULL until they are
+	/* By whether the guest decides on pids, and by enum tracer_decider; NULL until they are
 	 * asked for. */
 	char *conditions[2][2];
 	bool active;
@@ -195,6 +195,7 @@ struct trace_session {
 	 * the thread that emits hits, what of that has taken effect. */
 	struct pid_gate pids, pids_in_effect;
 	atomic_bool has_pid_gate;            /* the engine lets only these pass */
+	bool plans_pid_gate;                 /* what was planned last would have one */
 	struct site_table sites;             /* that the direct lane is planned from */
 	struct module_slots_seen slots_seen; /* when they were read */
 	unsigned int learn_tries;            /* since then, of instances that lack something */
@@ -453,8 +454,11 @@ void pids_begin(struct trace_session *session);
 void pids_change(struct trace_session *session, const struct pid_gate *next);
 void pids_take_effect(struct trace_session *session, const struct pid_gate *next);
 
-/* Whether the guest looks at pids, or will as soon as rings come. */
-bool pids_have_gate(const struct trace_session *session);
+/* After a plan, with all its patches: what a start would do. */
+void pids_plan(struct trace_session *session);
+/* Whether the guest decides on the pids of the ordered lane's instances: it does, or will as soon
+ * as rings come; or after a plan, it would. */
+bool pids_are_decided(const struct trace_session *session);
 
 /* Whether calls of this task are wanted, or come in any case. On the thread that emits hits. */
 static inline bool pids_want(const struct trace_session *session, uint32_t pid)

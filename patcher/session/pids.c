@@ -9,8 +9,10 @@
 
 static void add_pids(struct pid_gate *gate, const struct trace_spec *spec)
 {
-	if (!spec->nr_pids)
+	if (!spec->nr_pids) {
+		gate->all = true;
 		memset(gate->pass, true, sizeof(gate->pass));
+	}
 	for (size_t i = 0; i < spec->nr_pids; i++)
 		gate->pass[spec->pids[i] % PID_GATE_BUCKETS] = true;
 }
@@ -30,7 +32,18 @@ void pids_prepare(struct trace_session *s)
 {
 	pids_of(&s->instances, &s->pids);
 	s->pids_in_effect = s->pids;
-	s->has_pid_gate = false;
+	s->has_pid_gate = s->plans_pid_gate = false;
+}
+
+/* Whether rings would have a gate. */
+static bool would_have_gate(const struct trace_session *s)
+{
+	return s->pids.on && patch_plan_has_room(&s->plan);
+}
+
+void pids_plan(struct trace_session *s)
+{
+	s->plans_pid_gate = s->options.exitless && would_have_gate(s);
 }
 
 static bool is_passed_over(void *arg, const struct open_call *call)
@@ -51,14 +64,21 @@ void pids_begin(struct trace_session *s)
 		call_table_drop(s->calls, is_passed_over, s);
 }
 
-bool pids_have_gate(const struct trace_session *s)
+static bool have_gate(const struct trace_session *s)
 {
-	return s->has_pid_gate ||
-	       (s->switch_pending && s->pids.on && patch_plan_has_room(&s->plan));
+	if (!s->enabled)
+		return s->plans_pid_gate;
+	return s->has_pid_gate || (s->switch_pending && would_have_gate(s));
+}
+
+bool pids_are_decided(const struct trace_session *s)
+{
+	return have_gate(s) && !s->pids.all;
 }
 
 void pids_change(struct trace_session *s, const struct pid_gate *next)
 {
+	s->pids.all = next->all;
 	memcpy(s->pids.pass, next->pass, sizeof(s->pids.pass));
 	if (s->has_pid_gate)
 		s->engine->ops->pass_pids(s->engine);

@@ -433,6 +433,8 @@ int trace_session_plan(struct trace_session *s, const char *const *specs,
 	if (!ret)
 		ret = session_plan(s, err);
 	if (!ret)
+		pids_plan(s);
+	if (!ret)
 		patch_plan_drop_off(&s->plan);
 	if (!ret)
 		ret = direct_plan(s, &s->instances, err);

@@ -131,8 +131,8 @@ static void find_share(const struct trace_session *s, struct session_instance *i
 			refused->v[i].gva == patch_plan_site_of(&s->plan, refused->v[i].ref);
 }
 
-/* On the ordered lane pids are the gate's, if there is one. NULL without memory, or before the
- * tracer is there. */
+/* On the ordered lane pids are the gate's, if there is one that decides. NULL without memory, or
+ * before the tracer is there. */
 static char *conditions_of(const struct session_instance *instance, bool gate,
 			   enum tracer_decider decider)
 {
@@ -155,7 +155,7 @@ static char *conditions_of(const struct session_instance *instance, bool gate,
 static const char *find_conditions(const struct trace_session *s, struct session_instance *instance,
 				   enum tracer_decider decider)
 {
-	const bool gate = pids_have_gate(s);
+	const bool gate = pids_are_decided(s);
 	char **text = &instance->conditions[gate][decider];
 
 	if (!*text)

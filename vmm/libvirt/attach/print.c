@@ -170,6 +170,8 @@ static int make_plan(struct attach *a, struct trace_session *session,
 
 int attach_print_plan(struct attach *a, FILE *to, struct error *err)
 {
+	const struct trace_options options = {.exitless = a->options->recorder.mode ==
+							  RECORDER_EXITLESS};
 	const struct kernel *kernel = &a->kernel.kernel;
 	const struct patch_plan *plan;
 	struct trace_session *session;
@@ -187,6 +189,7 @@ int attach_print_plan(struct attach *a, FILE *to, struct error *err)
 	ret = trace_session_create(libvirt_guest(a->guest), kernel->image, NULL, &session, err);
 	if (ret)
 		return ret;
+	trace_session_set_options(session, &options);
 	trace_session_kernel_at(session, kernel->virt_slide, kernel->phys_text);
 	ret = make_plan(a, session, &plan, err);
 	if (!ret) {

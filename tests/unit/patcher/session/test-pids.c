@@ -120,6 +120,51 @@ static void test_changes(void)
 	fake_session_end(&fs);
 }
 
+/* --- who decides ------------------------------------------------------------------------------ */
+
+static void check_decides(const char *name, bool guest, const char *label)
+{
+	is_str(instance(name)->guest_conditions, guest ? "pid=5" : "", label);
+	is_str(instance(name)->host_conditions, guest ? "" : "pid=5", label);
+}
+
+/* Where one instance wants all tasks, all pass. */
+static void test_beside_all(void)
+{
+	begin(true, "a=kmem:cache,pid=5", "b=kmem:pages");
+	ok(passes(5) && passes(6), "beside an instance without pids all tasks pass");
+	check_decides("a", false, "the host decides then");
+	ok(!set("a=kmem:cache,pid=5", NULL, NULL) && !passes(6), "that instance goes");
+	check_decides("a", true, "the guest decides");
+	ok(!set("a=kmem:cache,pid=5", "c=kmem:cache", NULL) && passes(6), "another one comes");
+	check_decides("a", false, "the host decides again");
+	fake_session_end(&fs);
+}
+
+static void test_off(void)
+{
+	begin(true, "a=kmem:cache,pid=5", NULL);
+	ok(!trace_session_stop(fs.session, NULL) && !set("b=kmem:pages,pid=5", NULL, NULL),
+	   "an instance is set while tracing is off");
+	check_decides("b", false, "the guest decides nothing");
+	fake_session_destroy(&fs);
+}
+
+static void test_plan(bool exitless, const char *second)
+{
+	const char *const specs[] = {"a=kmem:cache,pid=5", second, NULL};
+	const bool guest = exitless && !second;
+	const struct patch_plan *plan;
+
+	create(exitless);
+	ok(!trace_session_plan(fs.session, specs, &plan, NULL), "a plan of %s%s%s", specs[0],
+	   second ? " and " : "", second ? second : "");
+	check_decides("a", guest, "it says who would decide");
+	ok(!trace_session_start(fs.session, NULL, NULL), "a start");
+	check_decides("a", guest, "that one does");
+	fake_session_end(&fs);
+}
+
 /* --- arrays of bulk calls --------------------------------------------------------------------- */
 
 /* The entry of a bulk call, whose trampoline has saved its array. Whether that is still there when
@@ -154,6 +199,7 @@ static void test_array_of_trap(void)
 	fake_put64(&fs.fg.base, fake_session_pmd(&fs) + 8, 0x1000);
 	ok(!trace_session_start(fs.session, specs, NULL) && !fs.session->has_pid_gate,
 	   "a guest that is not ready for rings has traps");
+	check_decides("kmem", true, "the guest will decide");
 	arrays = fs.session->reader.arrays;
 	fake_session_emit(&fs, ref_of(FAKE_ALLOC_BULK), POINT_ENTRY, &hit);
 	ok(call_table_push(arrays, hit.key, &pushed) && call_table_is_open(fs.session->calls),
@@ -169,6 +215,11 @@ static void test_array_of_trap(void)
 int main(void)
 {
 	test_changes();
+	test_beside_all();
+	test_off();
+	test_plan(true, NULL);
+	test_plan(false, NULL);
+	test_plan(true, "b=kmem:pages");
 	test_arrays();
 	test_array_of_trap();
 	return tap_done();
