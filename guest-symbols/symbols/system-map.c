@@ -5,6 +5,9 @@
 #include <string.h>
 #include "guest-symbols/symbols/symbol-table.h"
 
+/* Of symbols in a section that is empty, and so not loaded: __nosave_begin, if nothing is there. */
+#define UNKNOWN_TYPE '?'
+
 /* A line of System.map is what nm(1) prints: "ffffffff81000000 T _text". */
 struct map_line {
 	uint64_t address;
@@ -36,7 +39,7 @@ static bool parse_line(const char *p, const char *end, struct map_line *out)
 	for (size_t i = 0; i < out->length; i++)
 		if (!isgraph((unsigned char)out->name[i]))
 			return false;
-	return isalpha((unsigned char)out->type);
+	return isalpha((unsigned char)out->type) || out->type == UNKNOWN_TYPE;
 }
 
 static int read_lines(const char *text, size_t size, struct symbol_builder *builder,

@@ -55,6 +55,20 @@ static void test_bad_map(const char *label, const char *text, uint64_t offset)
 	is_u64(err.address, offset, "the error has the offset");
 }
 
+/* As nm(1) prints a symbol of an empty section. */
+static void test_unknown_type(void)
+{
+	static const char text[] = "ffffffff81000000 T _text\nffffffff81001000 ? __nosave_begin\n";
+	struct symbol_table *table = NULL;
+	struct error err = {0};
+
+	if (ok(!symbols_from_system_map(text, strlen(text), &table, &err),
+	       "a symbol may have no known type (%s)", err.text))
+		is_u64(symbols_address(table, "__nosave_begin"), 0xffffffff81001000,
+		       "it is found by its name");
+	symbols_destroy(table);
+}
+
 /* Those of a kernel built with clang's LTO. */
 static void test_promoted(void)
 {
@@ -143,6 +157,8 @@ int main(void)
 	test_bad_map("an address of 17 digits is refused", "1ffffffff81000000 T _text\n", 0);
 	test_bad_map("a name with a space is refused", "ffffffff81000000 T two words\n", 0);
 	test_bad_map("a line without a name is refused", "ffffffff81000000 T\n", 0);
+	test_bad_map("a type that nm has not is refused", "ffffffff81000000 ! _text\n", 0);
+	test_unknown_type();
 	test_promoted();
 	test_elf();
 	return tap_done();
