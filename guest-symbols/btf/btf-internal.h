@@ -39,6 +39,7 @@ enum {
 };
 
 struct btf_types {
+	unsigned int owners;
 	const struct btf_types *base; /* whose ids and strings come first; NULL: none */
 	uint8_t *bytes;               /* the copy of the section */
 	const uint8_t *types;

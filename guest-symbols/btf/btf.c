@@ -211,6 +211,7 @@ static int parse(const struct btf_types *base, const uint8_t *bytes, size_t size
 		return error_set(err, ENOMEM, "no memory for BTF");
 	}
 	memcpy(btf->bytes, bytes, size);
+	btf->owners = 1;
 	btf->base = base;
 	btf->first = base ? base->count : 1;
 	btf->strings_first = base ? base->strings_size : 0;
@@ -236,9 +237,15 @@ int btf_parse_split(const struct btf_types *base, const uint8_t *bytes, size_t s
 	return parse(base, bytes, size, out, err);
 }
 
+struct btf_types *btf_share(struct btf_types *btf)
+{
+	btf->owners++;
+	return btf;
+}
+
 void btf_destroy(struct btf_types *btf)
 {
-	if (!btf)
+	if (!btf || --btf->owners)
 		return;
 	name_index_deinit(&btf->index);
 	free(btf->offsets);

@@ -13,6 +13,9 @@ struct btf_types;
 
 /* `bytes` is copied. */
 int btf_parse(const uint8_t *bytes, size_t size, struct btf_types **out, struct error *err);
+/* One more owner of types that have no base: each calls btf_destroy(), one at a time. Returns
+ * `btf`. */
+struct btf_types *btf_share(struct btf_types *btf);
 void btf_destroy(struct btf_types *btf);
 
 /*

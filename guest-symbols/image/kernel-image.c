@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "formats/base/cursor.h"
+#include "guest-symbols/image/given-checks.h"
 #include "guest-symbols/image/mcount.h"
 
 enum {
@@ -15,27 +16,52 @@ enum {
 	MAX_RELEASE = 64, /* __NEW_UTS_LEN */
 };
 
-/* Those that are given, else .symtab, which has sizes, else kallsyms. */
+/* .symtab, which has sizes, else kallsyms. */
+static int load_own_symbols(const struct elf_view *view, struct symbol_table **out,
+			    const char **source, struct error *err)
+{
+	int ret = symbols_from_elf(view->bytes, view->size, out, err);
+
+	*source = "symtab";
+	if (ret != -ENOENT)
+		return ret;
+	*source = "kallsyms";
+	return symbols_from_kallsyms(view->bytes, view->size, out, err);
+}
+
+/* What the kernel has itself may be missing or damaged: then there is less to compare with. */
+static int load_given_symbols(struct kernel_image *image, const struct elf_view *view,
+			      const struct kernel_given *given, struct error *err)
+{
+	struct symbol_table *own = NULL;
+	const char *own_source;
+	int ret = kernel_given_symbols(given, &image->symbols, err);
+
+	if (ret)
+		return ret;
+	image->symbol_source = "System.map";
+	load_own_symbols(view, &own, &own_source, NULL);
+	ret = given_check_symbols(image->symbols, own, view, err);
+	symbols_destroy(own);
+	if (ret)
+		error_prefix(err, "%s: ", given->system_map.path);
+	return ret;
+}
+
 static int load_symbols(struct kernel_image *image, const struct elf_view *view,
 			const struct kernel_given *given, struct error *err)
 {
-	int ret;
-
-	if (given->system_map.path) {
-		image->symbol_source = "System.map";
-		return kernel_given_symbols(given, &image->symbols, err);
-	}
-	image->symbol_source = "symtab";
-	ret = symbols_from_elf(view->bytes, view->size, &image->symbols, err);
-	if (ret != -ENOENT)
-		return ret;
-	image->symbol_source = "kallsyms";
-	return symbols_from_kallsyms(view->bytes, view->size, &image->symbols, err);
+	return given->system_map.path
+		       ? load_given_symbols(image, view, given, err)
+		       : load_own_symbols(view, &image->symbols, &image->symbol_source, err);
 }
 
 /* Without CONFIG_KALLSYMS_ALL kallsyms has what lies between _stext and _etext: _end is no such. */
-static int report_symbol(const struct kernel_image *image, const char *name, struct error *err)
+static int report_symbol(const struct kernel_image *image, const struct kernel_given *given,
+			 const char *name, struct error *err)
 {
+	if (given->system_map.path)
+		return error_set(err, ENOENT, "%s: no symbol %s", given->system_map.path, name);
 	if (symbols_find(image->symbols, "_etext") && !strcmp(name, "_end"))
 		return error_set(
 			err, ENOENT,
@@ -45,7 +71,8 @@ static int report_symbol(const struct kernel_image *image, const char *name, str
 	return error_set(err, ENOENT, "kernel has no symbol %s", name);
 }
 
-static int load_bounds(struct kernel_image *image, struct error *err)
+static int load_bounds(struct kernel_image *image, const struct kernel_given *given,
+		       struct error *err)
 {
 	const struct {
 		const char *name;
@@ -61,7 +88,7 @@ static int load_bounds(struct kernel_image *image, struct error *err)
 		const struct symbol *symbol = symbols_find(image->symbols, bounds[i].name);
 
 		if (!symbol)
-			return report_symbol(image, bounds[i].name, err);
+			return report_symbol(image, given, bounds[i].name, err);
 		*bounds[i].to = symbol->address;
 	}
 	if (image->text > image->stext || image->stext > image->etext ||
@@ -134,69 +161,14 @@ static int load_own_btf(struct kernel_image *image, const struct elf_view *view,
 	return bytes ? btf_parse(bytes, size, &image->btf, err) : 0;
 }
 
-/* --- types that are given --------------------------------------------------------------------- */
-
-/* Of how many functions one may be unknown: pahole has a few that the compiler has renamed. */
-enum { KNOWN_PER_UNKNOWN = 50 };
-
-/* A variable that the kernel initialises begins, at this member, with the text. */
-static int check_member(const struct kernel_image *image, const char *variable,
-			const char *structure, const char *member, const char *text,
-			struct error *err)
-{
-	const uint64_t address = symbols_address(image->symbols, variable);
-	struct btf_field field;
-	const uint8_t *bytes;
-	int ret = btf_field(image->btf, structure, member, &field, err);
-
-	if (ret)
-		return ret;
-	bytes = kernel_image_bytes(image, address + field.offset, strlen(text));
-	if (bytes && !memcmp(bytes, text, strlen(text)))
-		return 0;
-	return error_set(err, ESTALE, "not the types of this kernel: the %s of its %s is not %s",
-			 member, variable, text);
-}
-
-static bool is_symbol(const void *symbols, const char *name)
-{
-	return symbols_find(symbols, name);
-}
-
-static int check_functions(const struct kernel_image *image, struct error *err)
-{
-	const struct btf_functions functions =
-		btf_count_functions(image->btf, is_symbol, image->symbols);
-
-	if (functions.unknown <= functions.n / KNOWN_PER_UNKNOWN)
-		return 0;
-	return error_set(err, ESTALE,
-			 "not the types of this kernel: it lacks %u of %u functions that they name",
-			 functions.unknown, functions.n);
-}
-
-/* Another build has other functions; and of both structures many options change the members in
- * front. */
-static int check_given_btf(const struct kernel_image *image, struct error *err)
-{
-	int ret = check_functions(image, err);
-
-	if (!ret)
-		ret = check_member(image, "init_task", "task_struct", "comm", "swapper", err);
-	return ret ? ret
-		   : check_member(image, "init_uts_ns", "uts_namespace", "name.release",
-				  image->release, err);
-}
-
 static int load_given_btf(struct kernel_image *image, const struct kernel_given *given,
 			  struct error *err)
 {
-	int ret = kernel_given_types(given, &image->btf, err);
+	int ret;
 
-	if (ret)
-		return ret;
+	image->btf = btf_share(given->btf.types);
 	image->btf_is_given = true;
-	ret = check_given_btf(image, err);
+	ret = given_check_types(image, err);
 	if (ret)
 		error_prefix(err, "%s: ", given->btf.path);
 	return ret;
@@ -298,7 +270,7 @@ static int load_facts(struct kernel_image *image, const struct elf_view *view,
 	int ret = load_symbols(image, view, given, err);
 
 	if (!ret)
-		ret = load_bounds(image, err);
+		ret = load_bounds(image, given, err);
 	if (!ret)
 		ret = load_bytes(image, view, err);
 	if (!ret)

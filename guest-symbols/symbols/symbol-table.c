@@ -160,7 +160,9 @@ const struct symbol *symbols_at(const struct symbol_table *table, size_t index)
 	return index < table->n ? &table->v[index] : NULL;
 }
 
-const struct symbol *symbols_find(const struct symbol_table *table, const char *name)
+/* First symbol of that name from `lowest` on. */
+static const struct symbol *find_from(const struct symbol_table *table, const char *name,
+				      uint64_t lowest)
 {
 	struct name_cursor cursor;
 	char clean[NAME_SIZE];
@@ -172,9 +174,21 @@ const struct symbol *symbols_find(const struct symbol_table *table, const char *
 	}
 	cursor = name_index_start(&table->index, name);
 	while (name_index_next(&table->index, &cursor, &i))
-		if (!strcmp(table->v[i].name, name))
+		if (table->v[i].address >= lowest && !strcmp(table->v[i].name, name))
 			return &table->v[i];
 	return NULL;
+}
+
+const struct symbol *symbols_find(const struct symbol_table *table, const char *name)
+{
+	return find_from(table, name, 0);
+}
+
+bool symbols_have(const struct symbol_table *table, const char *name, uint64_t address)
+{
+	const struct symbol *symbol = find_from(table, name, address);
+
+	return symbol && symbol->address == address;
 }
 
 uint64_t symbols_address(const struct symbol_table *table, const char *name)

@@ -2,6 +2,7 @@
 #ifndef SONDE_GUEST_SYMBOLS_SYMBOLS_SYMBOLS_H
 #define SONDE_GUEST_SYMBOLS_SYMBOLS_SYMBOLS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include "formats/base/error.h"
@@ -34,6 +35,9 @@ void symbol_clean_name(char *name);
 
 /* First symbol of that name, which need not be clean, in address order, or NULL. */
 const struct symbol *symbols_find(const struct symbol_table *table, const char *name);
+
+/* Whether a symbol of that name is at that address. */
+bool symbols_have(const struct symbol_table *table, const char *name, uint64_t address);
 
 /* Address of `name`, or 0. */
 uint64_t symbols_address(const struct symbol_table *table, const char *name);

@@ -71,11 +71,10 @@ static bool too_large(const uint8_t *data, size_t size)
 
 static void fuzz_file(const uint8_t *data, size_t size)
 {
-	const struct kernel_given given = {.btf = {"btf", data, size, false}};
 	struct kernel_file *file;
 	struct btf_types *types;
 
-	if (!kernel_given_types(&given, &types, NULL))
+	if (!given_types_parse(data, size, &types, NULL))
 		btf_destroy(types);
 	if (too_large(data, size) || kernel_file_from_memory(data, size, &file, NULL))
 		return;
@@ -143,8 +142,7 @@ static void fuzz_changed(const uint8_t *data, size_t size)
 {
 	uint8_t elf[ROOM];
 	size_t elf_size = make_kernel(elf);
-	struct kernel_given given = {
-		.system_map = {"map", (const uint8_t *)map, sizeof(map) - 1, false}};
+	struct kernel_given given = {.system_map = {"map", (const uint8_t *)map, sizeof(map) - 1}};
 	struct kernel_file *file;
 	uint16_t offset;
 
@@ -156,8 +154,12 @@ static void fuzz_changed(const uint8_t *data, size_t size)
 	if (kernel_file_from_memory(elf, elf_size, &file, NULL))
 		return;
 	use(file, &given);
-	given.btf = (struct given_file){"btf", elf + FAKE_ELF_IMAGE_OFFSET + BTF, BTF_ROOM, false};
-	use(file, &given);
+	if (!given_types_parse(elf + FAKE_ELF_IMAGE_OFFSET + BTF, BTF_ROOM, &given.btf.types,
+			       NULL)) {
+		given.btf.path = "btf";
+		use(file, &given);
+		btf_destroy(given.btf.types);
+	}
 	kernel_file_close(file);
 }
 

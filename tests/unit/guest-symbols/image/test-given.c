@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Symbols and types that a kernel lacks, from files: which files are taken, and what is refused. */
+#include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,13 +16,21 @@
 #include "tests/lib/tap.h"
 
 #define TEXT 0xffffffff81000000
-enum { IMAGE = 4096, BTF_ROOM = 2048, ELF_ROOM = 16384, COMM = 0x40, RELEASE = 0x20 };
+enum {
+	IMAGE = 4096,
+	BTF_ROOM = 2048,
+	ELF_ROOM = 16384,
+	COMM = 0x40,
+	RELEASE = 0x20,
+	LARGE = (64 << 20) + 1
+};
 
-static const char map[] =
-	"ffffffff81000000 T _text\nffffffff81000000 T _stext\n"
-	"ffffffff81000000 T fn\nffffffff81000100 T _etext\nffffffff81000400 D linux_banner\n"
-	"ffffffff81000800 D init_task\nffffffff81000c00 D init_uts_ns\n"
-	"ffffffff81001000 B _end\n";
+static const char map[] = "ffffffff81000000 T _text\nffffffff81000000 T _stext\n"
+			  "ffffffff81000000 T fn\nffffffff81000080 t part.constprop.0\n"
+			  "ffffffff81000100 T _etext\nffffffff81000400 D linux_banner\n"
+			  "ffffffff81000600 d variable.0\n"
+			  "ffffffff81000800 D init_task\nffffffff81000c00 D init_uts_ns\n"
+			  "ffffffff81001000 B _end\n";
 
 static char dir[] = "/tmp/test-given.XXXXXX";
 static uint8_t kernel[ELF_ROOM];
@@ -44,7 +54,7 @@ static void write_file(const char *name, const void *bytes, size_t size)
 		abort();
 }
 
-/* Types of a kernel that has this function, and whose tasks have their names there. */
+/* Types of a kernel that has this function, or none, and whose tasks have their names there. */
 static size_t make_types(uint32_t comm, const char *function, uint8_t *to)
 {
 	const struct fake_struct structs[] = {
@@ -90,7 +100,8 @@ static int load(const char *system_map, const char *btf, struct error *err)
 	}
 	kernel_given_close(&given);
 	if (!ret && btf)
-		ok(image->btf && image->btf_is_given, "%s: these are the image's types", btf);
+		ok(image->btf_is_given && btf_struct_size(image->btf, "task_struct") == 256,
+		   "%s: these are the image's types", btf);
 	kernel_image_destroy(image);
 	return ret;
 }
@@ -126,6 +137,26 @@ static void test_types(const uint8_t *types, size_t size)
 	refused(".", -EISDIR, "cannot read");
 }
 
+static void test_functions(void)
+{
+	uint8_t types[BTF_ROOM];
+	struct error err;
+	size_t size = make_types(COMM, NULL, types);
+
+	write_file("no-functions.btf", types, size);
+	refused("no-functions.btf", -ESTALE,
+		"not the types of this kernel: they name 0 functions, and it has 5");
+	size = make_types(COMM, "void part(int argument)", types);
+	write_file("part.btf", types, size);
+	ok(!load("System.map", "part.btf", &err), "a function may be there in part: %s", err.text);
+	size = make_types(COMM, "void par(int argument)", types);
+	write_file("par.btf", types, size);
+	refused("par.btf", -ESTALE, "it lacks 1 of 1 functions that they name");
+	size = make_types(COMM, "void variable(int argument)", types);
+	write_file("variable.btf", types, size);
+	refused("variable.btf", -ESTALE, "it lacks 1 of 1 functions that they name");
+}
+
 static void test_others(void)
 {
 	uint8_t types[BTF_ROOM];
@@ -140,6 +171,70 @@ static void test_others(void)
 	make_kernel("6.2.0");
 	refused("types.btf", -ESTALE, "the name.release of its init_uts_ns is not 6.1.0");
 	make_kernel("6.1.0");
+}
+
+static void resize(const char *name, off_t size)
+{
+	if (truncate(path_of(name), size))
+		abort();
+}
+
+/* The size of the only section, .BTF, as its header has it. */
+static void set_section_size(uint8_t *elf, uint64_t size)
+{
+	Elf64_Ehdr header;
+
+	memcpy(&header, elf, sizeof(header));
+	memcpy(elf + header.e_shoff + sizeof(Elf64_Shdr) + offsetof(Elf64_Shdr, sh_size), &size,
+	       sizeof(size));
+}
+
+static void test_sizes(const uint8_t *types, size_t size)
+{
+	const struct fake_section section[] = {
+		{.name = ".BTF", .bytes = types, .size = size, .type = 1}, {NULL}};
+	uint8_t elf[ELF_ROOM];
+	const size_t elf_size = fake_elf(TEXT, types, size, section, elf, sizeof(elf));
+	struct error err;
+
+	write_file("large.btf", types, size);
+	resize("large.btf", LARGE);
+	refused("large.btf", -E2BIG, "more than 64 MiB");
+	write_file("large.map", map, sizeof(map) - 1);
+	resize("large.map", LARGE);
+	ok(load("large.map", NULL, &err) == -E2BIG && strstr(err.text, "large.map: more than"),
+	   "so is a System.map: %s", err.text);
+	write_file("large.elf", elf, elf_size);
+	resize("large.elf", LARGE);
+	ok(!load("System.map", "large.elf", &err), "an ELF may be larger");
+	set_section_size(elf, LARGE);
+	write_file("section.elf", elf, elf_size);
+	refused("section.elf", -E2BIG, "more than 64 MiB");
+	set_section_size(elf, ELF_ROOM);
+	write_file("cut.elf", elf, elf_size);
+	refused("cut.elf", -EBADMSG, "section .BTF cannot be read");
+}
+
+/* Both files shrink behind our back. */
+static void test_shrinking(const uint8_t *types, size_t size)
+{
+	struct kernel_given given;
+	struct kernel_image *image;
+	struct kernel_file *file;
+	struct error err = {0};
+
+	write_file("shrinks.map", map, sizeof(map) - 1);
+	write_file("shrinks.btf", types, size);
+	if (kernel_given_open(path_of("shrinks.map"), path_of("shrinks.btf"), &given, NULL) ||
+	    kernel_file_from_memory(kernel, kernel_size, &file, NULL))
+		abort();
+	resize("shrinks.map", 0);
+	resize("shrinks.btf", 0);
+	if (ok(!kernel_image_load(file, &given, &image, &err),
+	       "files that shrink have been copied: %s", err.text))
+		kernel_image_destroy(image);
+	kernel_given_close(&given);
+	kernel_file_close(file);
 }
 
 static void *write_pipe(void *arg)
@@ -181,6 +276,9 @@ int main(void)
 	write_file("System.map", map, sizeof(map) - 1);
 	test_types(types, size);
 	test_others();
+	test_functions();
+	test_sizes(types, size);
+	test_shrinking(types, size);
 	test_pipe(types);
 	test_symbols();
 	return tap_done();
