@@ -10,17 +10,11 @@
 /* The vCPUs run while page tables are read: a process may end, and its tables with it. */
 enum { TRIES = 5, TRY_MS = 20 };
 
-/* A kernel may still be booting; a feature that it was built without will not appear. */
-static const char *advice(int ret)
+/* A kernel may still be booting. */
+static const char *advice(int code)
 {
-	switch (ret) {
-	case -EAGAIN:
-		return "try again when it has booted";
-	case -ENOTSUP:
-		return "such a kernel cannot be traced";
-	default:
-		return "if Linux has booted there, give its image with -k";
-	}
+	return code == EAGAIN ? "try again when it has booted"
+			      : "if Linux has booted there, give its image with -k";
 }
 
 static bool may_change(int ret)
@@ -62,6 +56,15 @@ static int ask_repeatedly(struct question *q, struct libvirt_domain *domain, str
 	return ret;
 }
 
+int attach_kernel_refuse(const char *domain, const struct error *why, struct error *err)
+{
+	/* the kernel is there: it lacks something, or what is given for it is another's */
+	if (why->code == ESTALE || why->code == ENOTSUP)
+		return error_set(err, why->code, "domain %s: %s", domain, why->text);
+	return error_set(err, why->code, "no kernel found in domain %s: %s; %s", domain, why->text,
+			 advice(why->code));
+}
+
 int attach_kernel_identify(struct libvirt_domain *domain, struct libvirt_guest *guest,
 			   const struct kernel_given *given, struct kernel_image **image,
 			   struct attach_kernel *out, struct error *err)
@@ -71,11 +74,8 @@ int attach_kernel_identify(struct libvirt_domain *domain, struct libvirt_guest *
 
 	if (ret && !q.why.code)
 		return ret;
-	if (ret == -ESTALE)
-		return error_set(err, ESTALE, "domain %s: %s", domain->name, q.why.text);
 	if (ret)
-		return error_set(err, -ret, "no kernel found in domain %s: %s; %s", domain->name,
-				 q.why.text, advice(ret));
+		return attach_kernel_refuse(domain->name, &q.why, err);
 	*image = q.found.image;
 	out->kernel = q.found.kernel;
 	snprintf(out->how, sizeof(out->how),

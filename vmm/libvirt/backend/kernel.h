@@ -21,6 +21,9 @@ int attach_kernel_identify(struct libvirt_domain *domain, struct libvirt_guest *
 			   const struct kernel_given *given, struct kernel_image **image,
 			   struct attach_kernel *out, struct error *err);
 
+/* Why that failed, for the user: its code, with the domain and what to do. */
+int attach_kernel_refuse(const char *domain, const struct error *why, struct error *err);
+
 /* Check that `image`, from the file `path`, is the kernel that runs there. Errors as above. */
 int attach_kernel_check(struct libvirt_domain *domain, struct libvirt_guest *guest,
 			const struct kernel_image *image, const char *path,
