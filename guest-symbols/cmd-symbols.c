@@ -348,16 +348,16 @@ static bool print_json(const struct subject *s, char *const *names, int *ret)
 	build_id(image, id);
 	for (; *names; names++)
 		json_array_append_new(looked_up, name_json(image->symbols, *names, &all));
-	root = json_pack("{s:i, s:s, s:s, s:s, s:s, s:s, s:o, s:o, s:b, s:I, s:s, s:I, s:I, s:I}",
-			 "version", 1, "banner", image->banner, "release", image->release,
-			 "build_id", id, "format", format_name(s->file), "compression",
-			 s->file->compression, "text", json_from_address(image->text), "etext",
-			 json_from_address(image->etext), "relocatable", s->file->relocs != NULL,
-			 "symbols", (json_int_t)symbols_count(image->symbols), "symbol_source",
-			 image->symbol_source, "btf_types",
-			 (json_int_t)(image->btf ? btf_count(image->btf) : 0), "mcount_sites",
-			 (json_int_t)image->nr_mcount_sites, "return_sites",
-			 (json_int_t)image->nr_return_sites);
+	root = json_pack(
+		"{s:i, s:s, s:s, s:s, s:s, s:s, s:o, s:o, s:b, s:I, s:s, s:I, s:s, s:I, s:I}",
+		"version", 1, "banner", image->banner, "release", image->release, "build_id", id,
+		"format", format_name(s->file), "compression", s->file->compression, "text",
+		json_from_address(image->text), "etext", json_from_address(image->etext),
+		"relocatable", s->file->relocs != NULL, "symbols",
+		(json_int_t)symbols_count(image->symbols), "symbol_source", image->symbol_source,
+		"btf_types", (json_int_t)(image->btf ? btf_count(image->btf) : 0), "btf_source",
+		kernel_image_btf_source(image), "mcount_sites", (json_int_t)image->nr_mcount_sites,
+		"return_sites", (json_int_t)image->nr_return_sites);
 	json_object_set_new(root, "entry_points", points_json(s->points));
 	json_object_set_new(root, "unresolved", unresolved_json(s->points));
 	json_object_set_new(root, "unproven", json_string(s->points->unproven));

@@ -33,7 +33,8 @@ struct trace_info {
 	char banner[256];       /* the guest's linux_banner, without newline */
 	char build_id[65];      /* hex; empty if the image has none */
 	char slab_allocator[8]; /* the guest's: "slub", "slab", "slob"; empty: not known */
-	char symbol_source[32]; /* "symtab", "kallsyms", "kallsyms in memory" */
+	char symbol_source[32]; /* "symtab", "kallsyms", "kallsyms in memory", "System.map" */
+	char btf_source[8];     /* "kernel", "given", "none"; empty: not known */
 	int64_t virt_slide;     /* run-time minus link-time virtual address of the kernel image */
 	uint64_t text_gpa;      /* guest-physical address of _text */
 	char clock[32];         /* what the time stamps count: "kvmclock" */

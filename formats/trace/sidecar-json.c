@@ -42,6 +42,7 @@ static const struct field fields[] = {
 	FIELD(build_id, STRING),
 	FIELD(slab_allocator, STRING),
 	FIELD(symbol_source, STRING),
+	FIELD(btf_source, STRING),
 	FIELD(clock, STRING),
 	FIELD(ended, STRING),
 	FIELD(part, STRING),

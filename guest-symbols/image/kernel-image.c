@@ -427,6 +427,13 @@ uint32_t kernel_image_returned(const struct kernel_image *image, const char *fun
 	return btf_returned_struct(image->btf, whole, name, size);
 }
 
+const char *kernel_image_btf_source(const struct kernel_image *image)
+{
+	if (!image->btf)
+		return "none";
+	return image->btf_is_given ? "given" : "kernel";
+}
+
 int kernel_image_check_btf(const struct kernel_image *image, struct error *err)
 {
 	if (image->btf)

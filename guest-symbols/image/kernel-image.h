@@ -70,6 +70,9 @@ const uint8_t *kernel_image_bytes(const struct kernel_image *image, uint64_t add
 uint32_t kernel_image_returned(const struct kernel_image *image, const char *function, char *name,
 			       size_t size);
 
+/* Where the types come from: "kernel", "given" or "none". */
+const char *kernel_image_btf_source(const struct kernel_image *image);
+
 /* -ENOTSUP if the image has no types, or no mcount sites; *err names the option that it was built
  * without. */
 int kernel_image_check_btf(const struct kernel_image *image, struct error *err);

@@ -279,6 +279,8 @@ void trace_session_info(struct trace_session *s, struct trace_info *info)
 	if (s->image->symbol_source)
 		snprintf(info->symbol_source, sizeof(info->symbol_source), "%s",
 			 s->image->symbol_source);
+	snprintf(info->btf_source, sizeof(info->btf_source), "%s",
+		 kernel_image_btf_source(s->image));
 	for (size_t i = 0; i < s->tracers.n; i++)
 		if (s->tracers.v[i]->ops->describe)
 			s->tracers.v[i]->ops->describe(s->tracers.v[i], info);

@@ -31,7 +31,9 @@ void recorder_print_kernel(const struct recorder *r, const char *how, FILE *to)
 	fprintf(to, "         %s symbols (%s), %s mcount sites, ",
 		text_count(symbols_count(image->symbols)).s, image->symbol_source,
 		text_count(image->nr_mcount_sites).s);
-	if (image->btf)
+	if (image->btf_is_given)
+		fprintf(to, "%s BTF types (given)\n", text_count(btf_count(image->btf)).s);
+	else if (image->btf)
 		fprintf(to, "BTF at 0x%" PRIx64 " with %s types\n",
 			symbols_address(image->symbols, "__start_BTF") + r->virt_slide,
 			text_count(btf_count(image->btf)).s);

@@ -36,6 +36,7 @@ static const struct sidecar sample = {
 			.banner = "Linux version 6.1",
 			.slab_allocator = "slub",
 			.symbol_source = "kallsyms in memory",
+			.btf_source = "given",
 			.virt_slide = -4096,
 			.text_gpa = 0x1000000,
 			.started_ns = 12,
@@ -83,6 +84,7 @@ static void check_info(const struct trace_info *info)
 	is_str(info->build_id, "", "an empty string is read back");
 	is_str(info->slab_allocator, "slub", "the guest's allocator is read back");
 	is_str(info->symbol_source, "kallsyms in memory", "a string with blanks is read back");
+	is_str(info->btf_source, "given", "so is where the types came from");
 	ok(info->virt_slide == -4096, "a negative number is read back");
 	is_u64(info->text_gpa, 0x1000000, "an address is read back");
 	is_u64(info->stack_bytes, 32768, "a count is read back");
@@ -157,37 +159,14 @@ static void test_round_trip(void)
 }
 
 static const char *const keys[] = {
-	"version",
-	"checksum",
-	"crc32c",
-	"complete",
-	"tool_version",
-	"writer",
-	"mode",
-	"tracers",
-	"banner",
-	"memory",
-	"build_id",
-	"slab_allocator",
-	"symbol_source",
-	"virt_slide",
-	"phys_base",
-	"clock",
-	"ended",
-	"part",
-	"started_realtime_ns",
-	"started_ns",
-	"page_size",
-	"stack_bytes",
-	"from_first_allocation",
-	"vcpus",
-	"caches",
-	"symbols",
-	"max_rate",
-	"cut",
-	"gfp_flags",
-	"gaps",
-	"nodes",
+	"version",       "checksum",   "crc32c",      "complete",
+	"tool_version",  "writer",     "mode",        "tracers",
+	"banner",        "memory",     "build_id",    "slab_allocator",
+	"symbol_source", "btf_source", "virt_slide",  "phys_base",
+	"clock",         "ended",      "part",        "started_realtime_ns",
+	"started_ns",    "page_size",  "stack_bytes", "from_first_allocation",
+	"vcpus",         "caches",     "symbols",     "max_rate",
+	"cut",           "gfp_flags",  "gaps",        "nodes",
 	"instances",
 };
 

@@ -75,6 +75,10 @@ static void test_before(void)
 	ok(info.from_first_allocation,
 	   "the trace's info says that it begins with the first allocation");
 	is_str(info.slab_allocator, "slub", "and which slab allocator the guest has");
+	is_str(info.btf_source, "kernel", "and that its types are its own");
+	fs.fg.base.image.btf_is_given = true;
+	trace_session_info(fs.session, &info);
+	is_str(info.btf_source, "given", "or those of a file");
 	fake_session_end(&fs);
 }
 

@@ -27,7 +27,14 @@ static void test_print(void)
 	ok(strstr(result.out, "kernel   ") && strstr(result.out, "as its loader says") &&
 		   strstr(result.out, "slide 0x"),
 	   "the kernel is described: %s", result.out);
+	ok(strstr(result.out, ", BTF at 0x") && !strstr(result.out, "given"),
+	   "its types are its own: %s", result.out);
 	ok(strstr(result.err, "next: sonde report "), "the next command is named: %s", result.err);
+	verb_result_deinit(&result);
+	t.fs.fg.base.image.btf_is_given = true;
+	result = verb_run(print_all, argv);
+	ok(strstr(result.out, " BTF types (given)\n") && !strstr(result.out, "BTF at"),
+	   "types that are given are nowhere in it: %s", result.out);
 	verb_result_deinit(&result);
 	t.recorder->has_profiles = true;
 	result = verb_run(print_all, argv);
