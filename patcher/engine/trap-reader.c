@@ -200,20 +200,28 @@ static void lose_objects(struct trap_reader *r, struct object_iter *objects)
 	objects->count = 0;
 }
 
+/* A hit without the one item that it is about would say that there is none. */
+static bool is_lost(const struct capture *capture, int failed)
+{
+	return failed && capture->items.from == ITEMS_LAST;
+}
+
 /* Submit a hit, or as many as its objects need. */
 static void submit(struct trap_reader *r, struct engine *engine, const struct probe_ref *ref,
 		   const struct capture *capture, struct seen_hit *seen)
 {
 	size_t max = trap_record_max_items(&seen->hit), total = 0;
+	int ret;
 
 	seen->hit.items = seen->items;
 	if (max > CAPTURE_MAX_ITEMS)
 		max = CAPTURE_MAX_ITEMS;
 	do {
-		if (object_iter_read(&seen->objects, r->kernel, capture->pages, seen->items, max,
-				     &seen->hit.nr_items, NULL))
+		ret = object_iter_read(&seen->objects, r->kernel, capture->pages, seen->items, max,
+				       &seen->hit.nr_items, NULL);
+		if (ret)
 			lose_objects(r, &seen->objects);
-		if (!total || seen->hit.nr_items)
+		if (seen->hit.nr_items || (!total && !is_lost(capture, ret)))
 			engine->ops->submit(engine, ref, capture->point, &seen->hit);
 		total += seen->hit.nr_items;
 	} while (seen->hit.nr_items == max && total < CAPTURE_ITEMS_PER_CALL);
@@ -228,6 +236,7 @@ static void see_entry(struct trap_reader *r, struct engine *engine, const struct
 						  trap->regs.rcx, trap->regs.r8,  trap->regs.r9};
 	const struct capture *capture = &t->ref->probe->entry;
 	struct seen_hit seen;
+	int ret;
 
 	begin(&seen, trap);
 	memcpy(seen.hit.args, args, sizeof(args));
@@ -236,8 +245,11 @@ static void see_entry(struct trap_reader *r, struct engine *engine, const struct
 	see_chain(r, capture, trap, &seen);
 	see_owner(r, capture, &seen.hit);
 	see_task(r, capture, &seen.hit);
-	if (object_iter_init(&seen.objects, r->kernel, &capture->items, args, NULL))
+	ret = object_iter_init(&seen.objects, r->kernel, &capture->items, args, NULL);
+	if (ret)
 		count_event(r->counters, COUNTER_LOST, 1);
+	if (is_lost(capture, ret))
+		return;
 	if (capture->items.from == ITEMS_SAVED)
 		save_array(r, &capture->items, &seen.hit);
 	submit(r, engine, t->ref, capture, &seen);

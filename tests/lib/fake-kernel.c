@@ -130,7 +130,7 @@ static const struct fake_struct structs_odd_pages[] = {OTHER_PAGES(60)};
 
 #define STRUCTS_6_12(head)                                                                       \
 	{"page", 64, {{"flags", 0, 8, 0, 0}, {"lru", 8, 8, 0, 0}, {head, 8, 8, 0, 0},            \
-		      {"page_type", 48, 4, 0, 0}}},                                              \
+		      {"page_type", 48, 4, 0, 0}, {"_refcount", 52, 4, 0, 0}}},                  \
 	{"folio", 256, {{"_flags_1", 64, 8, 0, 0}}},                                             \
 	{"slab", 64, {{"slab_cache", 8, 8, 0, 0}}},                                              \
 	{"folio_batch", 256, {{"nr", 0, 1, 0, 0}, {"folios", 8, 8, 0, 0}}},                      \

@@ -181,36 +181,58 @@ static void record_item(struct alloc_call *a, uint64_t item)
 	}
 	if (a->entry->type == KMEM_TYPE_PAGES) {
 		if (filled_pages_take(a->t->filled, a->call->number, item))
-			return;
-		kmem_emit_pages(a->t, &a->at, item, 0, &a->record);
+			count_event(a->t->context.counters, COUNTER_NESTED, 1);
+		else
+			kmem_emit_pages(a->t, &a->at, item, 0, &a->record);
 		return;
 	}
 	a->record.ptr = item;
 	emit_alloc(a->t, &a->at, argument(a->entry, a->call, ALLOC_ROLE_CACHE, 0), &a->record);
 }
 
-/* How many a bulk call says it has got. */
+/* How many a bulk call says it has got; of an error, 0. */
 static uint64_t returned_objects(const struct alloc_call *a, const struct probe_hit *hit)
 {
 	if (!a->entry->all_or_none)
-		return (uint32_t)hit->result;
+		return (int32_t)hit->result < 0 ? 0 : (uint32_t)hit->result;
 	return (uint8_t)hit->result ? argument(a->entry, a->call, ALLOC_ROLE_COUNT, 0) : 0;
 }
 
-/* More than any call gets, and no error: none of it was read. */
-static bool claims_too_many(const struct alloc_call *a, const struct probe_hit *hit)
+/* Of these: pages in front of the array's first hole, which were there before. */
+static uint64_t objects_before(const struct alloc_call *a, const struct probe_hit *hit)
 {
-	bool is_error = !a->entry->all_or_none && (int32_t)hit->result < 0;
+	uint64_t returned = returned_objects(a, hit);
 
-	return !is_error && probe_hit_all_items(hit) > CAPTURE_ITEMS_PER_CALL;
+	if (a->entry->all_or_none)
+		return 0;
+	return returned < hit->saved - 1 ? returned : hit->saved - 1;
+}
+
+/* What is no item, with the first of the return's hits. */
+static void count_no_items(const struct alloc_call *a, const struct probe_hit *hit)
+{
+	struct live_counters *counters = a->t->context.counters;
+	uint64_t returned = returned_objects(a, hit);
+
+	if (a->call->items_seen)
+		return;
+	if (!returned) {
+		count_event(counters, COUNTER_NULL_ALLOCS, 1);
+		return;
+	}
+	if (!hit->saved) {
+		count_event(counters, COUNTER_LOST, returned);
+		return;
+	}
+	/* more than any call gets: none of it was read */
+	if (probe_hit_all_items(hit) > CAPTURE_ITEMS_PER_CALL)
+		count_event(counters, COUNTER_LOST, 1);
+	count_event(counters, COUNTER_NESTED, objects_before(a, hit));
 }
 
 static bool record_bulk(struct alloc_call *a, const struct probe_hit *hit)
 {
-	if (!hit->saved)
-		count_event(a->t->context.counters, COUNTER_LOST, returned_objects(a, hit));
-	else if (claims_too_many(a, hit))
-		count_event(a->t->context.counters, COUNTER_LOST, 1);
+	count_no_items(a, hit);
 	for (size_t i = 0; i < hit->nr_items; i++)
 		record_item(a, hit->items[i]);
 	return false;
@@ -236,7 +258,7 @@ static bool record_pages(struct alloc_call *a, uint64_t result)
 	bool recorded;
 
 	if (is_recorded(a->t, a->call, result, &recorded))
-		kmem_emit_pages(a->t, &a->at, result, kmem_order(order), &a->record);
+		kmem_emit_pages(a->t, &a->at, result, order, &a->record);
 	return recorded;
 }
 

@@ -121,9 +121,17 @@ static void free_many_pages(struct free_call *call)
 	for (size_t i = 0; i < call->hit->nr_items; i++) {
 		uint64_t item = call->hit->items[i];
 
-		kmem_emit_pages(call->t, &call->at, page_item_page(item),
-				kmem_order(page_item_order(item)), &call->record);
+		kmem_emit_pages(call->t, &call->at, page_item_page(item), page_item_order(item),
+				&call->record);
 	}
+}
+
+/* Whoever drops the last reference frees the page. */
+static void free_last(struct free_call *call)
+{
+	if (!call->hit->nr_items)
+		count_event(call->t->context.counters, COUNTER_NESTED, 1);
+	free_many_pages(call);
 }
 
 static void free_page(struct free_call *call)
@@ -131,8 +139,8 @@ static void free_page(struct free_call *call)
 	uint64_t page = argument(call, ALLOC_ROLE_PAGE);
 
 	if (page)
-		kmem_emit_pages(call->t, &call->at, page,
-				kmem_order(argument(call, ALLOC_ROLE_ORDER)), &call->record);
+		kmem_emit_pages(call->t, &call->at, page, argument(call, ALLOC_ROLE_ORDER),
+				&call->record);
 	else
 		count_event(call->t->context.counters, COUNTER_NULL_FREES, 1);
 }
@@ -194,7 +202,9 @@ void kmem_free_entry(const struct kmem_tracer *t, const struct probe *probe,
 		find_undone(&call);
 	if (entry->type != KMEM_TYPE_PAGES)
 		free_many_objects(&call);
-	else if (entry->action != ALLOC_ACTION_FREE)
+	else if (entry->action == ALLOC_ACTION_FREE_LAST)
+		free_last(&call);
+	else if (entry->action == ALLOC_ACTION_FREE_BULK)
 		free_many_pages(&call);
 	else
 		free_page(&call);

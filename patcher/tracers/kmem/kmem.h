@@ -154,8 +154,11 @@ uint64_t kmem_call_site(const struct kmem_tracer *t, const struct alloc_entry *e
 /* Whether a return address lies in a function or in a part of it (fn.cold). */
 bool kmem_is_in_body(const struct kernel *kernel, uint64_t return_address, const char *function);
 
-/* A page order that the guest wrote; 0 if it is out of range. */
-unsigned int kmem_order(uint64_t order);
+/* A page order that the guest wrote, 32 bits. */
+static inline bool kmem_believes(uint64_t order)
+{
+	return (uint32_t)order <= KMEM_MAX_ORDER;
+}
 
 /* kmem_class_of() of a record that this tracer has made. */
 static inline enum kmem_class kmem_made_class(const struct kmem_record *record)
@@ -233,9 +236,10 @@ static inline void kmem_emit(const struct kmem_tracer *t, const struct kmem_mome
 /* gva of the memory of a struct page, for hits of this batch. False: it is not known. */
 bool kmem_page_address(const struct kmem_tracer *t, uint64_t batch, uint64_t page, uint64_t *gva);
 
-/* Complete (address, sizes) and emit a record about 2^order pages at struct page `page`. */
+/* Complete (address, sizes) and emit a record about 2^order pages at struct page `page`. Without
+ * an order that kmem_believes(), or an address, it is counted as unreadable. */
 void kmem_emit_pages(const struct kmem_tracer *t, const struct kmem_moment *at, uint64_t page,
-		     unsigned int order, struct kmem_record *record);
+		     uint64_t order, struct kmem_record *record);
 
 /* --- allocations and frees; see struct tracer_ops -------------------------------------------- */
 

@@ -24,11 +24,6 @@ bool kmem_is_in_body(const struct kernel *kernel, uint64_t return_address, const
 	       (s->name[length] == '\0' || s->name[length] == '.');
 }
 
-unsigned int kmem_order(uint64_t order)
-{
-	return (uint32_t)order > KMEM_MAX_ORDER ? 0 : (unsigned int)order;
-}
-
 void kmem_note_chain(const struct kmem_tracer *t, const struct capture *capture,
 		     const struct probe_record *record)
 {
@@ -88,13 +83,13 @@ bool kmem_page_address(const struct kmem_tracer *t, uint64_t batch, uint64_t pag
 }
 
 void kmem_emit_pages(const struct kmem_tracer *t, const struct kmem_moment *at, uint64_t page,
-		     unsigned int order, struct kmem_record *record)
+		     uint64_t order, struct kmem_record *record)
 {
-	if (!kmem_page_address(t, at->batch, page, &record->ptr)) {
+	if (!kmem_believes(order) || !kmem_page_address(t, at->batch, page, &record->ptr)) {
 		count_event(t->context.counters, COUNTER_UNREADABLE, 1);
 		return;
 	}
-	record->bytes_req = (uint64_t)KMEM_PAGE_SIZE << order;
+	record->bytes_req = (uint64_t)KMEM_PAGE_SIZE << (uint32_t)order;
 	record->bytes_alloc = record->bytes_req;
 	kmem_emit(t, at, record);
 }

@@ -179,26 +179,37 @@ static inline uint64_t page_site(const struct taking *k)
 				    k->taken->fields + k->plan->stack, k->plan->stack_words);
 }
 
-static inline void set_pages(const struct taking *k, uint64_t address, struct kmem_record *record)
-{
-	const uint64_t order = word_or(k->taken->fields, k->plan->word[ALLOC_ROLE_ORDER], 0);
+/* Some number of pages. */
+struct pages {
+	uint64_t address;
+	uint32_t order;
+};
 
+static inline bool find_pages(const struct taking *k, uint64_t page, struct pages *pages)
+{
+	pages->order = (uint32_t)word_or(k->taken->fields, k->plan->word[ALLOC_ROLE_ORDER], 0);
+	return kmem_believes(pages->order) &&
+	       kmem_page_address(k->t, k->cpu->batch, page, &pages->address);
+}
+
+static inline void set_pages(const struct pages *pages, struct kmem_record *record)
+{
 	record->cache = 0;
-	record->ptr = address;
-	record->bytes_req = record->bytes_alloc = (uint64_t)KMEM_PAGE_SIZE << kmem_order(order);
+	record->ptr = pages->address;
+	record->bytes_req = record->bytes_alloc = (uint64_t)KMEM_PAGE_SIZE << pages->order;
 }
 
 static inline bool take_page_alloc(const struct taking *k)
 {
 	const uint64_t page = returned_word(k, FIELD_RESULT);
 	struct kmem_record *record;
-	uint64_t address;
+	struct pages pages;
 
-	if (page <= KMEM_ZERO_SIZE_PTR || !kmem_page_address(k->t, k->cpu->batch, page, &address))
+	if (page <= KMEM_ZERO_SIZE_PTR || !find_pages(k, page, &pages))
 		return false;
 	record = next_record(k);
 	set_request(k, page_site(k), record);
-	set_pages(k, address, record);
+	set_pages(&pages, record);
 	return true;
 }
 
@@ -248,13 +259,13 @@ static inline bool take_page_free(const struct taking *k)
 {
 	const uint64_t page = word_or(k->taken->fields, k->plan->word[ALLOC_ROLE_PAGE], 0);
 	struct kmem_record *record;
-	uint64_t address;
+	struct pages pages;
 
-	if (!page || !counts(k) || !kmem_page_address(k->t, k->cpu->batch, page, &address))
+	if (!page || !counts(k) || !find_pages(k, page, &pages))
 		return false;
 	record = next_record(k);
 	set_free(k, page_site(k), record);
-	set_pages(k, address, record);
+	set_pages(&pages, record);
 	return true;
 }
 

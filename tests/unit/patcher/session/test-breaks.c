@@ -72,6 +72,7 @@ static void test_change(void)
 	all = breaks();
 	ok(!set("kmem:pages") && breaks() < all, "fewer types need fewer breakpoints");
 	is_u64((uint64_t)call(FAKE_KFREE, fake_object()), 0, "other functions have none");
+	fs.fg.vcpus[0].regs.rsi = 0;
 	is_u64((uint64_t)call(FAKE_ALLOC_PAGES, 0), 2, "those that stay are traced");
 	ok(!set("kmem") && breaks() == all, "more types need more");
 	is_u64((uint64_t)call(FAKE_KFREE, fake_object()), 1, "their functions are traced");

@@ -148,6 +148,7 @@ static void test_probes_by_name(void)
 	trace_session_set_options(fs.session, &traps);
 	ok(!start("a=kmem:kmalloc", "b=kmem", NULL), "two instances of one tracer");
 	fake_session_call(&fs, 0, FAKE_KFREE, fake_object());
+	fs.fg.vcpus[0].regs.rsi = 0;
 	fake_session_call(&fs, 0, FAKE_ALLOC_PAGES, 0);
 	ok(sink("a", 0)->events == 1 && sink("a", 0)->class == KMEM_CLASS_KFREE,
 	   "the first gets the events that it wants");

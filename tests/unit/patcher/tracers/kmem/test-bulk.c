@@ -145,6 +145,16 @@ static void test_bulk_all_or_none(void)
 	alloc_bulk_as(0, 0xabcd00, true);
 	is_u64(fake_session_recorded(&fs), 0, "one that returns false has none");
 	is_u64(fake_session_count(&fs, COUNTER_LOST), 0, "and loses nothing");
+	is_u64(fake_session_count(&fs, COUNTER_NULL_ALLOCS), 1, "it counts as one that got NULL");
+	fake_session_end(&fs);
+}
+
+static void test_bulk_of_nothing(uint64_t result, const char *label)
+{
+	alloc_bulk(0, result);
+	is_u64(fake_session_count(&fs, COUNTER_NULL_ALLOCS), 1, label);
+	is_u64(fake_session_recorded(&fs) + fake_session_count(&fs, COUNTER_LOST), 0,
+	       "without a record, and without a loss");
 	fake_session_end(&fs);
 }
 
@@ -231,6 +241,8 @@ int main(void)
 	test_huge_sheaf();
 	test_bulk();
 	test_bulk_all_or_none();
+	test_bulk_of_nothing(0, "a bulk allocation that returns 0 is counted");
+	test_bulk_of_nothing((uint32_t)-12, "so is one that returns an error");
 	test_bulk_undone_singly();
 	test_bulk_undone_at_once();
 	test_bulk_with_other_free();

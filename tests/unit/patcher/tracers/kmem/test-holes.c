@@ -80,8 +80,23 @@ static void test_filled(size_t n, const char *label)
 	for (size_t i = 0; i < recorded && good; i++)
 		good = is_page(i, (unsigned int)(n + i));
 	ok(good, "%s", label);
-	is_u64(fake_session_count(&fs, COUNTER_LOST) + fake_session_count(&fs, COUNTER_NESTED), 0,
-	       "none of them counts as lost or nested");
+	is_u64(fake_session_count(&fs, COUNTER_LOST), 0, "none of them is lost");
+	is_u64(fake_session_count(&fs, COUNTER_NESTED), n, "the others are counted");
+	fake_session_end(&fs);
+}
+
+/* `n` words of its array were filled when it began, and all are at its return. */
+static void test_front(uint64_t n, const char *label)
+{
+	begin();
+	emit((struct probe_hit){.args = {0, 0xcc0, PAGES, 0x5000}}, POINT_ENTRY, NULL, 0);
+	emit((struct probe_hit){.result = PAGES, .saved = 1 + n}, POINT_RETURN, words + n,
+	     PAGES - n);
+	ok(fake_session_recorded(&fs) == PAGES - n || fake_session_recorded(&fs) == FAKE_MAX_EVENTS,
+	   "%s", label);
+	is_u64(fake_session_count(&fs, COUNTER_NESTED), n, "they are counted once");
+	is_u64(fake_session_count(&fs, COUNTER_LOST) + fake_session_count(&fs, COUNTER_NULL_ALLOCS),
+	       0, "as nothing else");
 	fake_session_end(&fs);
 }
 
@@ -124,6 +139,8 @@ int main(void)
 	test_filled(20, "pages that lay behind a hole before are not recorded");
 	test_filled(70, "nor are more pages than a record holds");
 	test_filled(PAGES, "nothing is recorded if all were there");
+	test_front(10, "pages in front of the first hole are not recorded");
+	test_front(PAGES, "nothing is recorded of an array without holes");
 	test_stale();
 	test_forgotten();
 	return tap_done();

@@ -69,6 +69,8 @@ static void test_pages(void)
 	is_u64(fs.events[0].record.ptr, fake_direct(FAKE_RAM), "with their address");
 	call("__alloc_pages", 0, 1, (struct probe_hit){.result = VMALLOC});
 	is_counted(1, 1, 0, "what is no struct page is lost");
+	call("__alloc_pages", 0, 21, (struct probe_hit){.result = fake_page(1)});
+	is_counted(1, 2, 0, "so are pages of an impossible order");
 	fake_session_end(&fs);
 }
 

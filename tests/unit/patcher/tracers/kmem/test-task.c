@@ -30,6 +30,12 @@ static void free_object(unsigned int vcpu)
 	fake_session_call(&fs, vcpu, FAKE_KFREE, fake_object());
 }
 
+static void alloc_page(unsigned int vcpu)
+{
+	fs.fg.vcpus[vcpu].regs.rsi = 0;
+	fake_session_call(&fs, vcpu, FAKE_ALLOC_PAGES, 0);
+}
+
 /* Checks each event of an instance against this; a NULL name, or pid 0: the trace has no such
  * field. Returns how many there are. */
 static size_t events_of(const char *instance, uint64_t first_pid, const char *comm)
@@ -65,7 +71,7 @@ static void test_fields(void)
 	begin((const char *const[]){"kmem:pid,comm", "plain=kmem:kmalloc", NULL});
 	fake_session_call(&fs, 0, FAKE_KMALLOC, 33);
 	free_object(1);
-	fake_session_call(&fs, 2, FAKE_ALLOC_PAGES, 0);
+	alloc_page(2);
 	is_u64(events_of("kmem", 100, "task"), 3, "an instance records its events with the task");
 	is_u64(events_of("plain", 0, NULL), 2, "beside it another one does so without");
 	is_u64(fake_session_recorded(&fs), 5, "analyses take both for records");
@@ -161,7 +167,7 @@ static void test_chains(void)
 	begin((const char *const[]){"kmem:stack,pid", "plain=kmem:kmalloc", NULL});
 	fake_session_call(&fs, 0, FAKE_KMALLOC, 33);
 	free_object(1);
-	fake_session_call(&fs, 2, FAKE_ALLOC_PAGES, 0);
+	alloc_page(2);
 	is_u64(events_of("kmem", 100, NULL), 3, "with chains an instance records all events");
 	is_u64((uint64_t)chains_of("kmem", fake_session_call_site()), 3,
 	       "each has the chain of its call, to where it can be followed");
