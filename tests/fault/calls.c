@@ -24,6 +24,7 @@
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 #include "tests/fault/faults.h"
@@ -91,6 +92,8 @@ FALLIBLE(int, fstatat, (int fd, const char *path, struct stat *out, int flags),
 	 (fd, path, out, flags), -1, EIO)
 FALLIBLE(ssize_t, getrandom, (void *out, size_t size, unsigned int flags), (out, size, flags), -1,
 	 ENOSYS)
+FALLIBLE(int, fchown, (int fd, uid_t user, gid_t group), (fd, user, group), -1, EPERM)
+FALLIBLE(off_t, lseek, (int fd, off_t offset, int whence), (fd, offset, whence), -1, EIO)
 FALLIBLE(int, fdatasync, (int fd), (fd), -1, EIO)
 
 FALLIBLE(int, eventfd, (unsigned int count, int flags), (count, flags), -1, EMFILE)
@@ -101,6 +104,7 @@ FALLIBLE(int, timerfd_settime,
 FALLIBLE(int, signalfd, (int fd, const sigset_t *set, int flags), (fd, set, flags), -1, EMFILE)
 FALLIBLE(int, epoll_wait, (int epoll, struct epoll_event *events, int n, int ms),
 	 (epoll, events, n, ms), -1, EINTR)
+FALLIBLE(int, poll, (struct pollfd * fds, nfds_t n, int ms), (fds, n, ms), -1, EINTR)
 FALLIBLE(int, accept4, (int fd, struct sockaddr *from, socklen_t *size, int flags),
 	 (fd, from, size, flags), -1, EMFILE)
 FALLIBLE(int, epoll_create1, (int flags), (flags), -1, EMFILE)
@@ -159,6 +163,28 @@ int fault_ioctl(int fd, unsigned long request, void *arg)
 		return -1;
 	}
 	return ioctl(fd, request, arg);
+}
+
+/* Its argument is none, an int or a pointer. */
+int fault_fcntl(int fd, int command, void *arg);
+int fault_fcntl(int fd, int command, void *arg)
+{
+	if (fault_is_due("fcntl")) {
+		errno = EINVAL;
+		return -1;
+	}
+	return fcntl(fd, command, arg);
+}
+
+/* pidfd_open() and pidfd_send_signal() */
+long fault_syscall(long number, long a, long b, long c, long d);
+long fault_syscall(long number, long a, long b, long c, long d)
+{
+	if (fault_is_due(number == SYS_pidfd_open ? "pidfd_open" : "syscall")) {
+		errno = EMFILE;
+		return -1;
+	}
+	return syscall(number, a, b, c, d);
 }
 
 pid_t fault_fork(void);

@@ -311,6 +311,11 @@ void libvirt_process_open(const char *uuid, const char *pid_file, struct libvirt
 		found = search(uuid, is_trusted, NULL, &out->pid);
 	if (found == 1)
 		out->fd = (int)syscall(SYS_pidfd_open, out->pid, 0);
+	if (found == 1 && out->fd < 0) {
+		error_set(&out->why, errno, "cannot watch the domain's QEMU: %s", strerror(errno));
+		out->pid = 0;
+		return;
+	}
 	/* check again: before pidfd_open() the PID could pass to another process */
 	if (found == 1 && has_uuid(out->pid, uuid)) {
 		read_instance(out->pid, &out->instance);
@@ -325,8 +330,14 @@ void libvirt_process_open(const char *uuid, const char *pid_file, struct libvirt
 bool libvirt_process_ended(const struct libvirt_process *p)
 {
 	struct pollfd poll_fd = {.fd = p->fd, .events = POLLIN};
+	int n;
 
-	return p->pid && p->fd >= 0 && poll(&poll_fd, 1, 0) > 0;
+	if (!p->pid || p->fd < 0)
+		return false;
+	do
+		n = poll(&poll_fd, 1, 0);
+	while (n < 0 && errno == EINTR);
+	return n > 0;
 }
 
 bool libvirt_process_uses_chardev(const struct libvirt_process *p, const char *label)

@@ -56,10 +56,10 @@ static int lose_peer(struct rsp *rsp, struct error *err)
 
 /* --- bytes ----------------------------------------------------------------------------------- */
 
-/* 1: readable, or the peer has closed. 0: not within `ms`. */
-static int wait_readable(const struct rsp *rsp, int ms)
+/* 1: it is so, or the peer has closed. 0: not within `ms`. -errno. */
+static int wait_for(const struct rsp *rsp, short events, int ms)
 {
-	struct pollfd poll_fd = {.fd = rsp->fd, .events = POLLIN};
+	struct pollfd poll_fd = {.fd = rsp->fd, .events = events};
 	const uint64_t end = clock_monotonic_ms() + (uint64_t)ms;
 	int n = poll(&poll_fd, 1, ms);
 
@@ -68,14 +68,14 @@ static int wait_readable(const struct rsp *rsp, int ms)
 
 		n = poll(&poll_fd, 1, now < end ? (int)(end - now) : 0);
 	}
-	return n != 0;
+	return n < 0 ? -errno : n;
 }
 
 static int fill(struct rsp *rsp, struct error *err)
 {
 	ssize_t n;
 
-	if (!wait_readable(rsp, rsp->timeout_ms))
+	if (!wait_for(rsp, POLLIN, rsp->timeout_ms))
 		return lose(rsp, err, ETIMEDOUT, "QEMU's gdbstub does not answer");
 	n = recv(rsp->fd, rsp->buffer, sizeof(rsp->buffer), MSG_DONTWAIT);
 	if (n <= 0)
@@ -100,10 +100,9 @@ int rsp_give(struct rsp *rsp, const char *bytes, size_t size, struct error *err)
 	if (rsp->lost.code)
 		return return_lost(rsp, err);
 	while (size) {
-		struct pollfd poll_fd = {.fd = rsp->fd, .events = POLLOUT};
 		ssize_t n = send(rsp->fd, bytes, size, MSG_NOSIGNAL | MSG_DONTWAIT);
 
-		if (n < 0 && errno == EAGAIN && poll(&poll_fd, 1, rsp->timeout_ms) > 0)
+		if (n < 0 && errno == EAGAIN && wait_for(rsp, POLLOUT, rsp->timeout_ms) > 0)
 			continue;
 		if (n <= 0)
 			return lose_peer(rsp, err);
@@ -243,7 +242,7 @@ int rsp_drop_notices(struct rsp *rsp, struct error *err)
 {
 	int ret = 0;
 
-	while (!ret && (rsp_has_more(rsp) || wait_readable(rsp, 0)))
+	while (!ret && (rsp_has_more(rsp) || wait_for(rsp, POLLIN, 0)))
 		ret = drop_next(rsp, err);
 	return ret;
 }

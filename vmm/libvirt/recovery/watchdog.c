@@ -195,8 +195,12 @@ static int watch(int fd, int tracer, const char *uri)
 static pid_t start(int ends[2], const char *uri)
 {
 	int tracer = (int)syscall(SYS_pidfd_open, getpid(), 0), code;
-	pid_t pid = fork();
+	pid_t pid;
 
+	/* the watchdog could not end it */
+	if (tracer < 0)
+		return -errno;
+	pid = fork();
 	code = errno;
 	if (!pid) {
 		close(ends[1]);
@@ -211,10 +215,10 @@ int libvirt_watchdog_start(const char *uri, struct libvirt_watchdog *out, struct
 	int ends[2];
 
 	out->fd = -1;
-	/* a watchdog that is stopped does not block the tracer */
-	if (pipe2(ends, O_CLOEXEC) || fcntl(ends[1], F_SETFL, O_NONBLOCK))
+	if (pipe2(ends, O_CLOEXEC))
 		return error_set(err, errno, "no pipe: %s", strerror(errno));
-	out->pid = start(ends, uri);
+	/* a watchdog that is stopped does not block the tracer */
+	out->pid = fcntl(ends[1], F_SETFL, O_NONBLOCK) ? -errno : start(ends, uri);
 	close(ends[0]);
 	if (out->pid < 0) {
 		close(ends[1]);

@@ -2,12 +2,14 @@
 /* The gdbstub's client against a peer that plays from a script. */
 #include <errno.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <unistd.h>
 #include "tests/lib/tap.h"
-#include "vmm/libvirt/gdb/rsp.h"
+#include "vmm/libvirt/gdb/internal.h"
 
 static char sent[8192]; /* by the client */
 
@@ -387,8 +389,53 @@ static void test_out_of_step(void)
 	   "a refused request does not lose the connection");
 }
 
+static void on_signal(int signal)
+{
+	(void)signal;
+}
+
+static void *drain_late(void *arg)
+{
+	const int *fd = arg;
+	sigset_t alarms;
+	char bytes[4096];
+
+	sigemptyset(&alarms);
+	sigaddset(&alarms, SIGALRM);
+	pthread_sigmask(SIG_BLOCK, &alarms, NULL);
+	usleep(50000);
+	while (read(*fd, bytes, sizeof(bytes)) > 0)
+		;
+	return NULL;
+}
+
+/* More than the socket holds, to a peer that reads late, while signals come. */
+static void test_interrupted(void)
+{
+	static const struct itimerval often = {{0, 1000}, {0, 1000}}, never;
+	static char bytes[4 << 20];
+	const struct sigaction action = {.sa_handler = on_signal};
+	struct error err = {0};
+	struct rsp rsp;
+	pthread_t thread;
+	int pair[2];
+
+	if (socketpair(AF_UNIX, SOCK_STREAM, 0, pair) ||
+	    pthread_create(&thread, NULL, drain_late, &pair[1]) ||
+	    sigaction(SIGALRM, &action, NULL) || setitimer(ITIMER_REAL, &often, NULL))
+		abort();
+	rsp_init(&rsp, pair[0]);
+	ok(!rsp_give(&rsp, bytes, sizeof(bytes), &err), "a signal does not end the connection: %s",
+	   err.text);
+	setitimer(ITIMER_REAL, &never, NULL);
+	close(pair[0]);
+	pthread_join(thread, NULL);
+	close(pair[1]);
+}
+
 int main(void)
 {
+	test_interrupted();
 	test_breakpoints();
 	test_set_registers();
 	test_set_cr3();

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* The watchdog, which recovers a domain when its tracer has died or hangs. */
+#include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include "tests/lib/tap.h"
@@ -220,6 +223,31 @@ static void test_hanging(void)
 	end();
 }
 
+/* A pipe's ends are the last descriptors that this process may open. */
+static void test_no_descriptors(void)
+{
+	struct libvirt_watchdog watchdog;
+	struct rlimit before, few;
+	struct error err = {0};
+	int ends[2];
+
+	if (getrlimit(RLIMIT_NOFILE, &before) || pipe2(ends, O_CLOEXEC))
+		abort();
+	few = before;
+	few.rlim_cur = (rlim_t)ends[1] + 1;
+	close(ends[0]);
+	close(ends[1]);
+	if (setrlimit(RLIMIT_NOFILE, &few))
+		abort();
+	ok(libvirt_watchdog_start("test:///default", &watchdog, &err) == -EMFILE && watchdog.fd < 0,
+	   "a watchdog is not started that could not end its tracer: %s", err.text);
+	setrlimit(RLIMIT_NOFILE, &before);
+	ok(!pipe2(ends, O_CLOEXEC) && ends[1] + 1 == (int)few.rlim_cur,
+	   "and no descriptor is left");
+	close(ends[0]);
+	close(ends[1]);
+}
+
 int main(int argc, char **argv)
 {
 	set_up_tests(argc, argv);
@@ -229,5 +257,6 @@ int main(int argc, char **argv)
 	test_watchdog_gives_up();
 	test_watchdog_at_once();
 	test_hanging();
+	test_no_descriptors();
 	return tap_done();
 }
