@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include "formats/base/budget.h"
 #include "introspect/kernel/module-list.h"
 
 struct reader {
@@ -66,7 +67,7 @@ static int list_functions(const struct kernel *kernel, const struct kernel_names
 			  struct exit_function **out, size_t *n, struct error *err)
 {
 	*n = 0;
-	*out = calloc(kernel_names_count(names) + 1, sizeof(**out));
+	*out = budget_calloc(kernel->guest->budget, kernel_names_count(names) + 1, sizeof(**out));
 	if (!*out)
 		return error_set(err, ENOMEM, "out of memory");
 	for (size_t i = 0; i < kernel_names_count(names); i++) {
@@ -83,7 +84,7 @@ static int list_functions(const struct kernel *kernel, const struct kernel_names
 static int list_sites(const struct kernel *kernel, const struct site_table *sites, uint64_t **out,
 		      size_t *n, struct error *err)
 {
-	*out = calloc(sites->n + 1, sizeof(**out));
+	*out = budget_calloc(kernel->guest->budget, sites->n + 1, sizeof(**out));
 	if (!*out)
 		return error_set(err, ENOMEM, "out of memory");
 	for (size_t i = 0; i < sites->n; i++)
@@ -137,8 +138,9 @@ int module_exits_read(struct module_exits *exits, const struct kernel *kernel,
 	text.sites = links;
 	if (!ret)
 		ret = find_exits(exits, kernel, &text, err);
-	free(links);
-	free(functions);
+	budget_free(kernel->guest->budget, links, (sites->n + 1) * sizeof(*links));
+	budget_free(kernel->guest->budget, functions,
+		    (kernel_names_count(names) + 1) * sizeof(*functions));
 	if (ret)
 		module_exits_deinit(exits);
 	return ret;

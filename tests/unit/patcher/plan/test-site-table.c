@@ -86,6 +86,28 @@ static void test_slots_budget(void)
 	fs.fg.guest.budget = own;
 }
 
+static void test_exits_budget(void)
+{
+	struct budget budget, *const own = fs.fg.guest.budget;
+	struct module_exits exits;
+	struct site_table table;
+	size_t used;
+
+	if (read_table(&table, SIZE_MAX, &budget))
+		abort();
+	used = budget.used;
+	ok(!module_exits_read(&exits, &fs.fg.kernel, names, &table, NULL),
+	   "the exits of modules' functions are read");
+	module_exits_deinit(&exits);
+	is_u64(budget.used, used, "the budget has back what they needed");
+	budget.most = used + table.n * sizeof(uint64_t);
+	ok(module_exits_read(&exits, &fs.fg.kernel, names, &table, NULL) == -ENOMEM,
+	   "without room for the functions and sites they are not");
+	is_u64(budget.used, used, "and take nothing");
+	site_table_deinit(&table);
+	fs.fg.guest.budget = own;
+}
+
 /* Each function of the guest may be refused, for each instance. */
 static void test_refusals_budget(void)
 {
@@ -113,6 +135,7 @@ int main(void)
 	test_budget();
 	test_sites_budget();
 	test_slots_budget();
+	test_exits_budget();
 	test_refusals_budget();
 	kernel_names_destroy(names);
 	fake_session_destroy(&fs);
