@@ -147,6 +147,11 @@ sub test_killed {
 	is($result->{status}, 128 + 9, 'SIGKILL ended sonde run');
 	is($result->{check_status}, 0, 'sonde check finds no error while the trace is written, with tracing on again')
 		or diag($result->{checked});
+	like($result->{reported}, qr/^Trace .*, exitless\b/m, 'sonde report says then that it is recorded exitlessly');
+	for my $text (@$result{qw(checked reported)}) {
+		like($text, qr/^Now +sonde run is writing this trace/m, 'it says that the trace is being written');
+		unlike($text, qr/did not end in order/, 'and not that it ended');
+	}
 	my ($status, $text) = sonde('report', '--json', "$out/kill");
 	is($status, 0, 'sonde report reads the trace of a killed recorder') or diag($text);
 	cmp_ok((eval { decode_json($text) } // {})->{alloc_events} // 0, '>', 1000, 'more than 1,000 allocations are in it');
