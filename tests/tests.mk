@@ -127,12 +127,12 @@ check-sanitized: all $(TESTS:%.c=$(O)/%)
 # What is put back, and when a guest is let go on: which of these decisions can be inverted, and no test fails?
 DECIDING := $(addprefix vmm/libvirt/,attach/owner.c backend/beat.c backend/stop.c backend/breaks.c backend/traps.c backend/serve.c \
 		connection/process.c gdb/stub.c journal/file.c journal/parse.c recovery/places.c recovery/recover.c recovery/watchdog.c) \
-	introspect/tasks/quiesce.c $(wildcard patcher/coexist/*.c) \
+	vmm/machine/stop-gate.c introspect/tasks/quiesce.c $(wildcard patcher/coexist/*.c) \
 	$(addprefix patcher/,engine/ring-engine.c engine/ring-asks.c engine/ring-drain.c plan/patch-plan.c \
 		session/asks.c session/switch.c session/leaving.c session/session.c text/patch-apply.c)
 FILES ?= $(DECIDING)
 # Tests of all these rooms decide: a file's decisions show in the rooms that use it, too.
-INVERTED_ROOMS = $(if $(filter vmm/%,$(FILES)),vmm/libvirt) \
+INVERTED_ROOMS = $(if $(filter vmm/libvirt/%,$(FILES)),vmm/libvirt) $(if $(filter vmm/machine/%,$(FILES)),vmm/machine) \
 	$(if $(filter-out vmm/%,$(FILES)),introspect/tasks $(addprefix patcher/,coexist engine plan session text))
 INVERTED_TESTS = $(patsubst %.c,$(O)/%,$(or $(NAMED_TESTS),$(foreach room,$(INVERTED_ROOMS),$(call UNIT_TESTS_OF,$(room)))))
 .PHONY: check-inverted

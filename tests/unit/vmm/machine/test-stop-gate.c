@@ -91,8 +91,107 @@ static void start_workers(void)
 	stop_gate_resume(&gate);
 }
 
+/* --- one step after the other ----------------------------------------------------------------- */
+
+static struct worker alone, absent;
+
+static void add(struct worker *worker, void (*kick_it)(void *arg))
+{
+	worker->member.kick = kick_it;
+	worker->member.arg = worker;
+	stop_gate_add(&gate, &worker->member);
+}
+
+/* This thread is a member. */
+static void test_steps(void)
+{
+	stop_gate_init(&gate);
+	add(&alone, kick);
+	add(&absent, kick);
+	stop_gate_enter(&alone.member);
+	stop_gate_stop(&gate);
+	ok(alone.member.parked, "a member that owns the gate counts as stopped");
+	ok(!alone.kicks && !absent.kicks, "members that count as stopped are not kicked");
+	stop_gate_stop(&gate);
+	stop_gate_resume(&gate);
+	ok(stop_gate_requested(&gate), "the resume of a nested stop lets nobody go on");
+	stop_gate_resume(&gate);
+	ok(!stop_gate_requested(&gate), "the last resume lets all go on");
+	ok(!alone.member.parked, "a member counts as running when it owns the gate no more");
+	stop_gate_leave(&alone.member);
+	stop_gate_deinit(&gate);
+}
+
+static void *try_stop(void *stopped)
+{
+	*(bool *)stopped = stop_gate_try_stop(&gate);
+	return NULL;
+}
+
+static void test_try(void)
+{
+	bool stopped = true;
+	pthread_t thread;
+
+	stop_gate_init(&gate);
+	ok(stop_gate_try_stop(&gate) && stop_gate_is_mine(&gate), "an open gate is taken at once");
+	ok(stop_gate_try_stop(&gate), "so is one's own gate");
+	stop_gate_resume(&gate);
+	ok(stop_gate_is_mine(&gate), "each stop of one's own gate needs a resume");
+	pthread_create(&thread, NULL, try_stop, &stopped);
+	pthread_join(thread, NULL);
+	ok(!stopped, "a gate that another thread owns is not taken");
+	stop_gate_resume(&gate);
+	ok(!stop_gate_is_mine(&gate), "the last resume opens the gate");
+	stop_gate_deinit(&gate);
+}
+
+static struct worker late;
+static atomic_bool kicked, leaves_guest;
+
+static void kick_late(void *arg)
+{
+	kick(arg);
+	atomic_store(&kicked, true);
+}
+
+/* Takes long to leave the guest. */
+static void *run_late(void *arg)
+{
+	stop_gate_enter(&late.member);
+	atomic_store((atomic_bool *)arg, true);
+	while (!atomic_load(&kicked))
+		usleep(100);
+	usleep(50000);
+	atomic_store(&leaves_guest, true);
+	stop_gate_park(&late.member);
+	stop_gate_leave(&late.member);
+	return NULL;
+}
+
+static void test_late(void)
+{
+	atomic_bool runs = false;
+	pthread_t thread;
+
+	stop_gate_init(&gate);
+	add(&late, kick_late);
+	pthread_create(&thread, NULL, run_late, &runs);
+	while (!atomic_load(&runs))
+		usleep(100);
+	stop_gate_stop(&gate);
+	ok(atomic_load(&leaves_guest), "a stop returns when the last member has parked");
+	is_u64(late.kicks, 1, "a member that runs is kicked");
+	stop_gate_resume(&gate);
+	pthread_join(thread, NULL);
+	stop_gate_deinit(&gate);
+}
+
 int main(void)
 {
+	test_steps();
+	test_try();
+	test_late();
 	stop_gate_init(&gate);
 	start_workers();
 	ok(!stop_gate_is_mine(&gate), "after a resume the gate is not owned");
