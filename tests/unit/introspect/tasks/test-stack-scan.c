@@ -200,6 +200,21 @@ static void test_exiting(uint64_t queue, uint64_t node, const char *what)
 	end();
 }
 
+/* A word of the guest's may lie on two pages. */
+static void test_links_on_two_pages(void)
+{
+	const uint64_t links = TASKS + NR_TASKS * FAKE_TASK_BYTES + 0xffc;
+	uint64_t task;
+
+	begin();
+	task = fake_task(k, links - FAKE_TASK_FAIR);
+	/* so that its words are aligned: the stack is not */
+	fake_task_interrupt(k, task, 0x3804, OURS);
+	fake_list_add(k, fake_runqueue(0) + FAKE_RQ_FAIR, fake_direct(links));
+	is_u64((uint64_t)look(), 1, "a task whose links lie on two pages is found");
+	end();
+}
+
 /* The stack of one that has ended, and still is in the list, is gone. */
 static void test_zombie(void)
 {
@@ -265,6 +280,11 @@ static void test_valid(void)
 	s = stacks;
 	s.cpus = 1 << 20;
 	ok(!task_stacks_valid(&s), "facts with a million CPUs are invalid");
+	s = stacks;
+	s.cpu_bases = 0x1000;
+	ok(!task_stacks_valid(&s), "facts with the CPUs' bases in user space are invalid");
+	s.cpus = 0;
+	ok(task_stacks_valid(&s), "bases of no CPUs do not count");
 	end();
 }
 
@@ -279,6 +299,7 @@ int main(void)
 	test_threads();
 	test_exiting(FAKE_RQ_FAIR, FAKE_TASK_FAIR, "fair");
 	test_exiting(FAKE_RQ_RT + 99 * 16, FAKE_TASK_RT, "real-time");
+	test_links_on_two_pages();
 	test_zombie();
 	test_damage();
 	test_long();
