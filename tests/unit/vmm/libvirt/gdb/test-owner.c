@@ -197,11 +197,14 @@ static void test_others(struct libvirt_domain *d)
 {
 	add_listener(d, "mine");
 	add_listener(d, "char-mine");
+	add_listener(d, "serial-mine");
 	is_free(d, "devices that nothing uses");
 	hmp(d, "gdbserver chardev:mine");
 	is_refused(d, "mine");
 	hmp(d, "gdbserver chardev:char-mine");
 	is_refused(d, "char-mine");
+	hmp(d, "gdbserver chardev:serial-mine");
+	is_refused(d, "serial-mine");
 	hmp(d, "gdbserver none");
 	is_free(d, "after an administrator's was closed");
 }
