@@ -125,8 +125,9 @@ check-sanitized: all $(TESTS:%.c=$(O)/%)
 		$(if $(filter all,$(SANITIZED)),,MUTATIONS=500) prove -j6 -e '' $(TESTS:%.c=$(O)/%)
 
 # What is put back, and when a guest is let go on: which of these decisions can be inverted, and no test fails?
-DECIDING := $(addprefix vmm/libvirt/,attach/owner.c backend/beat.c backend/stop.c backend/breaks.c backend/traps.c backend/serve.c \
-		backend/asker.c backend/slot.c connection/process.c gdb/stub.c gdb/owner.c journal/file.c journal/parse.c recovery/places.c recovery/recover.c recovery/watchdog.c) \
+DECIDING := $(addprefix vmm/libvirt/,attach/owner.c \
+		$(addprefix backend/,asker.c beat.c breaks.c guest.c serve.c slot.c stop.c traps.c) connection/process.c \
+		gdb/owner.c gdb/stub.c journal/file.c journal/parse.c recovery/places.c recovery/recover.c recovery/watchdog.c) \
 	vmm/machine/stop-gate.c introspect/tasks/quiesce.c introspect/tasks/stack-scan.c $(wildcard patcher/coexist/*.c) \
 	$(addprefix patcher/,engine/ring-engine.c engine/ring-asks.c engine/ring-drain.c plan/patch-plan.c \
 		session/asks.c session/switch.c session/leaving.c session/session.c text/patch-apply.c)

@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 #include <x86intrin.h>
+#include "formats/base/clock.h"
 #include "introspect/guest/control.h"
 #include "tests/lib/fake-qemu.h"
 #include "tests/lib/tap.h"
@@ -83,6 +84,31 @@ static void test_memory(bool by_stub)
 	tear_down(&f);
 }
 
+static enum fake_fault refuse_reads(void *arg, const char *packet)
+{
+	(void)arg;
+	return *packet == 'm' ? FAKE_REFUSE : FAKE_OBEY;
+}
+
+/* Of a read that stops the guest, each part may fail. */
+static void test_stub_fails(void)
+{
+	struct error err = {0};
+	struct fixture f;
+	uint8_t byte;
+
+	set_up(&f, true);
+	fake_qemu_set_fault(f.qemu, refuse_reads, NULL);
+	ok(guest_phys_read(f.guest, PLACE, &byte, 1, &err) == -EFAULT && err.code == EFAULT &&
+		   fake_qemu_runs(f.qemu),
+	   "what the gdbstub refuses is not read, and the domain runs on: %s", err.text);
+	fake_qemu_set_fault(f.qemu, NULL, NULL);
+	fake_qemu_refuse(f.qemu, "cont", 0);
+	ok(guest_phys_read(f.guest, PLACE, &byte, 1, &err) < 0 && strstr(err.text, "cont"),
+	   "a read behind which the domain does not run on is an error: %s", err.text);
+	tear_down(&f);
+}
+
 static bool is_zero(const uint8_t *memory, size_t size)
 {
 	return !memory[0] && !memcmp(memory, memory + 1, size - 1);
@@ -115,6 +141,11 @@ static void test_scratch(void)
 	scratch.hva[(1 << 20) - 1] = 1;
 	libvirt_guest_stop(f.guest, NULL);
 	memset(scratch.hva + 4096, 0x90, 8192);
+	ok(!f.guest->scratch->renew(
+		   f.guest, &(struct guest_region){scratch.gpa + 5000, 10, scratch.hva + 5000},
+		   &err) &&
+		   device[5009] == 0x90 && device[5010] == 0xff,
+	   "a few bytes of code are written through QEMU, and no more");
 	ok(!f.guest->scratch->renew(
 		   f.guest, &(struct guest_region){scratch.gpa + 5000, 3000, scratch.hva + 5000},
 		   &err) &&
@@ -199,6 +230,22 @@ static void test_clock(void)
 	tear_down(&f);
 }
 
+/* Whatever is known of its counter. */
+static void test_clock_with_traps(void)
+{
+	uint64_t before, now;
+	struct fixture f;
+
+	set_up(&f, false);
+	if (libvirt_guest_use_traps(f.g, PLACE, PLACE, NULL))
+		abort();
+	before = clock_monotonic_ns();
+	now = f.guest->clock->now_ns(f.guest);
+	ok(now >= before && now <= clock_monotonic_ns(),
+	   "the trace clock of a guest with breakpoints is the host's");
+	tear_down(&f);
+}
+
 /* --- without libvirt ---------------------------------------------------------------------------
  */
 
@@ -274,9 +321,11 @@ int main(int argc, char **argv)
 	fake_qemu_main(argc, argv);
 	test_memory(false);
 	test_memory(true);
+	test_stub_fails();
 	test_scratch();
 	test_vcpus();
 	test_clock();
+	test_clock_with_traps();
 	test_no_libvirt();
 	test_last_beat();
 	return tap_done();
