@@ -194,8 +194,8 @@ static inline unsigned int slot_of(const char *name)
 	return found;
 }
 
-/* As shared code does for one instance. */
-static inline bool put_record(unsigned int slot, unsigned int vcpu, uint64_t function)
+/* As shared code does for one instance. NULL: its ring has had no room for long. */
+static inline struct direct_record *begin_record(unsigned int slot, unsigned int vcpu)
 {
 	const struct direct_lane *lane = &rings()->direct;
 	unsigned int ring = lane->slots[slot].group * FAKE_VCPUS + vcpu;
@@ -209,12 +209,23 @@ static inline bool put_record(unsigned int slot, unsigned int vcpu, uint64_t fun
 			break;
 		clock_wait_ms(1);
 	}
-	if (!record)
-		return false;
+	return record;
+}
+
+static inline void end_record(struct direct_record *record, unsigned int slot, uint64_t function)
+{
 	record->tsc = fs.fg.guest.clock->tsc(&fs.fg.guest);
 	record->ip = (uint32_t)(fake_gva(function) + 5);
 	__atomic_store_n(&record->commit, ring_commit(slot), __ATOMIC_RELEASE);
-	return true;
+}
+
+static inline bool put_record(unsigned int slot, unsigned int vcpu, uint64_t function)
+{
+	struct direct_record *record = begin_record(slot, vcpu);
+
+	if (record)
+		end_record(record, slot, function);
+	return record;
 }
 
 static inline bool await_records(const char *name, uint64_t n)

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Instances of the direct lane come, change and go while others record. */
 #include <errno.h>
+#include "tests/lib/fake-tasks.h"
 #include "tests/unit/patcher/session/direct-fixture.h"
 
-enum { ROUNDS = 100 };
+enum { ROUNDS = 100, SOON_MS = 100, TASK_GPA = FAKE_HEAP_GPA + 0x400000 };
 
 static void test_changes(void)
 {
@@ -132,6 +133,73 @@ static void test_busy_guest(void)
 	ok(sink("a", 1)->events == 1 && sink("a", 1)->open, "the stream has the late record");
 	ok(!trace_session_tick(fs.session, NULL) && !fs.session->streams && !sink("a", 1)->open,
 	   "the stream is closed");
+	end();
+}
+
+/* The word of a task's stack that says where it was preempted. */
+static uint64_t add_preempted_task(void)
+{
+	struct fake_kernel *k = &fs.fg.base;
+	uint64_t task = fake_task(k, TASK_GPA);
+
+	fake_list_add(k, fake_tasks(), task + FAKE_TASK_TASKS);
+	fake_task_interrupt(k, task, 0x3f00, 0);
+	memcpy(ram, k->ram, FAKE_RAM);
+	return fake_task_stack(k, task, 0x3f00);
+}
+
+static void preempt_at(uint64_t ip, uint64_t gva)
+{
+	fs.fg.guest.control->stop(&fs.fg.guest, NULL);
+	fake_write64(&fs.fg.base, ip, gva);
+	fs.fg.guest.control->resume(&fs.fg.guest, NULL);
+}
+
+/* Of all code that is being left, none may go while a task will go on in any of it. */
+static void test_preempted(void)
+{
+	const char *const stays[] = {"c=function:kmem_cache_free"};
+	uint64_t ip, first, second;
+
+	create();
+	ip = add_preempted_task();
+	start("a=function:kfree", "b=function:__kmalloc,parent", NULL);
+	trace_session_add_instance(fs.session, stays[0], NULL);
+	first = target(FAKE_KFREE);
+	second = target(FAKE_KMALLOC);
+	preempt_at(ip, first);
+	ok(!trace_session_set_instances(fs.session, stays, 1, NULL), "two of three instances go");
+	clock_wait_ms(SOON_MS);
+	is_u64(rings()->direct.nr_pieces, 3, "code stays for a task that was preempted in it");
+	preempt_at(ip, second);
+	clock_wait_ms(SOON_MS);
+	is_u64(rings()->direct.nr_pieces, 3, "and for one in other code that is being left");
+	preempt_at(ip, target(FAKE_CACHE_FREE));
+	ok(await_free_slots() && rings()->direct.nr_pieces == 1,
+	   "a task in code that stays does not keep it");
+	preempt_at(ip, 0);
+	end();
+}
+
+/* A record in a ring is its slot's, as long as it takes. */
+static void test_unfinished(void)
+{
+	struct direct_record *record;
+	unsigned int slot;
+
+	create();
+	start("a=function:kfree", NULL, NULL);
+	slot = slot_of("a");
+	set_halted(1, false);
+	trace_session_remove_instance(fs.session, "a", NULL);
+	record = begin_record(slot, 1);
+	set_halted(1, true);
+	for (int i = 0; i < PATIENCE_MS && state_of(slot) == DIRECT_LEAVING; i++)
+		clock_wait_ms(1);
+	clock_wait_ms(SOON_MS);
+	ok(state_of(slot) == DIRECT_DRAINING, "a slot stays while a record of its is unfinished");
+	end_record(record, slot, FAKE_KFREE);
+	ok(await_free_slots() && sink("a", 1)->events == 1, "it goes behind that record");
 	end();
 }
 
@@ -274,6 +342,8 @@ int main(void)
 	test_fields_return();
 	test_reused_code();
 	test_busy_guest();
+	test_preempted();
+	test_unfinished();
 	test_wrong_position();
 	test_last_losses();
 	test_switches();
