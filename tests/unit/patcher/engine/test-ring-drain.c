@@ -282,10 +282,40 @@ static void test_trap_drop(void)
 	       "in drop mode, hits of traps are emitted while there is room");
 	is_count(2, COUNTER_RING_DROPS, LOST * 3,
 	       "each object of a hit without room is counted as lost");
+	is_u64(f.engine->ops->lost(f.engine), LOST * 3, "and known of the ordered lane");
+	is_count(2, COUNTER_RING_WAITS, 0, "in drop mode, hits of traps do not wait for room");
+	end();
+}
+
+static void *submit_many(void *arg)
+{
+	for (uint64_t i = 0; i < MANY; i++)
+		submit(1, i);
+	return arg;
+}
+
+static void test_trap_block(void)
+{
+	pthread_t thread;
+
+	begin(TRAMPOLINE_BLOCK);
+	pthread_mutex_lock(&f.gate);
+	if (pthread_create(&thread, NULL, submit_many, NULL))
+		abort();
+	for (int i = 0; i < PATIENCE_MS && !count_of(1, COUNTER_RING_WAITS); i++)
+		clock_wait_ms(1);
+	ok(count_of(1, COUNTER_RING_WAITS) > 0, "hits of traps wait for room");
+	pthread_mutex_unlock(&f.gate);
+	pthread_join(thread, NULL);
+	ok(fake_exitless_wait(&f, MANY), "all of them are emitted in the end");
+	leave();
+	is_u64(count_of(1, COUNTER_RING_DROPS), 0, "and none is lost");
 	end();
 }
 
 /* --- idle guests ---------------------------------------------------------------------------- */
+
+enum { SLEEP_MS = 50 }; /* until it no longer wakes by itself */
 
 static void test_doorbell(enum trampoline_full full, const char *mode)
 {
@@ -298,6 +328,7 @@ static void test_doorbell(enum trampoline_full full, const char *mode)
 	ok(fake_exitless_wait(&f, 2) && f.hits[0].key == 7 && f.hits[1].key == 8,
 	   "%s: both records are emitted", mode);
 	ok(fake_exitless_wait_idle(&f), "%s: the thread sleeps again", mode);
+	clock_wait_ms(SLEEP_MS);
 	submit(0, 9);
 	ok(fake_exitless_wait(&f, 3), "%s: a hit of a trap wakes the thread", mode);
 	leave();
@@ -542,6 +573,7 @@ int main(void)
 	test_hang();
 	test_drop();
 	test_trap_drop();
+	test_trap_block();
 	test_doorbell(TRAMPOLINE_BLOCK, "block");
 	test_doorbell(TRAMPOLINE_DROP, "drop");
 	test_stall();

@@ -4,6 +4,8 @@
 #include "formats/event/kmem.h"
 #include "tests/unit/patcher/session/direct-fixture.h"
 
+enum { SOON_MS = 50 };
+
 static void test_start(void)
 {
 	struct error err = {0};
@@ -63,6 +65,68 @@ static void test_with_probes(void)
 	   "the probe's site leads to its first trampoline again");
 	ok(opcode(FAKE_CACHE_FREE) != CALL, "the site without a probe is as it was");
 	ok(await_free_slots() && !rings()->direct.nr_pieces, "code and slot are free again");
+	end();
+}
+
+/* --- slow paths ------------------------------------------------------------------------------ */
+
+static bool is_served(struct guest_trap *trap)
+{
+	return ring_engine_on_trap(fs.session->ring_engine, trap) == ENGINE_TRAP_OTHER;
+}
+
+/* With the lane's lock held, so that the ring stays full: how many records fit in. */
+static uint64_t fill_ring(unsigned int slot, unsigned int vcpu)
+{
+	const struct direct_lane *lane = &rings()->direct;
+	unsigned int ring = lane->slots[slot].group * FAKE_VCPUS + vcpu;
+	struct ring_writer writer = ring_writer(lane->rings[ring].header, lane->ring_bytes);
+	struct ring_record *record;
+	uint64_t n = 0;
+
+	while ((record = ring_writer_reserve(&writer, lane->slots[slot].layout.size))) {
+		end_record((struct direct_record *)record, slot, FAKE_KFREE);
+		n++;
+	}
+	return n;
+}
+
+/* The time that vCPUs wait for room is over. */
+static void let_wait_be_over(void)
+{
+	pthread_mutex_lock(&rings()->lock);
+	rings()->give_up_ns = 1;
+	pthread_mutex_unlock(&rings()->lock);
+}
+
+static void test_slow_path(void)
+{
+	const struct direct_piece *piece;
+	const struct direct_slow *slow;
+	struct guest_trap trap = {.vcpu = 1};
+	unsigned int slot;
+	uint64_t n;
+
+	create();
+	start("a=function:kfree", NULL, NULL);
+	slot = slot_of("a");
+	piece = rings()->direct.pieces[0];
+	slow = &piece->slow[0].slow;
+	trap.regs.rip = piece->slow[0].trap;
+	ok(is_served(&trap) && trap.regs.rip == slow->retry, "a vCPU tries again if there is room");
+	trap.regs.rip = piece->slow[0].trap;
+	pthread_mutex_lock(&rings()->direct.lock);
+	n = fill_ring(slot, 1);
+	clock_wait_ms(SOON_MS); /* the thread waits for that lock, or sleeps */
+	let_wait_be_over();
+	ok(is_served(&trap) && trap.regs.rip == slow->skip, "it does not if there is none");
+	pthread_mutex_unlock(&rings()->direct.lock);
+	is_u64(rings()->vcpus[1].lost, 1, "its record is counted as lost");
+	ok(await_records("a", n), "those that had room are not");
+	trap = (struct guest_trap){.vcpu = FAKE_VCPUS, .regs = {.rip = piece->slow[0].trap}};
+	ok(!is_served(&trap), "a vCPU that is not there is not served");
+	trap = (struct guest_trap){.vcpu = 1, .regs = {.rip = piece->slow[0].trap + 1}};
+	ok(!is_served(&trap), "nor is one that is elsewhere");
 	end();
 }
 
@@ -166,6 +230,7 @@ int main(void)
 	test_start();
 	test_large_events();
 	test_with_probes();
+	test_slow_path();
 	test_refusals();
 	test_images();
 	test_later();
