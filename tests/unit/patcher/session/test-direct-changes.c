@@ -312,6 +312,72 @@ static void test_failure(void)
 	free(before);
 }
 
+/* --- when rings come ------------------------------------------------------------------------- */
+
+static void set_ready(bool ready)
+{
+	fake_put64(&fs.fg.base, fake_session_pmd(&fs) + 8, ready ? 0 : 0x1000);
+}
+
+/* Of a session that had no instance of the direct lane. */
+static void test_first(void)
+{
+	struct error err = {0};
+
+	create();
+	start("kmem", NULL, NULL);
+	ok(!direct_is_active(fs.session), "probes alone do not use the direct lane");
+	ok(!trace_session_add_instance(fs.session, "a=function:kmem_cache_free", &err) &&
+		   direct_is_active(fs.session),
+	   "it is in use from its first instance on: %s", err.text);
+	end();
+}
+
+/* A change comes after the rings, and before the tick that starts the direct lane. */
+static void test_before_tick(void)
+{
+	struct error err = {0};
+
+	create();
+	set_ready(false);
+	ok(!start("a=function:kmem_cache_free", "k=kmem:kmalloc", NULL), "a guest is not ready");
+	set_ready(true);
+	fs.fg.clock += 20000000;
+	fake_session_call(&fs, 0, FAKE_KFREE, fake_object());
+	ok(opcode(FAKE_KFREE) == JMP && opcode(FAKE_CACHE_FREE) != CALL,
+	   "a trap brings the rings, not the direct lane");
+	ok(!trace_session_replace_instance(fs.session, "k=kmem:pages", &err) &&
+		   opcode(FAKE_CACHE_FREE) == CALL && opcode(FAKE_KFREE) != JMP,
+	   "a change of probes brings it, too: %s", err.text);
+	ok(!trace_session_stop(fs.session, NULL) && fake_session_text_same(&fs) && !misused,
+	   "after a stop the text is what it was");
+	fake_session_destroy(&fs);
+}
+
+static void bring_rings(struct fake_guest *fg)
+{
+	fg->on_stop = NULL;
+	set_ready(true);
+	if (session_switch(fs.session, NULL))
+		abort();
+}
+
+/* What was planned for traps is done with rings. */
+static void test_rings_come(void)
+{
+	struct error err = {0};
+
+	create();
+	set_ready(false);
+	start("k=kmem:kmalloc", NULL, NULL);
+	fs.fg.on_stop = bring_rings;
+	ok(!trace_session_replace_instance(fs.session, "k=kmem:pages", &err),
+	   "rings come when the guest stops for a change: %s", err.text);
+	ok(!fs.fg.on_stop && opcode(FAKE_ALLOC_PAGES) == JMP && opcode(FAKE_KFREE) != JMP,
+	   "it is made with them");
+	end();
+}
+
 static void test_many_changes(void)
 {
 	static const char *const specs[] = {"a=function", "a=function:k*", "a=function:*free*",
@@ -348,6 +414,9 @@ int main(void)
 	test_last_losses();
 	test_switches();
 	test_failure();
+	test_first();
+	test_before_tick();
+	test_rings_come();
 	test_many_changes();
 	free(ram);
 	return tap_done();
