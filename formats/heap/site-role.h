@@ -13,7 +13,8 @@ enum site_role {
 	SITE_PLAIN,
 	SITE_SLAB,    /* the slab allocator takes pages for a slab */
 	SITE_LARGE,   /* kmalloc() takes pages for one large object */
-	SITE_WRAPPER, /* kvmalloc(), vmalloc(), kstrdup() and so on: on behalf of a caller */
+	SITE_WRAPPER, /* kvmalloc(), kstrdup(), nodes of an xarray and so on: on behalf of a caller,
+			 and what an allocator keeps to work with, such as kmem_cache_create()'s */
 };
 
 /* By the function's name; SITE_PLAIN where the sidecar (may be NULL) has none. */
