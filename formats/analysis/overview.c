@@ -273,7 +273,9 @@ static void print_growing(FILE *out, const struct overview *o)
 	for (size_t i = 0; i < o->nr_reclaimable && n < LINES_OF_SITES; i++)
 		print_growth(out, o, &o->reclaimable[i], n++ ? "" : "Grows");
 	if (!n && !o->nr_leaking)
-		fprintf(out, "%-*snothing grows all the time\n", LABEL, "Grows");
+		fprintf(out, "%-*s%s\n", LABEL, "Grows",
+			survivors_are_short(o->base.replay) ? "too short to tell: that takes 10 s"
+							    : "nothing grows all the time");
 }
 
 static void print_leaking(FILE *out, const struct overview *o)

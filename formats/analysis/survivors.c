@@ -10,6 +10,9 @@ enum {
 	FIRST_PART = 2, /* what was born before may be what the guest needs for good */
 	LAST_PART = 13, /* what was born from here on may yet be freed */
 	LEAST_OBJECTS = 8,
+	/* What grows has so many births, or such a part of all live memory is of them. */
+	LEAST_BIRTHS = 64,
+	LEAST_PART = 1000,
 };
 
 /* While the heap is walked. */
@@ -19,6 +22,7 @@ struct judge {
 	double *old_ages_ns;   /* likewise: old_age_ns() */
 	size_t n;
 	int64_t older_ns;
+	uint64_t used_bytes; /* of all sites */
 };
 
 /* --- when they were born --------------------------------------------------------------------- */
@@ -180,6 +184,22 @@ static enum verdict judge_uneven(const struct survivors *s)
 	return early * 4 > s->objects * 3 ? VERDICT_SETTLED : VERDICT_UNCLEAR;
 }
 
+static uint64_t judged_ns(const struct replay *replay, const struct survivors *s)
+{
+	return (uint64_t)replay->last_ns - (uint64_t)judged_from_ns(replay, s);
+}
+
+/* Of a site that frees little, nothing says how long its objects live. That some came all the time
+ * means something once the time is long, and once they are many or large. */
+static bool is_growth(const struct judge *j, const struct survivors *s)
+{
+	const uint64_t births = s->objects - s->before;
+	const double bytes = (double)s->bytes * (double)births / (double)s->objects;
+
+	return judged_ns(j->sites->of.replay, s) >= SURVIVORS_LEAST_NS &&
+	       (births >= LEAST_BIRTHS || bytes * LEAST_PART >= (double)j->used_bytes);
+}
+
 static enum verdict judge_survivors(const struct judge *j, const struct survivors *s)
 {
 	const struct site *site = &j->sites->all[s->origin];
@@ -191,15 +211,16 @@ static enum verdict judge_survivors(const struct judge *j, const struct survivor
 	    s->old_objects < LEAST_OBJECTS)
 		return judge_uneven(s);
 	if (is_reclaimable(j, heap_origin(j->sites->of.replay->heap, s->origin)))
-		return VERDICT_RECLAIM;
-	return site->sums.frees > site->sums.hits / 2 ? VERDICT_LEAK : VERDICT_GROWS;
+		return is_growth(j, s) ? VERDICT_RECLAIM : judge_uneven(s);
+	if (site->sums.frees > site->sums.hits / 2)
+		return VERDICT_LEAK;
+	return is_growth(j, s) ? VERDICT_GROWS : judge_uneven(s);
 }
 
 static void assess(const struct judge *j, struct survivors *s)
 {
 	const struct replay *replay = j->sites->of.replay;
-	double seconds =
-		(double)((uint64_t)replay->last_ns - (uint64_t)judged_from_ns(replay, s)) / 1e9;
+	double seconds = (double)judged_ns(replay, s) / 1e9;
 	size_t parts;
 	uint64_t sum = middle(s, &parts);
 
@@ -244,6 +265,7 @@ int survivors_find(const struct sites *sites, int64_t older_ns, struct survivors
 
 	if (make_room(&j))
 		return -ENOMEM;
+	j.used_bytes = sites_used_bytes(sites);
 	for (size_t i = 0; i < j.n; i++)
 		j.old_ages_ns[i] = old_age_ns(&j, &sites->all[i]);
 	heap_each(heap, count_survivor, &j);
@@ -263,6 +285,11 @@ int survivors_find(const struct sites *sites, int64_t older_ns, struct survivors
 	*out = j.all;
 	*count = n;
 	return 0;
+}
+
+bool survivors_are_short(const struct replay *replay)
+{
+	return replay_duration_ns(replay) < SURVIVORS_LEAST_NS;
 }
 
 /* --- in words -------------------------------------------------------------------------------- */

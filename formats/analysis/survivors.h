@@ -11,6 +11,9 @@
 
 enum { SURVIVOR_PARTS = 16 /* of the time, by which births are counted */ };
 
+/* What grows is judged from so many seconds on, in ns: until then it may only be freed late. */
+#define SURVIVORS_LEAST_NS INT64_C(10000000000)
+
 enum verdict {
 	VERDICT_LEAK,    /* most are freed, but some of each time's stay */
 	VERDICT_GROWS,   /* hardly anything is freed, and more comes all the time */
@@ -44,6 +47,9 @@ struct survivors {
  * leak first; verdicts are by objects of any age. The caller frees *out. Returns 0 or -ENOMEM.
  */
 int survivors_find(const struct sites *sites, int64_t older_ns, struct survivors **out, size_t *n);
+
+/* Whether the window is too short to judge what grows. */
+bool survivors_are_short(const struct replay *replay);
 
 /* "leak", "only grows" */
 const char *verdict_name(enum verdict verdict);

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
 # `sonde leaks` names a leak of a module, 1 object of 1,000 of a busy site, first within 20 s of guest time beside a mix of
-# work, and calls nothing a leak in ten kinds of ordinary work, of which each is judged alone, and with all before it.
+# work, and calls nothing a leak or growing in ten kinds of ordinary work, of which each is judged alone, and with all before it.
 use strict;
 use warnings;
 use FindBin;
@@ -22,6 +22,14 @@ my $out = "$build/guest/leaks";
 sub leaks {
 	my ($work, @options) = @_;
 	return decode_json(scalar `\Q$build\E/sonde leaks --json @options \Q$out/$work\E`);
+}
+
+# The lines of growth and of leaks that the first screen of the report has, but for what the guest can shrink.
+sub alarms {
+	my ($work, @options) = @_;
+	my ($lines) = `\Q$build\E/sonde report @options \Q$out/$work\E` =~ /^((?:Grows|Leaks) .*?)^Wasted /ms;
+	return ('no line of growth') if !defined $lines;
+	return grep { m{ (?:[KMG]i)?B/s  } && !/, reclaimable$/ } split /\n/, $lines;
 }
 
 sub with_verdict {
@@ -58,6 +66,7 @@ sub check_leaky {
 	like($first->{symbol}, qr/^take_object \[leak\]\+/, '... and it is that of the module');
 	cmp_ok($first->{freed_percent}, '>', 99.5, '... most of whose objects are freed');
 	cmp_ok($first->{old_objects}, '>', 20, '... with old objects');
+	like((alarms('leaky', '--time', ',' . WITHIN))[0], qr/take_object \[leak\]/, 'the first screen of the report names it, too');
 	my @others = grep { $_ != $first } map { with_verdict($result, $_) } 'leak', 'only grows';
 	is(scalar(@others), 0, 'nothing else leaks or only grows') or diag(join "\n", map { describe($_) } @others);
 	like(next_command(scalar `\Q$build\E/sonde leaks \Q$out/leaky\E`), qr/^ *\d+ B +0xffff/m,
@@ -73,7 +82,10 @@ sub check_quiet {
 	my @leaks = with_verdict($result, 'leak');
 	cmp_ok($result->{records}, '>', 500, "$name: the trace has $result->{records} records of it");
 	is(scalar(@leaks), 0, '... and nothing is called a leak') or diag(join "\n", map { describe($_) } @leaks);
-	note(describe($_)) for with_verdict($result, 'only grows');
+	my @growing = with_verdict($result, 'only grows');
+	is(scalar(@growing), 0, '... or only grows') or diag(join "\n", map { describe($_) } @growing);
+	my @alarms = alarms('ordinary', '--time', $range);
+	is(scalar(@alarms), 0, '... and the first screen of the report names neither') or diag(join "\n", @alarms);
 }
 
 sub check_ordinary {
@@ -87,6 +99,7 @@ sub check_ordinary {
 	}
 	my @growing = with_verdict(leaks('ordinary'), 'only grows');
 	is(scalar(@growing), 0, 'over all of the time nothing only grows') or diag(join "\n", map { describe($_) } @growing);
+	is(join("\n", alarms('ordinary')), '', '... nor does the report say so');
 }
 
 remove_tree($out);

@@ -8,7 +8,7 @@
 #include "tests/lib/tap.h"
 #include "tests/lib/trace-make.h"
 
-enum { OBJECTS = 160, EVERY_MS = 10, INIT_MS = 105, MS = 1000000 };
+enum { OBJECTS = 160, EVERY_MS = 100, INIT_MS = 1050, MS = 1000000 };
 
 static const char names[] = "{\"version\":1,\"complete\":true,\"from_first_allocation\":true,"
 			    "\"vcpus\":[{},{}],\"symbols\":["
@@ -16,7 +16,7 @@ static const char names[] = "{\"version\":1,\"complete\":true,\"from_first_alloc
 			    "{\"name\":\"once\",\"start\":\"0x2000\",\"size\":4096},"
 			    "{\"name\":\"%s\",\"start\":\"0x5000\",\"size\":256}]}";
 
-/* From 2 s on, one site keeps an object each 10 ms, another one all of 10 early ones. */
+/* From 2 s on, one site keeps an object each 100 ms, another one all of 10 early ones. */
 static void put_trace(const char *dir, const char *freed_by)
 {
 	struct kmem_record records[OBJECTS + 20];
@@ -103,21 +103,21 @@ static void test_row(const char *dir, const struct row *row)
 static void test_commands(const char *dir)
 {
 	static const struct row rows[] = {
-		{{"leaks", "--type", "kmalloc", "--since", "init", "--time", ",3.555"},
+		{{"leaks", "--type", "kmalloc", "--since", "init", "--time", ",17.55"},
 		 "\n",
-		 "sonde report --by pointer --older 90ms --type kmalloc --filter "
-		 "'call_site.function == \"grow [it'\\''s mine]\"' --since init --time ,3.555 %s",
+		 "sonde report --by pointer --older 900ms --type kmalloc --filter "
+		 "'call_site.function == \"grow [it'\\''s mine]\"' --since init --time ,17.55 %s",
 		 "0x102c0 "},
 		{{"leaks", "--filter", "bytes_req > 0 || bytes_req == 9", "--vcpu", "1,0", "--time",
-		  "2.005,"},
+		  "2.05,"},
 		 "\n",
-		 "sonde report --by pointer --older 98ms --filter "
+		 "sonde report --by pointer --older 987ms --filter "
 		 "'(bytes_req > 0 || bytes_req == 9) && call_site.function == \"grow "
-		 "[it'\\''s mine]\"' --vcpu 0-1 --time 2.005, %s",
+		 "[it'\\''s mine]\"' --vcpu 0-1 --time 2.05, %s",
 		 "0x10040 "},
-		{{"leaks", "--older", "1200ms"},
+		{{"leaks", "--older", "12s"},
 		 "\n",
-		 "sonde report --by pointer --older 1200ms --filter "
+		 "sonde report --by pointer --older 12000ms --filter "
 		 "'call_site.function == \"grow [it'\\''s mine]\"' %s",
 		 "0x10000 "},
 		{{"leaks", "--filter", "call_site.function == once"},
@@ -134,17 +134,17 @@ static void test_commands(const char *dir)
 		 "\n",
 		 "sonde timeline --filter 'call_site.function == once' --since init %s",
 		 "once+0x10/0x1000"},
-		{{"report", "-a", "events", "--since", "init", "--time", ",3"},
+		{{"report", "-a", "events", "--since", "init", "--time", ",10"},
 		 "\n",
-		 "sonde events --time 2.105,3 %s",
+		 "sonde events --time 3.095,10 %s",
 		 "grow [it's mine]"},
 		{{"report", "-a", "events", "--instance", "kmem"},
 		 "\n",
 		 "sonde events --instance kmem %s",
 		 "grow [it's mine]"},
-		{{"report", "--type", "kmalloc", "--time=-1,4"},
+		{{"report", "--type", "kmalloc", "--time=-1,14"},
 		 "\n",
-		 "sonde leaks --type kmalloc --time=-1,4 %s",
+		 "sonde leaks --type kmalloc --time=-1,14 %s",
 		 "grow [it's mine]"},
 	};
 

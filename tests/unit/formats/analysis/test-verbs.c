@@ -18,6 +18,7 @@ enum {
 	AREA = 0x7010,    /* grows, in a cache that the guest empties in batches */
 	LATE = 0x8010,    /* begins at two fifths, and never frees */
 	WAVES = 0x9010,   /* has more and more, but frees the oldest: its second half is live */
+	FEW = 0xb010,     /* keeps a small object each second: few, and hardly any memory */
 	STEPS = 20000,
 	LIVES = 20, /* steps of a busy object */
 	MS = 1000000,
@@ -36,7 +37,8 @@ static const char sidecar[] =
 	"{\"name\":\"areas\",\"start\":\"0x7000\",\"size\":4096},"
 	"{\"name\":\"late\",\"start\":\"0x8000\",\"size\":4096},"
 	"{\"name\":\"waves\",\"start\":\"0x9000\",\"size\":4096},"
-	"{\"name\":\"free_reserved_area\",\"start\":\"0xa000\",\"size\":4096}]}";
+	"{\"name\":\"free_reserved_area\",\"start\":\"0xa000\",\"size\":4096},"
+	"{\"name\":\"few\",\"start\":\"0xb000\",\"size\":4096}]}";
 
 struct maker {
 	struct kmem_record *records;
@@ -95,6 +97,8 @@ static void step(struct maker *maker, unsigned int i, unsigned int leak_every)
 		alloc(maker, WAVES, i, ns + 3);
 	if (i % 20 == 0)
 		release(maker, WAVES, i / 2, ns + 4);
+	if (i % 1000 == 0)
+		put(maker, make_alloc(KMEM_TYPE_KMALLOC, address(FEW, i), FEW, 8, 8, ns + 3), 0);
 	if (i > STEPS / 20 * 19)
 		alloc(maker, NEWEST, i, ns + 7);
 }
@@ -187,6 +191,7 @@ static void test_leaks(const char *dir)
 		{"leaky", "leak", "a site that keeps 1 object in 1,000 leaks"},
 		{"growing", "only grows", "a site that frees nothing only grows"},
 		{"late", "only grows", "so does one that begins within the window"},
+		{"few", "unclear", "a few small objects may be chance"},
 		{"warm", "settled", "what came early has settled"},
 		{"dentries", "reclaimable", "what the guest can shrink is reclaimable"},
 		{"areas", "reclaimable", "what the guest frees in batches is reclaimable"},
@@ -221,6 +226,23 @@ static void test_leaks_text(const char *dir)
 	   "the next command quotes the function, as names of modules have blanks");
 	ok(strstr(result.out, "  settled          1, "), "verdicts count their call sites");
 	verb_result_deinit(&result);
+}
+
+/* Until 10 s have passed, what is kept may only be freed late. */
+static void test_short(const char *dir)
+{
+	const char *const leaks_argv[] = {"leaks", "--time", "2,11", "--verbose", dir, NULL};
+	const char *const argv[] = {"report", "--time", "2,11", dir, NULL};
+	struct verb_result leaks = verb_run(cmd_leaks, leaks_argv);
+	struct verb_result report = verb_run(cmd_report, argv);
+
+	ok(strstr(leaks.out, "\n  only grows       0, ") &&
+		   strstr(leaks.out, "\nTime          too short to tell what only grows: that "),
+	   "leaks says that the time is too short");
+	ok(strstr(report.out, "\nGrows         too short to tell: that takes 10 s\n"),
+	   "and so does the report");
+	verb_result_deinit(&leaks);
+	verb_result_deinit(&report);
 }
 
 /* The first screen of the report names it, too, though it does not stand out by its growth. */
@@ -549,6 +571,7 @@ int main(void)
 	test_leaks(dir.path);
 	test_leaks_older(dir.path);
 	test_leaks_text(dir.path);
+	test_short(dir.path);
 	test_leak_in_report(dir.path);
 	test_growth_in_report(dir.path);
 	test_quiet_boot(dir.path);
