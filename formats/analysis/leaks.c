@@ -11,7 +11,7 @@
 #include "formats/report/table.h"
 #include "formats/report/trace-text.h"
 
-enum { LABEL = 14, SITE_COLUMN = 1 };
+enum { LABEL = 14, SITE_COLUMN = 1, BORN_COLUMN = 6 };
 
 struct leaks {
 	struct analysis base;
@@ -47,7 +47,20 @@ static double mean_age_ns(const struct survivors *s)
 	return s->aged_objects ? s->ages_ns / (double)s->aged_objects : 0;
 }
 
-static void add_row(struct table *table, const struct leaks *l, const struct survivors *s)
+/* On a narrow terminal, two parts of the time are one. */
+static struct sparkline births_of(const struct survivors *s, bool is_narrow)
+{
+	uint64_t halves[SURVIVOR_PARTS / 2];
+
+	if (!is_narrow)
+		return sparkline(s->births, SURVIVOR_PARTS);
+	for (size_t i = 0; i < SURVIVOR_PARTS / 2; i++)
+		halves[i] = s->births[2 * i] + s->births[2 * i + 1];
+	return sparkline(halves, SURVIVOR_PARTS / 2);
+}
+
+static void add_row(struct table *table, const struct leaks *l, const struct survivors *s,
+		    bool is_narrow)
 {
 	const struct course_trend trend = site_trend(l->base.replay->sites, site_of(l, s));
 	char cells[3][32];
@@ -60,16 +73,16 @@ static void add_row(struct table *table, const struct leaks *l, const struct sur
 	if (sites_have_source(l->base.replay->sites))
 		table_add_cell(table, site_source_text(l->base.replay->sites, s->origin).s);
 	table_add_cell(table, verdict_name(s->verdict));
+	table_add_cell(table, measure_duration(mean_age_ns(s)).s);
+	table_add_cell(table, text_signed_bytes(trend.per_s).s);
+	table_add_cell(table, cells[2]);
+	table_add_cell(table, births_of(s, is_narrow).s);
 	table_add_cell(table, text_bytes((uint64_t)s->per_s).s);
 	table_add_cell(table, cells[0]);
-	table_add_cell(table, text_signed_bytes(trend.per_s).s);
 	table_add_cell(table, text_bytes(whole_number(trend.per_s_error)).s);
-	table_add_cell(table, cells[2]);
 	table_add_cell(table, text_count(s->aged_objects).s);
-	table_add_cell(table, measure_duration(mean_age_ns(s)).s);
 	table_add_cell(table, text_count(s->old_objects).s);
 	table_add_cell(table, cells[1]);
-	table_add_cell(table, sparkline(s->births, SURVIVOR_PARTS).s);
 }
 
 static bool is_shown(const struct leaks *l, size_t i)
@@ -84,22 +97,24 @@ static void print_table(FILE *out, const struct leaks *l)
 	static const struct {
 		const char *title;
 		bool is_name;
-	} columns[] = {{"LIVE", false},    {"CALL SITE", true}, {"VERDICT", true},
-		       {"STAYS/S", false}, {"EVEN", false},     {"GROWS/S", false},
-		       {"+-", false},      {"R2", false},       {"OBJECTS", false},
-		       {"AGE", false},     {"OLD", false},      {"FREED %", false},
-		       {"BORN", true}};
+	} columns[] = {{"LIVE", false},   {"CALL SITE", true}, {"VERDICT", true},
+		       {"AGE", false},    {"GROWS/S", false},  {"R2", false},
+		       {"BORN", true},    {"STAYS/S", false},  {"EVEN", false},
+		       {"+-", false},     {"OBJECTS", false},  {"OLD", false},
+		       {"FREED %", false}};
 	struct table *table = table_create();
 
 	if (!table)
 		return;
 	for (size_t i = 0; i < sizeof(columns) / sizeof(columns[0]); i++) {
 		table_add_column(table, columns[i].title, columns[i].is_name);
+		if (i == BORN_COLUMN)
+			table_need_columns(table);
 		if (i == SITE_COLUMN && sites_have_source(l->base.replay->sites))
 			table_add_column(table, "SOURCE", true);
 	}
 	for (size_t i = 0; i < l->n && is_shown(l, i); i++)
-		add_row(table, l, &l->all[i]);
+		add_row(table, l, &l->all[i], terminal_is_narrow(out));
 	if (l->n && is_shown(l, 0)) {
 		fputc('\n', out);
 		table_print(table, out);

@@ -21,7 +21,6 @@ enum {
 	SPARKS = 40,
 	SPARKS_SHOWN = 32,
 	NAME_MIN = 20,
-	WIDE = 100
 };
 
 struct overview {
@@ -248,7 +247,7 @@ static void print_growth(FILE *out, const struct overview *o, const struct survi
 	const struct site *site = &sites_of(o)->all[s->origin];
 	struct course_trend trend = site_trend(sites_of(o), site);
 	struct text name = site_text(o->base.replay->sites, s->origin);
-	const bool is_narrow = terminal_width(out) && terminal_width(out) < WIDE;
+	const bool is_narrow = terminal_is_narrow(out);
 	const bool can_shrink = s->verdict == VERDICT_RECLAIM;
 	char begin[64], end[96], error[32] = "", r2[16] = "";
 

@@ -9,10 +9,10 @@
 #include "formats/report/table.h"
 #include "formats/report/trace-text.h"
 
-enum { LABEL = 14, DEFAULT_ROWS = 20, MAX_SITES = 32, BAR = 24 };
+enum { LABEL = 14, DEFAULT_ROWS = 20, MAX_SITES = 32, BAR = 24, NARROW_BAR = 12 };
 
 /* What is drawn: all live bytes, and their parts. */
-enum part { ALL, SLABS, OBJECTS, LARGE, OTHERS, OUTSIDE, NR_PARTS };
+enum part { ALL, SLABS, OBJECTS, OTHERS, LARGE, OUTSIDE, NR_PARTS };
 
 static const char *const part_titles[] = {
 	[ALL] = "LIVE",    [SLABS] = "SLABS",   [OBJECTS] = "OBJECTS",
@@ -125,13 +125,13 @@ static enum part last_part(const struct timeline *t)
 	return t->base.replay->selects ? ALL : OUTSIDE;
 }
 
-static void add_bar(struct table *table, uint64_t bytes, uint64_t most)
+static void add_bar(struct table *table, uint64_t bytes, uint64_t most, size_t width)
 {
 	char bar[BAR + 1];
-	size_t n = most ? (size_t)((double)bytes / (double)most * BAR + 0.5) : 0;
+	size_t n = most ? (size_t)((double)bytes / (double)most * (double)width + 0.5) : 0;
 
 	memset(bar, '#', sizeof(bar));
-	bar[n < BAR ? n : BAR] = '\0';
+	bar[n < width ? n : width] = '\0';
 	table_add_cell(table, bar);
 }
 
@@ -144,7 +144,7 @@ static int64_t row_end_ns(const struct timeline *t, size_t i, size_t rows)
 			 (uint64_t)((unsigned __int128)ns * (i + 1) / rows));
 }
 
-static void add_rows(struct table *table, const struct timeline *t, size_t rows)
+static void add_rows(struct table *table, const struct timeline *t, size_t rows, size_t bar)
 {
 	struct course_step steps[NR_PARTS][TIMELINE_MAX_ROWS];
 	const struct replay *replay = t->base.replay;
@@ -156,7 +156,7 @@ static void add_rows(struct table *table, const struct timeline *t, size_t rows)
 
 		snprintf(time, sizeof(time), "%.3f", (double)row_end_ns(t, i, rows) / 1e9);
 		table_add_cell(table, time);
-		add_bar(table, steps[ALL][i].last, t->peak_bytes);
+		add_bar(table, steps[ALL][i].last, t->peak_bytes, bar);
 		for (enum part part = 0; part <= last_part(t); part++)
 			table_add_cell(table, text_bytes(steps[part][i].last).s);
 	}
@@ -178,9 +178,12 @@ static void print_rows(FILE *out, const struct timeline *t)
 		return;
 	table_add_column(table, "SECONDS", false);
 	table_add_column(table, "", true);
-	for (enum part part = 0; part <= last_part(t); part++)
+	for (enum part part = 0; part <= last_part(t); part++) {
 		table_add_column(table, part_titles[part], false);
-	add_rows(table, t, rows);
+		if (part == OTHERS)
+			table_need_columns(table);
+	}
+	add_rows(table, t, rows, terminal_is_narrow(out) ? NARROW_BAR : BAR);
 	fputc('\n', out);
 	table_print(table, out);
 	table_destroy(table);

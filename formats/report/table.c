@@ -9,11 +9,11 @@
 #include "formats/base/budget.h"
 #include "formats/cli/cli.h"
 
-enum { MAX_COLUMNS = 24, GAP = 2, NAME_MIN = 24 };
+enum { WIDE = 100, MAX_COLUMNS = 24, GAP = 2, NAME_MIN = 24, NAME_LEAST = 16 };
 
 struct table {
 	bool failed;
-	size_t nr_columns;
+	size_t nr_columns, nr_needed;
 	bool is_name[MAX_COLUMNS];
 	size_t nr_cells, room;
 	char **cells; /* the titles first */
@@ -40,6 +40,11 @@ void table_add_column(struct table *table, const char *title, bool is_name)
 		return;
 	table->is_name[table->nr_columns++] = is_name;
 	table_add_cell(table, title);
+}
+
+void table_need_columns(struct table *table)
+{
+	table->nr_needed = table->nr_columns;
 }
 
 void table_add_cell(struct table *table, const char *text)
@@ -78,6 +83,13 @@ size_t terminal_width(FILE *out)
 	return size.ws_col;
 }
 
+bool terminal_is_narrow(FILE *out)
+{
+	const size_t width = terminal_width(out);
+
+	return width && width < WIDE;
+}
+
 size_t terminal_height(FILE *out)
 {
 	struct winsize size;
@@ -99,37 +111,51 @@ static size_t total_width(const struct layout *layout)
 }
 
 /* Names give way first, down to a width in which a function is still recognised. */
-static void narrow_names(const struct table *table, struct layout *layout, size_t width)
+static void narrow_names(const struct table *table, struct layout *layout, size_t width,
+			 size_t least)
 {
 	for (size_t i = 0; i < layout->nr_columns; i++) {
 		size_t total = total_width(layout), *name = &layout->widths[i];
 
-		if (!table->is_name[i] || total <= width || *name <= NAME_MIN)
+		if (!table->is_name[i] || total <= width || *name <= least)
 			continue;
-		*name -= total - width < *name - NAME_MIN ? total - width : *name - NAME_MIN;
+		*name -= total - width < *name - least ? total - width : *name - least;
 	}
+}
+
+/* Narrow, and then without the last columns, but for those `needed`. */
+static struct layout make_fit(const struct table *table, struct layout natural, size_t width,
+			      size_t least, size_t needed)
+{
+	struct layout layout = natural;
+
+	narrow_names(table, &layout, width, least);
+	while (total_width(&layout) > width && layout.nr_columns > needed) {
+		natural.nr_columns--;
+		layout = natural;
+		narrow_names(table, &layout, width, least);
+	}
+	return layout;
 }
 
 static struct layout lay_out(const struct table *table, size_t width)
 {
-	struct layout layout = {.nr_columns = table->nr_columns};
-	struct layout natural;
+	const size_t needed = table->nr_needed > 2 ? table->nr_needed : 2;
+	struct layout natural = {.nr_columns = table->nr_columns}, layout;
 
 	for (size_t i = 0; i < table->nr_cells; i++) {
-		size_t *most = &layout.widths[i % table->nr_columns], n = width_of(table->cells[i]);
+		size_t *most = &natural.widths[i % table->nr_columns],
+		       n = width_of(table->cells[i]);
 
 		*most = n > *most ? n : *most;
 	}
 	if (!width)
+		return natural;
+	layout = make_fit(table, natural, width, NAME_MIN, needed);
+	if (total_width(&layout) <= width)
 		return layout;
-	natural = layout;
-	narrow_names(table, &layout, width);
-	while (total_width(&layout) > width && layout.nr_columns > 2) {
-		natural.nr_columns--;
-		layout = natural;
-		narrow_names(table, &layout, width);
-	}
-	return layout;
+	natural.nr_columns = layout.nr_columns;
+	return make_fit(table, natural, width, NAME_LEAST, 2);
 }
 
 /* Of a name that is cut, the end is missing: "..". */

@@ -9,7 +9,8 @@
 
 /*
  * Tables that fit the terminal: columns are as wide as what is in them; where that is too much,
- * names are cut, then the last columns are left out. Output to a file has all columns in full.
+ * names are cut, then the last columns are left out, then names are cut further. Output to a file
+ * has all columns in full.
  */
 struct table;
 
@@ -20,6 +21,9 @@ void table_destroy(struct table *table);
 
 /* Columns first: numbers are aligned to the right, names to the left. Copies the title. */
 void table_add_column(struct table *table, const char *title, bool is_name);
+/* The columns so far are left out only where names that are cut further do not help. By default:
+ * the first two, which always stay. */
+void table_need_columns(struct table *table);
 /* Then the cells, row by row. Copies. */
 void table_add_cell(struct table *table, const char *text);
 
@@ -28,6 +32,8 @@ int table_print(const struct table *table, FILE *out);
 
 /* The columns of a terminal; 0: the stream is none. */
 size_t terminal_width(FILE *out);
+/* Whether it is a terminal without room for all that a wide one shows. */
+bool terminal_is_narrow(FILE *out);
 /* How many characters of UTF-8 the first `size` bytes have. */
 size_t text_width(const char *text, size_t size);
 /* Its lines; 0: the stream is none. */

@@ -147,6 +147,50 @@ static void test_verbs(const char *dir)
 	}
 }
 
+static bool is_head(const char *line, const char *const *titles)
+{
+	bool all = true;
+
+	for (; all && *titles; titles++)
+		all = strstr(line, *titles);
+	return all;
+}
+
+/* What a table is there for is shown, whatever room there is. */
+static void test_titles(const char *dir)
+{
+	static const struct {
+		int (*verb)(int, char **);
+		const char *argv[8], *titles[5];
+	} rows[] = {
+		{cmd_leaks, {"leaks", "--verbose"}, {" AGE ", " GROWS/S ", " R2 ", " BORN"}},
+		{cmd_timeline, {"timeline"}, {"SECONDS", " SLABS", " OBJECTS", " OTHERS"}},
+		{cmd_diff,
+		 {"diff", "--time-a", ",20", "--time-b", "20,"},
+		 {" SIGMA", " ALLOCS/S A", " ALLOCS/S B"}},
+	};
+	static const char whole[] =
+		"{\"version\":1,\"complete\":true,\"vcpus\":[{}],\"symbols\":[{\"name\":\"a_"
+		"function_whose_name_is_long\",\"start\":\"0x1000\",\"size\":4096}]}";
+	static char out[SIZE];
+
+	file_put(dir, "sonde.json", whole, strlen(whole));
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		const char *argv[10];
+		bool found = false;
+		size_t n = 0;
+
+		for (; rows[i].argv[n]; n++)
+			argv[n] = rows[i].argv[n];
+		argv[n] = dir;
+		argv[n + 1] = NULL;
+		run_on_terminal(rows[i].verb, argv, out);
+		for (char *line = strtok(out, "\n"); line; line = strtok(NULL, "\n"))
+			found |= is_head(line, rows[i].titles);
+		ok(found, "sonde %s shows%s", argv[0], rows[i].titles[0]);
+	}
+}
+
 int main(void)
 {
 	struct scratch dir = scratch_make();
@@ -154,6 +198,7 @@ int main(void)
 	setenv("LC_ALL", "C.UTF-8", 1);
 	put_trace(dir.path, 1234567890);
 	test_verbs(dir.path);
+	test_titles(dir.path);
 	scratch_remove(&dir);
 	return tap_done();
 }
