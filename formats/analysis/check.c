@@ -198,10 +198,33 @@ static bool misses_events(const struct trace_reader *reader)
 	return has_holes(reader) || trace_reader_cut(reader);
 }
 
+struct found {
+	bool is_found;
+	uint64_t address;
+};
+
+/* One of the addresses that are printed. */
+static void find_address(void *arg, const struct check_ops *ops, const struct check_class *class,
+			 enum check_severity severity, const struct check_finding *finding)
+{
+	struct found *found = arg;
+
+	(void)ops;
+	(void)class;
+	(void)severity;
+	for (unsigned int i = 0; !found->is_found && i < finding->nr_examples; i++) {
+		const struct check_event *event = &finding->examples[i].event;
+
+		found->is_found = event->is_record;
+		found->address = event->record.ptr;
+	}
+}
+
 static void print_text(const struct analysis *base, FILE *out)
 {
 	const struct check_analysis *analysis = (const struct check_analysis *)base;
 	const struct trace_reader *reader = base->replay->reader;
+	struct found found = {0};
 	struct printing p = {.out = out, .sidecar = trace_reader_sidecar(reader)};
 
 	fprintf(out, "%-*s%s of %s\n", LABEL, "Checked",
@@ -217,6 +240,9 @@ static void print_text(const struct analysis *base, FILE *out)
 			   "as events are missing, doubts about objects' lives are only notes");
 	for (p.severity = CHECK_SEVERITY_COUNT; p.severity-- > 0;)
 		each_finding(analysis, print_finding, &p);
+	each_finding(analysis, find_address, &found);
+	if (found.is_found)
+		text_print_search(out, "Search", found.address, LABEL);
 	fprintf(out, "%-*s%s, %s\n", LABEL, "Result",
 		text_number(analysis->counts[CHECK_ERROR], "error").s,
 		text_number(analysis->counts[CHECK_NOTE], "note").s);

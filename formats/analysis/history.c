@@ -113,31 +113,13 @@ static void add_row(struct table *table, const struct history *h, const struct m
 	table_add_cell(table, cache_name(h, m));
 }
 
-/* The bits of a kernel's address that CTF has, and babeltrace2 prints: 48 or 57, if the others are
- * copies of the highest of these. */
-static uint64_t stored_address(uint64_t address)
-{
-	static const unsigned int sizes[] = {48, 57};
-
-	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
-		if (address >> (sizes[i] - 1) == UINT64_MAX >> (sizes[i] - 1))
-			return address & ~(UINT64_MAX << sizes[i]);
-	return address;
-}
-
-static void print_address(FILE *out, const char *label, uint64_t address)
-{
-	fprintf(out, "%-*s0x%" PRIx64 "; babeltrace2 prints 0x%" PRIX64 "\n", LABEL, label, address,
-		stored_address(address));
-}
-
 /* Events have the address at which an object begins. */
 static void print_addresses(FILE *out, const struct history *h)
 {
 	uint64_t seen[LISTED];
 	size_t n = 0;
 
-	print_address(out, "Address", h->base.options.pointer);
+	text_print_search(out, "Address", h->base.options.pointer, LABEL);
 	for (size_t i = 0; i < h->n && n < LISTED; i++) {
 		bool is_new = h->moments[i].ptr != h->base.options.pointer;
 
@@ -145,7 +127,7 @@ static void print_addresses(FILE *out, const struct history *h)
 			is_new &= seen[k] != h->moments[i].ptr;
 		if (!is_new)
 			continue;
-		print_address(out, n ? "" : "In", h->moments[i].ptr);
+		text_print_search(out, n ? "" : "In", h->moments[i].ptr, LABEL);
 		seen[n++] = h->moments[i].ptr;
 	}
 }

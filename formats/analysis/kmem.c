@@ -247,6 +247,7 @@ static void add_row(struct table *table, const struct kmem_analysis *a, const st
 }
 
 struct shown {
+	const struct group *first;
 	size_t rows, more;
 	bool has_wrappers;
 };
@@ -265,6 +266,8 @@ static struct shown add_rows(struct table *table, const struct kmem_analysis *a,
 			continue;
 		}
 		add_row(table, a, a->sorted[i], measures, n);
+		if (!shown.rows)
+			shown.first = a->sorted[i];
 		shown.rows++;
 		shown.has_wrappers |= a->sorted[i]->is_wrapper;
 	}
@@ -278,6 +281,16 @@ static bool has_chains(const struct trace_instance *instance)
 		if (event_field_find(&instance->classes[c], "stack"))
 			return true;
 	return false;
+}
+
+/* If the table has addresses. */
+static void print_search(FILE *out, const struct kmem_analysis *a, const struct group *group)
+{
+	const struct grouping *by = &a->base.options.by;
+
+	for (size_t i = 0; i < by->n; i++)
+		if (by->by[i] == BY_POINTER)
+			text_print_search(out, "Search", group->keys[i], LABEL);
 }
 
 static void print_table(FILE *out, const struct kmem_analysis *a)
@@ -297,6 +310,8 @@ static void print_table(FILE *out, const struct kmem_analysis *a)
 	}
 	if (shown.more)
 		fprintf(out, "%s more; --top 0 shows all\n", text_count(shown.more).s);
+	if (shown.rows)
+		print_search(out, a, shown.first);
 	if (shown.has_wrappers)
 		fprintf(out, "* allocates for its callers, which %s\n",
 			has_chains(a->base.replay->instance) ? "sonde convert --to flamegraph shows"

@@ -419,6 +419,35 @@ static json_t *damages_json(const struct trace_reader *reader)
 	return array;
 }
 
+/* The digits that an address has whether a record has all of its bits or only 48 or 57, of which
+ * those before are copies. */
+static struct text common_digits(uint64_t address)
+{
+	static const struct {
+		unsigned int bits;
+		int digits;
+	} sizes[] = {{48, 12}, {57, 14}};
+	struct text out;
+
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		const unsigned int sign = sizes[i].bits - 1;
+
+		if (address >> sign != UINT64_MAX >> sign)
+			continue;
+		snprintf(out.s, sizeof(out.s), "%0*" PRIx64, sizes[i].digits,
+			 address & ((UINT64_C(1) << 4 * sizes[i].digits) - 1));
+		return out;
+	}
+	snprintf(out.s, sizeof(out.s), "0x%" PRIx64, address);
+	return out;
+}
+
+void text_print_search(FILE *out, const char *label, uint64_t address, int indent)
+{
+	fprintf(out, "%-*s0x%" PRIx64 " in text of babeltrace2: grep -i %s\n", indent, label,
+		address, common_digits(address).s);
+}
+
 int text_json_losses(json_t *root, const struct trace_reader *reader)
 {
 	struct trace_losses losses;

@@ -67,6 +67,10 @@ void text_print_missing(FILE *out, const struct trace_reader *reader, const char
 /* "Untraced", a line for each function whose events are missing from the trace. */
 void text_print_gaps(FILE *out, const struct trace_reader *reader, int indent);
 
+/* "0xffff8b4041048380 in text of babeltrace2: grep -i 8b4041048380", a line: babeltrace2 prints of
+ * an address what bits a record has of it, in capital letters. */
+void text_print_search(FILE *out, const char *label, uint64_t address, int indent);
+
 /*
  * Add all counters, "losses_known", "complete", "checksums", "recording", "gaps" and "cut" to an
  * object. Returns 0, or -1 without memory.

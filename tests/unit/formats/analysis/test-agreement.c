@@ -295,6 +295,55 @@ static void test_random(void)
 	scratch_remove(&dir);
 }
 
+/* A verb's line that says how to search for an address finds all that babeltrace2 prints of it. */
+static void is_found(const struct verb_result *result, const char *line, const char *text,
+		     uint64_t ptr)
+{
+	static const char before[] = " in text of babeltrace2: grep -i ";
+	const char *at = strstr(result->out, line), *digits = at ? strstr(at, before) : NULL;
+	unsigned int found = 0;
+	char pattern[24] = "";
+
+	if (digits)
+		sscanf(digits + sizeof(before) - 1, "%20[0-9a-fx]", pattern);
+	for (at = text; *pattern && (at = strcasestr(at, pattern)); at++)
+		found++;
+	if (!ok(found == 2, "%.6s says how to search for 0x%" PRIx64, line + 1, ptr))
+		tap_diag("'%s' is there %u times: %s", pattern, found, text);
+}
+
+/* Usual records have 48 or 57 bits of an address, others, such as that of a large block, have all.
+ */
+static void test_search(void)
+{
+	static const uint64_t ptrs[] = {0xffff8b4041048000, 0xff118b4041048000, 0x7b4041048000};
+
+	for (size_t i = 0; i < sizeof(ptrs) / sizeof(ptrs[0]); i++) {
+		const struct kmem_record records[] = {
+			make_free(KMEM_TYPE_KMALLOC, ptrs[i], 0x1010, 1000),
+			make_alloc(KMEM_TYPE_PAGES, ptrs[i], 0x1010, PAGE << 8, PAGE << 8, 2000)};
+		struct scratch dir = scratch_make();
+		const char *const by[] = {"report", "--by", "pointer", dir.path, NULL};
+		const char *const check[] = {"check", dir.path, NULL};
+		struct verb_result first, second;
+		struct ctf_made made;
+		char *text;
+
+		ctf_make(&made, false, records, 2, 0);
+		ctf_made_put(&made, dir.path);
+		babeltrace_run("", dir.path, &text);
+		first = verb_run(cmd_report, by);
+		second = verb_run(cmd_check, check);
+		is_found(&first, "\nSearch  ", text, ptrs[i]);
+		is_found(&second, "\nSearch  ", text, ptrs[i]);
+		free(text);
+		verb_result_deinit(&first);
+		verb_result_deinit(&second);
+		ctf_made_free(&made);
+		scratch_remove(&dir);
+	}
+}
+
 int main(void)
 {
 	if (babeltrace_run("--version", "", NULL) == 127) {
@@ -303,5 +352,6 @@ int main(void)
 	}
 	test_old();
 	test_random();
+	test_search();
 	return tap_done();
 }

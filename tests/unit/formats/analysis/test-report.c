@@ -171,8 +171,8 @@ static void test_text(const char *dir)
 static void test_history(const char *dir)
 {
 	static const char *const wanted[] = {
-		"Address  0x1bf; babeltrace2 prints 0x1BF\nIn       0x100; babeltrace2 prints "
-		"0x100\n"
+		"Address  0x1bf in text of babeltrace2: grep -i 0x1bf\n"
+		"In       0x100 in text of babeltrace2: grep -i 0x100\n"
 		"Events   2\n",
 		"1.000000000  d_alloc+0x10/0x100  alloc     0   0x100    192",
 		"4.500000000  0x5000              free      1   0x100    192  3.5 s  dentry",
@@ -200,16 +200,13 @@ static void test_history_of_babeltrace(void)
 		const char *text, *head, *what;
 	} rows[] = {
 		{0xffff8b4041048380, "0x8B4041048380",
-		 "Address  0xffff8b4041048380; babeltrace2 "
-		 "prints 0x8B4041048380\n",
+		 "Address  0xffff8b4041048380 in text of babeltrace2: grep -i 8b4041048380\n",
 		 "48 bits of an address name it"},
 		{0xff118b4041048380, "0x1118B4041048380",
-		 "Address  0xff118b4041048380; babeltrace2 "
-		 "prints 0x1118B4041048380\n",
+		 "Address  0xff118b4041048380 in text of babeltrace2: grep -i 118b4041048380\n",
 		 "so do 57 bits"},
 		{0x7b4041048380, "0x7B4041048380",
-		 "Address  0x7b4041048380; babeltrace2 prints "
-		 "0x7B4041048380\n",
+		 "Address  0x7b4041048380 in text of babeltrace2: grep -i 0x7b4041048380\n",
 		 "an address of a process is itself"},
 	};
 
