@@ -24,6 +24,14 @@ enum { NR_TASK_FIELDS = sizeof(task_fields) / sizeof(task_fields[0]) };
 static const struct event_field stack_field = {
 	.name = "stack", .type = EVENT_STACK, .size = sizeof(uint64_t), .bits = {16}};
 
+bool event_task_has_field(const char *name)
+{
+	for (size_t i = 0; i < NR_TASK_FIELDS; i++)
+		if (!strcmp(task_fields[i].name, name))
+			return true;
+	return false;
+}
+
 static struct event_field field_of(const struct event_field *like, uint16_t at,
 				   unsigned int nr_forms)
 {

@@ -2,6 +2,7 @@
 #ifndef SONDE_FORMATS_EVENT_TASK_H
 #define SONDE_FORMATS_EVENT_TASK_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include "formats/event/event.h"
 
@@ -30,6 +31,9 @@ enum event_task_fields {
 struct event_task_places {
 	uint16_t pid, tgid, comm, cgroup, stack;
 };
+
+/* Whether a field of this name is one of the task's, which are recorded on demand. */
+bool event_task_has_field(const char *name);
 
 /*
  * *out = the class `plain` with these fields of the task in front, as contexts have to be in CTF,

@@ -4,14 +4,29 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include "formats/base/text.h"
+#include "formats/event/task.h"
 #include "formats/filter/internal.h"
+
+/* A field of the task, which nobody has asked for. */
+static int not_recorded(const struct filter_term *term, const char *whose, const char *word,
+			struct error *err)
+{
+	return error_set_column(err, ENOENT, term->field_at,
+				"filter, character %u: %s field '%s': it is recorded with the word "
+				"'%s', see sonde-run(1)",
+				term->field_at, whose, term->field, word);
+}
 
 int filter_no_field(const struct filter_term *term, const struct event_class *const *classes,
 		    size_t n, const char *whose, struct error *err)
 {
-	const char **names = calloc(n * EVENT_MAX_FIELDS + 2, sizeof(*names)), *nearest;
+	const char *word = filter_plain_name(term->field);
+	const char **names, *nearest;
 	size_t used = 0;
 
+	if (event_task_has_field(word))
+		return not_recorded(term, whose, word, err);
+	names = calloc(n * EVENT_MAX_FIELDS + 2, sizeof(*names));
 	if (!names)
 		return error_set(err, ENOMEM, "out of memory");
 	for (size_t i = 0; i < n; i++)

@@ -67,6 +67,9 @@ static int bind_word(const struct filter_term *term, const struct event_names *n
 	if (!out->field && term->op == FILTER_GLOB)
 		return fail(term, term->value_at, "is text: compare vCPUs by == or & CPUS{...}",
 			    err);
+	if (term->op == FILTER_GLOB && term->is_number && !is_string(out->field))
+		return fail(term, term->value_at,
+			    "is a number, and ~ takes a pattern: compare by ==, or quote it", err);
 	if (has_names(out->field) ? !names->text
 				  : !is_string(out->field) && term->op != FILTER_GLOB)
 		return fail(term, term->value_at, "is not a number, which the field is", err);
@@ -99,16 +102,18 @@ static int bind_cpus(const struct filter_term *term, struct bound_term *out, str
 	return 0;
 }
 
-/* The names that ftrace has for fields of all events. */
+const char *filter_plain_name(const char *name)
+{
+	if (!strcmp(name, "COMM"))
+		return "comm";
+	return !strncmp(name, "common_", 7) ? name + 7 : name;
+}
+
 static const struct event_field *find_field(const struct event_class *class, const char *name)
 {
 	const struct event_field *field = event_field_find(class, name);
 
-	if (!field && !strncmp(name, "common_", 7))
-		field = event_field_find(class, name + 7);
-	if (!field && !strcmp(name, "COMM"))
-		field = event_field_find(class, "comm");
-	return field;
+	return field ? field : event_field_find(class, filter_plain_name(name));
 }
 
 bool filter_find_field(const struct filter_term *term, const struct event_class *class,

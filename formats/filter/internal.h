@@ -43,6 +43,9 @@ struct bound_term {
 bool filter_find_field(const struct filter_term *term, const struct event_class *class,
 		       struct bound_term *out);
 
+/* Of a name that ftrace has for a field of all events, the usual one: "pid" of "common_pid". */
+const char *filter_plain_name(const char *name);
+
 /* -ENOENT: "WHOSE field 'x'; did you mean 'y'?", of the fields of all these classes. */
 int filter_no_field(const struct filter_term *term, const struct event_class *const *classes,
 		    size_t n, const char *whose, struct error *err);

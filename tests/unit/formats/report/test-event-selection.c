@@ -106,6 +106,14 @@ static void test_reasons(const char *dir)
 	refuses(dir, WORDS("-f", "parent_i == f3"),
 		"filter, character 1: no event has a field 'parent_i'; did you mean 'parent_ip'?\n"
 		"  parent_i == f3\n  ^");
+	refuses(dir, WORDS("-f", "common_pid == 3"),
+		"filter, character 1: no event has a field 'common_pid': it is recorded with the "
+		"word 'pid', see sonde-run(1)\n"
+		"  common_pid == 3\n  ^");
+	refuses(dir, WORDS("-f", "ptr ~ 3"),
+		"filter, character 7: '3' is a number, and ~ takes a pattern: compare by ==, or "
+		"quote it\n"
+		"  ptr ~ 3\n        ^");
 	refuses(dir, WORDS("-f", "parent_ip.functio == f3"),
 		"filter, character 1: no event has a field 'parent_ip.functio'; did you mean "
 		"'parent_ip'?\n"
