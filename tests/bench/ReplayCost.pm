@@ -17,7 +17,8 @@ use Tree;
 
 use constant { EVENTS => 10_000_000, BOOT_EVENTS => 200_000, ITERATION_EVENTS => 800, TIME_LIMIT => 3600, PAUSE_S => 0.01 };
 
-my @exports = qw(trace.dat perfetto jsonl csv folded pprof parquet parquet-sites rowbinary rowbinary-sites);
+my @traces = qw(ctf kmemtrace); # directories; the other exports are files
+my @exports = (@traces, qw(trace.dat perfetto jsonl csv folded flamegraph pprof parquet parquet-sites rowbinary rowbinary-sites));
 my $events; # in the trace
 
 sub record {
@@ -78,6 +79,12 @@ sub cost {
 	return { cpu => 1e9 * $cpu / $events, clock => 1e9 * (time - $begin) / $events, memory => $peak };
 }
 
+sub export_command {
+	my ($trace, $format, $out) = @_;
+	my @force = grep({ $_ eq $format } @traces) ? () : '--force';
+	return ['taskset', '-c', 0, "$build/sonde", 'convert', $trace, @force, '--to', $format, '-o', $out];
+}
+
 sub best { my ($what, @costs) = @_; return min(map { $_->{$what} } @costs) }
 
 # {NAME => {cpu, clock, memory}}: babeltrace2 (unless it is not installed), report, both_cpus, and exports by name.
@@ -87,13 +94,16 @@ sub run {
 	my $out = "$build/tests/bench/export";
 	my %command = (report => ['taskset', '-c', 0, "$build/sonde", 'report', $trace],
 		all_cpus => ["$build/sonde", 'report', $trace],
-		map({ $_ => ['taskset', '-c', 0, "$build/sonde", 'convert', $trace, '--force', '--to', $_, '-o', $out] } @exports));
+		map({ $_ => export_command($trace, $_, "$out-$_") } @exports));
 	$command{babeltrace2} = ['babeltrace2', $trace, '-o', 'dummy'] if grep { -x "$_/babeltrace2" } split /:/, $ENV{PATH};
 	my %costs;
 	for (1 .. $rounds) {
-		push @{ $costs{$_} }, cost(@{ $command{$_} }) for sort keys %command;
+		for my $name (sort keys %command) {
+			remove_tree("$out-$name"); # of a bench that was interrupted
+			push @{ $costs{$name} }, cost(@{ $command{$name} });
+			remove_tree("$out-$name");
+		}
 	}
-	unlink $out;
 	return { map { my $name = $_; ($name => { map { $_ => best($_, @{ $costs{$name} }) } qw(cpu clock memory) }) } keys %costs };
 }
 
