@@ -3,6 +3,7 @@
 #define SONDE_FORMATS_ALLOCATORS_ALLOCATOR_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include "formats/allocators/model.h"
 
@@ -69,6 +70,20 @@ struct object_shape {
 	uint32_t align, head; /* in pools: what follows the head is aligned; bytes */
 };
 
+/* Where an object is wanted, and how. */
+struct placement {
+	unsigned int cpu, node;
+	bool in_array;     /* of kmem_cache_alloc_bulk() */
+	bool is_prefilled; /* out of a sheaf that the caller has filled beforehand */
+};
+
+/* How an array of objects is freed. */
+enum array_free {
+	ARRAY_OF_CACHE, /* kmem_cache_free_bulk() of a cache, or a loop */
+	ARRAY_OF_ANY,   /* kfree_bulk() */
+	ARRAY_OF_RCU,   /* what kfree_rcu() has collected, after the grace period */
+};
+
 /* What was asked for. */
 struct object_request {
 	uint64_t bytes;
@@ -92,10 +107,15 @@ struct allocator_ops {
 	int (*cache_init)(struct model_cache *cache);
 	void (*cache_deinit)(struct model_cache *cache);
 	/* Returns 0 or -ENOMEM. */
-	int (*alloc)(struct model_cache *cache, unsigned int cpu, unsigned int node,
+	int (*alloc)(struct model_cache *cache, const struct placement *where,
 		     const struct object_shape *shape, uintptr_t *token);
 	void (*free)(struct model_cache *cache, unsigned int cpu, const struct object_shape *shape,
 		     uintptr_t token);
+	/* Frees an array of objects of any caches, which it may sort. NULL: they are freed one by
+	 * one, in their order. */
+	void (*free_array)(uintptr_t *tokens, size_t n, unsigned int cpu, enum array_free how);
+	/* As kmem_cache_shrink(); or NULL. */
+	void (*shrink)(struct model_cache *cache);
 	/* What a timer does every MODEL_REAP_NS; or NULL. */
 	void (*reap)(struct model_cache *cache);
 };

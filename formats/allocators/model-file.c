@@ -46,6 +46,7 @@ static const struct key keys[] = {
 	CACHE_KEY(cpu_partial, .takes_auto = true, .max = 65536),
 	CACHE_KEY(min_partial, .takes_auto = true, .max = 65536),
 	CACHE_KEY(sheaf, .takes_auto = true, .max = 4096),
+	CACHE_KEY(prefilled, .is_flag = true),
 	CACHE_KEY(cpu_array, .takes_auto = true, .min = 1, .max = 65536),
 };
 enum { NR_KEYS = sizeof(keys) / sizeof(keys[0]) };

@@ -32,6 +32,7 @@ struct cache_params {
 	int64_t cpu_partial; /* objects that a CPU's list of partial slabs is meant for */
 	int64_t min_partial; /* partial slabs of a node from which on empty ones are given back */
 	int64_t sheaf;       /* objects of a sheaf; 0: no sheaves, but slabs of CPUs */
+	int64_t prefilled;   /* callers that may not wait fill a sheaf beforehand (prefilled.c) */
 	int64_t cpu_array;   /* SLAB: free objects that a CPU keeps */
 };
 
@@ -106,5 +107,11 @@ const char *buckets_of_cache(const char *cache);
  * whose own name no call site has: its objects are attributed to its callers.
  */
 const char *buckets_of_call(const char *function, bool copies);
+
+/* --- prefilled.c ----------------------------------------------------------------------------- */
+
+/* Whether objects that this function allocates without waiting, of a cache with cache_params.
+ * prefilled, are out of a sheaf that was filled beforehand. */
+bool prefilled_is_call(const char *function);
 
 #endif

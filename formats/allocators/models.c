@@ -6,6 +6,7 @@
  * the rows name.
  */
 #include <errno.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include "formats/allocators/allocator.h"
@@ -24,6 +25,12 @@ extern const struct allocator_ops slub_allocator;
 #define SLUB_CACHE                                                                           \
 	.align = MODEL_AUTO, .order = MODEL_AUTO, .order_max = 3, .min_objects = MODEL_AUTO, \
 	.cpu_partial = MODEL_AUTO, .min_partial = MODEL_AUTO, .cpu_array = MODEL_AUTO
+
+/* lib/maple_tree.c wants sheaves of this size, and is alone in filling some beforehand. */
+#define MAPLE_TREES                                                             \
+	.rules = {{"maple_node", offsetof(struct cache_params, sheaf), 32},     \
+		  {"maple_node", offsetof(struct cache_params, prefilled), 1}}, \
+	.nr_rules = 2
 
 #define MODEL(name_, about_, ...)                                                           \
 	{                                                                                   \
@@ -46,7 +53,8 @@ const struct model model_table[] = {
 	      .ops = &slub_allocator, .cache = {SLUB_CACHE}, SLUB_SIZES, .kmalloc_copies = 1,
 	      .kmalloc_buckets = 1),
 	MODEL("slub-7.0", "SLUB since Linux 7.0: sheaves in all caches", .ops = &slub_allocator,
-	      .cache = {SLUB_CACHE, .sheaf = MODEL_AUTO}, SLUB_SIZES, .kmalloc_copies = 1),
+	      .cache = {SLUB_CACHE, .sheaf = MODEL_AUTO}, SLUB_SIZES, .kmalloc_copies = 1,
+	      MAPLE_TREES),
 	MODEL("slab-5.10", "SLAB, with kmalloc() caches up to 4 MiB", .ops = &slab_allocator,
 	      .cache = {.align = MODEL_AUTO, .order_max = 1, .cpu_array = MODEL_AUTO},
 	      .kmalloc_sizes = {32,      64,      96,      128,     192,     256,     512,

@@ -271,13 +271,17 @@ static int take(struct simulation *s, struct model_cache *cache, const struct al
 {
 	const unsigned int cpu = a->cpu % s->cpus;
 	const bool has_node = a->node >= 0 && a->node < s->model.nodes;
-	const unsigned int node = has_node ? (unsigned int)a->node : model_node_of(cache, cpu);
+	const struct placement where = {.cpu = cpu,
+					.node = has_node ? (unsigned int)a->node
+							 : model_node_of(cache, cpu),
+					.in_array = a->in_array,
+					.is_prefilled = a->is_prefilled};
 
 	if (simulation_is_large(cache)) {
 		model_take_pages(cache, object->shape.bytes / MODEL_PAGE_SIZE);
 		return 0;
 	}
-	return s->model.ops->alloc(cache, cpu, node, &object->shape, &object->token);
+	return s->model.ops->alloc(cache, &where, &object->shape, &object->token);
 }
 
 int simulation_alloc(struct simulation *s, const struct allocation *a)
@@ -309,22 +313,54 @@ int simulation_alloc(struct simulation *s, const struct allocation *a)
 	return 0;
 }
 
-void simulation_free(struct simulation *s, uint64_t ptr, unsigned int cpu)
+/* It is live no longer. False: it was not. */
+static bool forget(struct simulation *s, uint64_t ptr, struct object *out)
 {
 	const struct object *found = u64_map_find(&s->objects, ptr);
-	struct object object;
 
 	if (!found)
-		return;
-	object = *found;
+		return false;
+	*out = *found;
 	u64_map_remove(&s->objects, ptr);
-	object.cache->objects--;
-	object.cache->requested -= object.requested;
-	object.cache->taken -= object.shape.bytes;
-	if (simulation_is_large(object.cache))
-		model_give_pages(object.cache, object.shape.bytes / MODEL_PAGE_SIZE);
-	else
+	out->cache->objects--;
+	out->cache->requested -= out->requested;
+	out->cache->taken -= out->shape.bytes;
+	if (simulation_is_large(out->cache))
+		model_give_pages(out->cache, out->shape.bytes / MODEL_PAGE_SIZE);
+	return true;
+}
+
+void simulation_free(struct simulation *s, uint64_t ptr, unsigned int cpu)
+{
+	struct object object;
+
+	if (forget(s, ptr, &object) && !simulation_is_large(object.cache))
 		s->model.ops->free(object.cache, cpu % s->cpus, &object.shape, object.token);
+}
+
+void simulation_free_array(struct simulation *s, const uint64_t *ptrs, size_t n, unsigned int cpu,
+			   enum array_free how)
+{
+	uintptr_t tokens[SIMULATION_ARRAY];
+	struct object object;
+	size_t known = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		if (!s->model.ops->free_array)
+			simulation_free(s, ptrs[i], cpu);
+		else if (forget(s, ptrs[i], &object) && !simulation_is_large(object.cache))
+			tokens[known++] = object.token;
+	}
+	if (known)
+		s->model.ops->free_array(tokens, known, cpu % s->cpus, how);
+}
+
+void simulation_shrink(struct simulation *s, const char *cache)
+{
+	for (size_t i = 0; s->model.ops->shrink && i < s->nr_caches; i++) {
+		if (!simulation_is_large(s->caches[i]) && !strcmp(s->caches[i]->name, cache))
+			s->model.ops->shrink(s->caches[i]);
+	}
 }
 
 /* --- time ------------------------------------------------------------------------------------ */

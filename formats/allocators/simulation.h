@@ -24,6 +24,8 @@ struct allocation {
 	const char *buckets; /* that its call site uses, if there are any (buckets.c); or NULL */
 	int32_t node;        /* asked for; -1: any */
 	unsigned int cpu;
+	bool in_array; /* as in struct placement; likewise: */
+	bool is_prefilled;
 	bool is_kmalloc; /* else of a cache */
 	bool is_large;   /* kmalloc() that got pages */
 };
@@ -40,6 +42,12 @@ void simulation_advance(struct simulation *simulation, int64_t ns);
 int simulation_alloc(struct simulation *simulation, const struct allocation *allocation);
 /* Frees of unknown objects do nothing. */
 void simulation_free(struct simulation *simulation, uint64_t ptr, unsigned int cpu);
+/* At once; at most SIMULATION_ARRAY of them. */
+enum { SIMULATION_ARRAY = 1024 };
+void simulation_free_array(struct simulation *simulation, const uint64_t *ptrs, size_t n,
+			   unsigned int cpu, enum array_free how);
+/* kmem_cache_shrink() of the cache of this name in the model. */
+void simulation_shrink(struct simulation *simulation, const char *cache);
 
 /* All caches; `pages` of large blocks, too. */
 uint64_t simulation_pages(const struct simulation *simulation);

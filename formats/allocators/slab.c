@@ -260,23 +260,23 @@ static void refill(struct model_cache *cache, struct object_array *array, unsign
 
 /* --- operations ------------------------------------------------------------------------------ */
 
-static int alloc(struct model_cache *cache, unsigned int cpu, unsigned int node,
+static int alloc(struct model_cache *cache, const struct placement *where,
 		 const struct object_shape *shape, uintptr_t *token)
 {
 	struct slab_cache *own = cache->own;
-	struct object_array *array = array_at(&own->cpus[cpu], own->limit);
+	struct object_array *array = array_at(&own->cpus[where->cpu], own->limit);
 	struct slab *slab;
 
 	(void)shape;
 	if (!array)
 		return -ENOMEM;
-	if (node != model_node_of(cache, cpu)) {
-		slab = next_slab(cache, node, true);
+	if (where->node != model_node_of(cache, where->cpu)) {
+		slab = next_slab(cache, where->node, true);
 		*token = (uintptr_t)(slab ? take_object(cache, slab) : NULL);
 		return slab ? 0 : -ENOMEM;
 	}
 	if (!array->count)
-		refill(cache, array, node);
+		refill(cache, array, where->node);
 	if (!array->count)
 		return -ENOMEM;
 	array->touched = true;

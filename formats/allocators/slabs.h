@@ -11,6 +11,7 @@
 struct slab {
 	struct slab *prev, *next;
 	struct slab_list *list;
+	struct model_cache *cache;
 	uint32_t inuse; /* objects that are not free */
 	uint32_t node;
 	bool frozen; /* SLUB: a CPU's, or on a CPU's partial list */
@@ -61,6 +62,7 @@ static inline struct slab *slab_create(struct model_cache *cache, uint32_t node)
 
 	if (slab) {
 		slab->node = node;
+		slab->cache = cache;
 		model_take_pages(cache, UINT64_C(1) << cache->order);
 	}
 	return slab;

@@ -190,7 +190,7 @@ static struct slob_page *find_page(struct slob_pool *pool, const struct object_s
 	return NULL;
 }
 
-static int alloc(struct model_cache *cache, unsigned int cpu, unsigned int node,
+static int alloc(struct model_cache *cache, const struct placement *where,
 		 const struct object_shape *shape, uintptr_t *token)
 {
 	struct slob_pool *pool = cache->own;
@@ -198,8 +198,7 @@ static int alloc(struct model_cache *cache, unsigned int cpu, unsigned int node,
 	uint32_t at;
 	struct slob_page *page = find_page(pool, shape, &at);
 
-	(void)cpu;
-	(void)node;
+	(void)where;
 	if (!page) {
 		page = page_create(cache);
 		if (!page)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Sheaves of SLUB since 7.0: a CPU has two arrays of free objects, and a node's barn has more of
- * them. The memory of the arrays themselves is not counted: it is in the trace of a guest that has
- * sheaves, as any other.
+ * Sheaves of SLUB since 7.0: a CPU has two arrays of free objects, and a third one that kfree_rcu()
+ * fills; a node's barn has more of them. The memory of the arrays themselves is not counted: it is
+ * in the trace of a guest that has sheaves, as any other.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -15,8 +15,9 @@ struct sheaf {
 	struct slab *objects[];
 };
 
+/* Each may be missing. */
 struct cpu_sheaves {
-	struct sheaf *main, *spare;
+	struct sheaf *main, *spare, *rcu;
 };
 
 struct barn {
@@ -35,6 +36,11 @@ static struct sheaf *sheaf_create(const struct slub *slub)
 	return calloc(1, sizeof(struct sheaf) + slub->limits.sheaf * sizeof(struct slab *));
 }
 
+static bool is_full(const struct slub *slub, const struct sheaf *sheaf)
+{
+	return sheaf->count == slub->limits.sheaf;
+}
+
 int slub_sheaves_create(struct model_cache *cache)
 {
 	struct slub *slub = cache->own;
@@ -49,6 +55,16 @@ int slub_sheaves_create(struct model_cache *cache)
 	return sheaves->barns && sheaves->cpus ? 0 : -ENOMEM;
 }
 
+static void destroy_cpu(struct cpu_sheaves *own)
+{
+	if (!own)
+		return;
+	free(own->main);
+	free(own->spare);
+	free(own->rcu);
+	free(own);
+}
+
 void slub_sheaves_destroy(struct slub_sheaves *sheaves, unsigned int cpus)
 {
 	if (!sheaves)
@@ -57,99 +73,212 @@ void slub_sheaves_destroy(struct slub_sheaves *sheaves, unsigned int cpus)
 		for (unsigned int j = 0; j < sheaves->barns[i].count; j++)
 			free(sheaves->barns[i].full[j]);
 	}
-	for (unsigned int i = 0; sheaves->cpus && i < cpus; i++) {
-		if (!sheaves->cpus[i])
-			continue;
-		free(sheaves->cpus[i]->main);
-		free(sheaves->cpus[i]->spare);
-		free(sheaves->cpus[i]);
-	}
+	for (unsigned int i = 0; sheaves->cpus && i < cpus; i++)
+		destroy_cpu(sheaves->cpus[i]);
 	free(sheaves->barns);
 	free(sheaves->cpus);
 	free(sheaves);
 }
 
-/* A CPU with both of its sheaves, or NULL. */
+/* A CPU with its first sheaf, or NULL. */
 static struct cpu_sheaves *cpu_of(const struct slub *slub, unsigned int cpu)
 {
-	struct cpu_sheaves *pair = slab_part((void **)slub->sheaves->cpus, cpu, sizeof(*pair));
+	struct cpu_sheaves *own = slab_part((void **)slub->sheaves->cpus, cpu, sizeof(*own));
 
-	if (!pair)
-		return NULL;
-	if (!pair->main)
-		pair->main = sheaf_create(slub);
-	if (!pair->spare)
-		pair->spare = sheaf_create(slub);
-	return pair->main && pair->spare ? pair : NULL;
+	if (own && !own->main)
+		own->main = sheaf_create(slub);
+	return own && own->main ? own : NULL;
 }
 
-static void swap(struct cpu_sheaves *pair)
+static struct barn *barn_of(const struct model_cache *cache, unsigned int cpu)
 {
-	struct sheaf *main = pair->main;
+	const struct slub *slub = cache->own;
 
-	pair->main = pair->spare;
-	pair->spare = main;
+	return &slub->sheaves->barns[model_node_of(cache, cpu)];
 }
 
-/* Both sheaves of the CPU are empty: the barn's next full one takes the place of the first, or it
- * is filled from slabs. */
-static void fill_main(struct model_cache *cache, struct cpu_sheaves *pair, unsigned int node)
+static struct sheaf *take(struct sheaf **from)
 {
-	struct slub *slub = cache->own;
-	struct barn *barn = &slub->sheaves->barns[node];
-	struct slab *slab;
+	struct sheaf *sheaf = *from;
 
-	if (barn->count) {
-		free(pair->main);
-		pair->main = barn->full[--barn->count];
-		return;
+	*from = NULL;
+	return sheaf;
+}
+
+static void swap(struct cpu_sheaves *own)
+{
+	struct sheaf *main = own->main;
+
+	own->main = own->spare;
+	own->spare = main;
+}
+
+static void flush(struct sheaf *sheaf, unsigned int cpu)
+{
+	slub_free_slabs(sheaf->objects, sheaf->count, cpu);
+	sheaf->count = 0;
+}
+
+/* --- allocating ------------------------------------------------------------------------------ */
+
+static void fill(struct model_cache *cache, struct sheaf *sheaf, unsigned int node)
+{
+	const struct slub *slub = cache->own;
+
+	sheaf->count += slub_take_objects(cache, node, sheaf->objects + sheaf->count,
+					  slub->limits.sheaf - sheaf->count);
+}
+
+/* The first sheaf is empty. An array of objects does not have it filled from slabs. */
+static void replace_empty(struct model_cache *cache, struct cpu_sheaves *own,
+			  const struct placement *where)
+{
+	struct barn *barn = barn_of(cache, where->cpu);
+
+	if (own->spare && own->spare->count) {
+		swap(own);
+	} else if (barn->count) {
+		free(own->main);
+		own->main = barn->full[--barn->count];
+	} else if (!where->in_array) {
+		if (!own->spare)
+			own->spare = sheaf_create(cache->own);
+		if (own->spare)
+			swap(own);
+		fill(cache, own->main, where->node);
 	}
-	while (pair->main->count < slub->limits.sheaf && (slab = slub_take_object(cache, node)))
-		pair->main->objects[pair->main->count++] = slab;
 }
 
-struct slab *slub_sheaves_alloc(struct model_cache *cache, unsigned int cpu, unsigned int node)
+/*
+ * Out of a sheaf that the caller has filled beforehand, and returns later. That is the CPU's second
+ * one, if there is one. How many objects the caller wanted is not known: the model fills the sheaf
+ * when it is empty.
+ */
+static struct slab *alloc_prefilled(struct model_cache *cache, struct cpu_sheaves *own,
+				    const struct placement *where)
 {
-	struct cpu_sheaves *pair = cpu_of(cache->own, cpu);
+	struct barn *barn = barn_of(cache, where->cpu);
+
+	if (!own->spare)
+		own->spare = barn->count ? barn->full[--barn->count] : sheaf_create(cache->own);
+	if (!own->spare)
+		return NULL;
+	if (!own->spare->count)
+		fill(cache, own->spare, where->node);
+	return own->spare->count ? own->spare->objects[--own->spare->count] : NULL;
+}
+
+struct slab *slub_sheaves_alloc(struct model_cache *cache, const struct placement *where)
+{
+	struct cpu_sheaves *own = cpu_of(cache->own, where->cpu);
 
 	/* Sheaves hold objects of the CPU's own node only. */
-	if (!pair || node != model_node_of(cache, cpu))
-		return slub_take_object(cache, node);
-	if (!pair->main->count && pair->spare->count)
-		swap(pair);
-	if (!pair->main->count)
-		fill_main(cache, pair, node);
-	return pair->main->count ? pair->main->objects[--pair->main->count] : NULL;
+	if (!own || where->node != model_node_of(cache, where->cpu))
+		return slub_take_object(cache, where->node);
+	if (cache->params.prefilled && where->is_prefilled)
+		return alloc_prefilled(cache, own, where);
+	if (!own->main->count)
+		replace_empty(cache, own, where);
+	if (!own->main->count)
+		return slub_take_object(cache, where->node);
+	return own->main->objects[--own->main->count];
 }
 
-/* Both sheaves of the CPU are full: the barn takes the first, or its objects go to their slabs. */
-static void empty_main(struct model_cache *cache, struct cpu_sheaves *pair, unsigned int node)
+/* --- freeing --------------------------------------------------------------------------------- */
+
+/* Both sheaves of the CPU are full: the barn takes the first, or the objects of the second go to
+ * their slabs. */
+static void empty_one(struct model_cache *cache, struct cpu_sheaves *own, unsigned int cpu)
 {
-	struct slub *slub = cache->own;
-	struct barn *barn = &slub->sheaves->barns[node];
-	struct sheaf *fresh = barn->count < BARN_MOST ? sheaf_create(slub) : NULL;
+	struct barn *barn = barn_of(cache, cpu);
+	struct sheaf *fresh = barn->count < BARN_MOST ? sheaf_create(cache->own) : NULL;
 
 	if (fresh) {
-		barn->full[barn->count++] = pair->main;
-		pair->main = fresh;
+		barn->full[barn->count++] = own->main;
+		own->main = fresh;
 		return;
 	}
-	while (pair->main->count)
-		slub_give_object(cache, pair->main->objects[--pair->main->count]);
+	flush(own->spare, cpu);
+	swap(own);
+}
+
+/* The first sheaf is full. Returns 0 or -ENOMEM. */
+static int replace_full(struct model_cache *cache, struct cpu_sheaves *own, unsigned int cpu)
+{
+	const struct slub *slub = cache->own;
+
+	if (!own->spare)
+		own->spare = sheaf_create(slub);
+	if (!own->spare)
+		return -ENOMEM;
+	if (is_full(slub, own->spare))
+		empty_one(cache, own, cpu);
+	else
+		swap(own);
+	return 0;
 }
 
 void slub_sheaves_free(struct model_cache *cache, unsigned int cpu, struct slab *slab)
 {
 	const struct slub *slub = cache->own;
-	struct cpu_sheaves *pair = cpu_of(slub, cpu);
+	struct cpu_sheaves *own = cpu_of(slub, cpu);
 
-	if (!pair || slab->node != model_node_of(cache, cpu)) {
-		slub_give_object(cache, slab);
+	if (!own || slab->node != model_node_of(cache, cpu) ||
+	    (is_full(slub, own->main) && replace_full(cache, own, cpu)))
+		slub_give_objects(cache, slab, 1);
+	else
+		own->main->objects[own->main->count++] = slab;
+}
+
+/* After the grace period. */
+static void put_rcu_sheaf(struct model_cache *cache, struct sheaf *sheaf, unsigned int cpu)
+{
+	struct barn *barn = barn_of(cache, cpu);
+
+	if (barn->count < BARN_MOST) {
+		barn->full[barn->count++] = sheaf;
 		return;
 	}
-	if (pair->main->count == slub->limits.sheaf && pair->spare->count < slub->limits.sheaf)
-		swap(pair);
-	if (pair->main->count == slub->limits.sheaf)
-		empty_main(cache, pair, slab->node);
-	pair->main->objects[pair->main->count++] = slab;
+	flush(sheaf, cpu);
+	free(sheaf);
+}
+
+void slub_sheaves_free_rcu(struct model_cache *cache, unsigned int cpu, struct slab *slab)
+{
+	const struct slub *slub = cache->own;
+	struct cpu_sheaves *own = cpu_of(slub, cpu);
+
+	if (own && !own->rcu)
+		own->rcu =
+			own->spare && !own->spare->count ? take(&own->spare) : sheaf_create(slub);
+	if (!own || !own->rcu || slab->node != model_node_of(cache, cpu)) {
+		slub_give_objects(cache, slab, 1);
+		return;
+	}
+	own->rcu->objects[own->rcu->count++] = slab;
+	if (is_full(slub, own->rcu))
+		put_rcu_sheaf(cache, take(&own->rcu), cpu);
+}
+
+/* --- shrinking ------------------------------------------------------------------------------- */
+
+void slub_sheaves_flush(struct model_cache *cache)
+{
+	const struct slub *slub = cache->own;
+	struct slub_sheaves *sheaves = slub->sheaves;
+
+	for (unsigned int i = 0; i < cache->cpus; i++) {
+		struct cpu_sheaves *own = sheaves->cpus[i];
+
+		if (own && own->spare)
+			flush(own->spare, i);
+		if (own && own->main)
+			flush(own->main, i);
+	}
+	for (unsigned int i = 0; i < sheaves->nodes; i++) {
+		struct barn *barn = &sheaves->barns[i];
+
+		for (; barn->count; free(barn->full[barn->count]))
+			flush(barn->full[--barn->count], 0);
+	}
 }

@@ -81,7 +81,7 @@ struct slab *slub_take_object(struct model_cache *cache, unsigned int node)
 	return slab;
 }
 
-/* A slab that no CPU has, and that was not full, got an object back. */
+/* A slab that no CPU has, and that was not full, got objects back. */
 static void note_free_in_partial(struct model_cache *cache, struct slab *slab)
 {
 	struct slub *slub = cache->own;
@@ -92,14 +92,72 @@ static void note_free_in_partial(struct model_cache *cache, struct slab *slab)
 	}
 }
 
-void slub_give_object(struct model_cache *cache, struct slab *slab)
+void slub_give_objects(struct model_cache *cache, struct slab *slab, uint32_t n)
 {
-	if (slab->inuse-- == cache->per_slab) {
+	const bool was_full = slab->inuse == cache->per_slab;
+
+	slab->inuse -= n;
+	if (was_full) {
 		slab_list_remove(slab);
 		release_slab(cache, slab, SLAB_TAIL);
 	} else {
 		note_free_in_partial(cache, slab);
 	}
+}
+
+/* The first of a node's partial slabs that together have so many free objects, the last one first.
+ */
+static void take_partials(struct model_cache *cache, unsigned int node, uint64_t wanted,
+			  struct slab_list *taken)
+{
+	struct slab_list *from = &((struct slub *)cache->own)->nodes[node];
+	uint64_t free_objects = 0;
+
+	while (from->first && free_objects < wanted) {
+		struct slab *slab = from->first;
+
+		slab_list_remove(slab);
+		slab_list_add(taken, slab, SLAB_HEAD);
+		free_objects += cache->per_slab - slab->inuse;
+	}
+}
+
+/* Takes up to `room` objects of a slab on no list; what is left lies in a partial slab. */
+static uint64_t take_objects(struct model_cache *cache, struct slab *slab, struct slab **out,
+			     uint64_t room, enum slab_end end)
+{
+	struct slub *slub = cache->own;
+	uint64_t n = 0;
+
+	for (; n < room && slab->inuse < cache->per_slab; n++) {
+		slab->inuse++;
+		out[n] = slab;
+	}
+	if (slab->inuse == cache->per_slab)
+		slab_list_add(&slub->full, slab, SLAB_HEAD);
+	else
+		slab_list_add(&slub->nodes[slab->node], slab, end);
+	return n;
+}
+
+uint64_t slub_take_objects(struct model_cache *cache, unsigned int node, struct slab **out,
+			   uint64_t wanted)
+{
+	struct slab_list partials = {0};
+	uint64_t n = 0;
+	struct slab *slab;
+
+	take_partials(cache, node, wanted, &partials);
+	while ((slab = partials.first)) {
+		slab_list_remove(slab);
+		if (n < wanted)
+			n += take_objects(cache, slab, out + n, wanted - n, SLAB_TAIL);
+		else
+			release_slab(cache, slab, SLAB_HEAD);
+	}
+	while (n < wanted && (slab = slab_create(cache, node)))
+		n += take_objects(cache, slab, out + n, wanted - n, SLAB_HEAD);
+	return n;
 }
 
 /* --- lists of CPUs --------------------------------------------------------------------------- */
@@ -195,7 +253,7 @@ static struct slab *replace_slab(struct model_cache *cache, struct slub_cpu *cpu
 	return cpu->slab;
 }
 
-static int alloc(struct model_cache *cache, unsigned int cpu_number, unsigned int node,
+static int alloc(struct model_cache *cache, const struct placement *where,
 		 const struct object_shape *shape, uintptr_t *token)
 {
 	struct slub *slub = cache->own;
@@ -204,14 +262,14 @@ static int alloc(struct model_cache *cache, unsigned int cpu_number, unsigned in
 
 	(void)shape;
 	if (slub->sheaves) {
-		slab = slub_sheaves_alloc(cache, cpu_number, node);
+		slab = slub_sheaves_alloc(cache, where);
 	} else {
-		cpu = slab_part((void **)slub->cpus, cpu_number, sizeof(*cpu));
+		cpu = slab_part((void **)slub->cpus, where->cpu, sizeof(*cpu));
 		if (!cpu)
 			return -ENOMEM;
 		slab = cpu->slab;
-		if (!slab || slab->inuse == cache->per_slab || slab->node != node)
-			slab = replace_slab(cache, cpu, node);
+		if (!slab || slab->inuse == cache->per_slab || slab->node != where->node)
+			slab = replace_slab(cache, cpu, where->node);
 		if (slab)
 			slab->inuse++;
 	}
@@ -234,27 +292,143 @@ static void note_first_free(struct model_cache *cache, struct slub_cpu *cpu, str
 	add_partial(cache, cpu, slab);
 }
 
-static void free_object(struct model_cache *cache, unsigned int cpu_number,
-			const struct object_shape *shape, uintptr_t token)
+/* Without sheaves: objects of one slab are freed at once. */
+static void free_objects(struct model_cache *cache, unsigned int cpu_number, struct slab *slab,
+			 uint32_t n)
 {
 	struct slub *slub = cache->own;
-	struct slab *slab = (struct slab *)token;
-	struct slub_cpu *cpu;
+	struct slub_cpu *cpu = slab_part((void **)slub->cpus, cpu_number, sizeof(*cpu));
 
-	(void)shape;
-	if (slub->sheaves) {
-		slub_sheaves_free(cache, cpu_number, slab);
-		return;
-	}
-	cpu = slab_part((void **)slub->cpus, cpu_number, sizeof(*cpu));
 	if (slab->frozen) {
-		slab->inuse--;
+		slab->inuse -= n;
 	} else if (slab->inuse == cache->per_slab && cpu) {
-		slab->inuse--;
+		slab->inuse -= n;
 		note_first_free(cache, cpu, slab);
 	} else {
-		slub_give_object(cache, slab);
+		slub_give_objects(cache, slab, n);
 	}
+}
+
+static void free_object(struct model_cache *cache, unsigned int cpu,
+			const struct object_shape *shape, uintptr_t token)
+{
+	const struct slub *slub = cache->own;
+
+	(void)shape;
+	if (slub->sheaves)
+		slub_sheaves_free(cache, cpu, (struct slab *)token);
+	else
+		free_objects(cache, cpu, (struct slab *)token, 1);
+}
+
+/* --- arrays ---------------------------------------------------------------------------------- */
+
+static void give_or_free(struct slab *slab, uint32_t n, unsigned int cpu)
+{
+	const struct slub *slub = slab->cache->own;
+
+	if (slub->sheaves)
+		slub_give_objects(slab->cache, slab, n);
+	else
+		free_objects(slab->cache, cpu, slab, n);
+}
+
+/* What is in the slab of the last object, and is not far from it, goes with it: so does the
+ * kernel's build_detached_freelist(). Returns how many are left. */
+static size_t free_with_last(struct slab **slabs, size_t n, unsigned int cpu)
+{
+	enum { LOOK_AHEAD = 3 };
+	struct slab *const slab = slabs[n - 1];
+	unsigned int others = 0;
+	size_t left = n - 1;
+
+	for (size_t i = n - 1; i-- && others < LOOK_AHEAD;) {
+		if (slabs[i] != slab) {
+			others++;
+			continue;
+		}
+		left--;
+		slabs[i] = slabs[left];
+		slabs[left] = slab;
+	}
+	give_or_free(slab, (uint32_t)(n - left), cpu);
+	return left;
+}
+
+void slub_free_slabs(struct slab **slabs, size_t n, unsigned int cpu)
+{
+	while (n)
+		n = free_with_last(slabs, n, cpu);
+}
+
+/* Whether an object of an array goes through the sheaves of its cache. */
+static bool put_in_sheaf(struct slab *slab, unsigned int cpu, enum array_free how)
+{
+	struct model_cache *cache = slab->cache;
+	const struct slub *slub = cache->own;
+
+	if (!slub->sheaves || how == ARRAY_OF_ANY)
+		return false;
+	if (how == ARRAY_OF_RCU)
+		slub_sheaves_free_rcu(cache, cpu, slab);
+	else
+		slub_sheaves_free(cache, cpu, slab);
+	return true;
+}
+
+static void free_array(uintptr_t *tokens, size_t n, unsigned int cpu, enum array_free how)
+{
+	struct slab **slabs = (struct slab **)tokens;
+	size_t left = 0;
+
+	for (size_t i = 0; i < n; i++)
+		if (!put_in_sheaf(slabs[i], cpu, how))
+			slabs[left++] = slabs[i];
+	slub_free_slabs(slabs, left, cpu);
+}
+
+/* --- shrinking ------------------------------------------------------------------------------- */
+
+/* CPUs give up their slabs. */
+static void flush_cpus(struct model_cache *cache)
+{
+	const struct slub *slub = cache->own;
+
+	for (unsigned int i = 0; i < cache->cpus; i++) {
+		struct slub_cpu *cpu = slub->cpus[i];
+
+		if (!cpu)
+			continue;
+		if (cpu->slab)
+			release_slab(cache, cpu->slab, SLAB_HEAD);
+		cpu->slab = NULL;
+		drain_partial(cache, cpu);
+	}
+}
+
+static void drop_empty_slabs(struct model_cache *cache, struct slab_list *list)
+{
+	struct slab *next;
+
+	for (struct slab *slab = list->first; slab; slab = next) {
+		next = slab->next;
+		if (slab->inuse)
+			continue;
+		slab_list_remove(slab);
+		slab_destroy(cache, slab);
+	}
+}
+
+static void shrink(struct model_cache *cache)
+{
+	const struct slub *slub = cache->own;
+
+	if (slub->sheaves)
+		slub_sheaves_flush(cache);
+	else
+		flush_cpus(cache);
+	for (unsigned int i = 0; i < cache->nodes; i++)
+		drop_empty_slabs(cache, &slub->nodes[i]);
 }
 
 const struct allocator_ops slub_allocator = {
@@ -264,4 +438,6 @@ const struct allocator_ops slub_allocator = {
 	.cache_deinit = cache_deinit,
 	.alloc = alloc,
 	.free = free_object,
+	.free_array = free_array,
+	.shrink = shrink,
 };

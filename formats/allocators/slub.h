@@ -34,14 +34,23 @@ struct slub_limits slub_limits_of(const struct model_cache *cache);
 
 /* An object of a node's partial slabs, or of a new one. NULL: no memory. */
 struct slab *slub_take_object(struct model_cache *cache, unsigned int node);
-/* An object goes back to its slab, past the CPUs' lists. */
-void slub_give_object(struct model_cache *cache, struct slab *slab);
+/* Many of them, for a sheaf; the slabs they lie in. Returns how many there were memory for. */
+uint64_t slub_take_objects(struct model_cache *cache, unsigned int node, struct slab **out,
+			   uint64_t wanted);
+/* Objects go back to their slab at once, past the CPUs' lists. */
+void slub_give_objects(struct model_cache *cache, struct slab *slab, uint32_t n);
+/* An array of objects, by their slabs, in the order of kfree_bulk(); it is sorted. */
+void slub_free_slabs(struct slab **slabs, size_t n, unsigned int cpu);
 
 /* 0 or -ENOMEM. */
 int slub_sheaves_create(struct model_cache *cache);
 /* NULL-safe. */
 void slub_sheaves_destroy(struct slub_sheaves *sheaves, unsigned int cpus);
-struct slab *slub_sheaves_alloc(struct model_cache *cache, unsigned int cpu, unsigned int node);
+struct slab *slub_sheaves_alloc(struct model_cache *cache, const struct placement *where);
 void slub_sheaves_free(struct model_cache *cache, unsigned int cpu, struct slab *slab);
+/* By kfree_rcu(). */
+void slub_sheaves_free_rcu(struct model_cache *cache, unsigned int cpu, struct slab *slab);
+/* All of their objects go back to the slabs, but for those of kfree_rcu(). */
+void slub_sheaves_flush(struct model_cache *cache);
 
 #endif

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include "formats/allocators/arrays.h"
 #include "formats/allocators/simulation.h"
 #include "formats/analysis/analysis.h"
 #include "formats/base/json.h"
@@ -26,7 +27,9 @@ struct allocators {
 	bool is_assumed;      /* the model is of the guest, but its allocator is not known */
 	bool guesses_buckets; /* the model has them, the guest has not (buckets.c) */
 	uint64_t copy_flags;  /* of memdup_user(); 0: not known */
+	uint64_t wait_flag;   /* of allocations that may wait; 0: not known */
 	struct simulation *simulation;
+	struct pending pending;
 	struct pages_course guest, replayed; /* bytes */
 	size_t *order;                       /* caches, most pages first; at the end */
 	size_t shown;
@@ -77,6 +80,7 @@ static int init(struct analysis *base, struct error *err)
 					&a->simulation, err);
 	if (!ret)
 		prepare_buckets(a, sidecar);
+	a->wait_flag = sidecar ? gfp_mask(sidecar, "__GFP_DIRECT_RECLAIM") : 0;
 	return ret;
 }
 
@@ -140,6 +144,20 @@ static const char *buckets_of(const struct allocators *a, const struct kmem_reco
 			       a->copy_flags && record->gfp_flags == a->copy_flags);
 }
 
+static const char *function_of(const struct allocators *a, uint64_t call_site)
+{
+	const struct sidecar_symbol *symbol =
+		sidecar_symbol(trace_reader_sidecar(a->base.replay->reader), call_site);
+
+	return symbol ? symbol->name : "";
+}
+
+static bool is_prefilled(const struct allocators *a, const struct kmem_record *record)
+{
+	return a->wait_flag && !(record->gfp_flags & a->wait_flag) &&
+	       prefilled_is_call(function_of(a, record->call_site));
+}
+
 static int replay_alloc(struct allocators *a, const struct heap_change *change)
 {
 	const struct kmem_record *record = change->record;
@@ -155,23 +173,65 @@ static int replay_alloc(struct allocators *a, const struct heap_change *change)
 		.buckets = buckets_of(a, record),
 		.node = record->node,
 		.cpu = change->vcpu,
+		.is_prefilled = is_prefilled(a, record),
 		.is_kmalloc = record->type_id == KMEM_TYPE_KMALLOC,
 		.is_large = change->object->place == HEAP_IS_BLOCK,
 	};
 
-	return simulation_alloc(a->simulation, &allocation);
+	return pending_alloc(&a->pending, a->simulation, &allocation, record->timestamp);
+}
+
+static int replay_free(struct allocators *a, const struct heap_change *change)
+{
+	const struct kmem_record *record = change->record;
+	const struct one_free *last = &a->pending.last_free;
+	struct one_free one = {.ptr = change->ptr,
+			       .call_site = record->call_site,
+			       .ns = record->timestamp,
+			       .cpu = change->vcpu,
+			       .is_kmalloc = record->type_id == KMEM_TYPE_KMALLOC};
+
+	one.is_after_rcu = last->call_site == one.call_site
+				   ? last->is_after_rcu
+				   : array_site_is_of_rcu(function_of(a, one.call_site));
+	return pending_free(&a->pending, a->simulation, &one);
+}
+
+/* That the guest shrank a cache is known by the slabs that it gave back. */
+static void replay_block(struct allocators *a, const struct heap_change *change)
+{
+	const struct sidecar_cache *cache;
+
+	if (!change->slab_of || !strstr(function_of(a, change->record->call_site), "shrink"))
+		return;
+	cache = sidecar_cache(trace_reader_sidecar(a->base.replay->reader), change->slab_of);
+	if (cache)
+		simulation_shrink(a->simulation, cache->name);
+}
+
+/* What is not an allocation or a free of an object. */
+static int replay_other(struct allocators *a, const struct heap_change *change)
+{
+	const int ret = pending_flush(&a->pending, a->simulation);
+
+	if (heap_change_origin(change)->type == KMEM_TYPE_PAGES)
+		replay_block(a, change);
+	else if (change->kind == HEAP_MISSED_FREE)
+		simulation_free(a->simulation, change->ptr, change->vcpu);
+	return ret;
 }
 
 static int replay_change(struct allocators *a, const struct heap_change *change)
 {
-	if (heap_change_origin(change)->type == KMEM_TYPE_PAGES)
-		return 0;
-	simulation_advance(a->simulation, change->record->timestamp);
-	if (change->kind == HEAP_ALLOC)
+	const bool is_object = heap_change_origin(change)->type != KMEM_TYPE_PAGES;
+
+	if (is_object)
+		simulation_advance(a->simulation, change->record->timestamp);
+	if (is_object && change->kind == HEAP_ALLOC)
 		return replay_alloc(a, change);
-	if (change->kind == HEAP_FREE || change->kind == HEAP_MISSED_FREE)
-		simulation_free(a->simulation, change->ptr, change->vcpu);
-	return 0;
+	if (is_object && change->kind == HEAP_FREE)
+		return replay_free(a, change);
+	return replay_other(a, change);
 }
 
 static int change(struct analysis *base, const struct heap_change *change)
@@ -206,11 +266,25 @@ static int by_pages(const void *left, const void *right, void *arg)
 	return strcmp(x->name, y->name);
 }
 
+static int finish_pending(struct allocators *a)
+{
+	const struct replay *replay = a->base.replay;
+
+	if (pending_flush(&a->pending, a->simulation))
+		return -ENOMEM;
+	return a->replayed.course.steps
+		       ? put_pages(&a->replayed, replay->first_ns, a->replayed.last_ns,
+				   simulation_pages(a->simulation) * MODEL_PAGE_SIZE)
+		       : 0;
+}
+
 static int finish(struct analysis *base)
 {
 	struct allocators *a = (struct allocators *)base;
 	const size_t n = simulation_nr_caches(a->simulation);
 
+	if (finish_pending(a))
+		return -ENOMEM;
 	free(a->order);
 	a->order = calloc(n ? n : 1, sizeof(*a->order));
 	if (!a->order)

@@ -55,14 +55,14 @@ static int report(struct heap *heap, struct heap_change *change, const struct he
 	return heap->fn(heap->arg, change);
 }
 
-static void forget_block(struct heap *heap, uint64_t ptr, const struct heap_object *block)
+/* Returns the cache whose slab it was, or 0. */
+static uint16_t forget_block(struct heap *heap, uint64_t ptr, const struct heap_object *block)
 {
 	struct heap_origin *origin = &heap->origins.all[block->origin];
 
 	heap_sum_remove(&heap->totals.pages[origin->role], 1, block->bytes);
 	sum_subtract(&origin->live_bytes, block->bytes);
-	if (origin->role == HEAP_SLAB)
-		slabs_remove_block(heap, ptr, block);
+	return origin->role == HEAP_SLAB ? slabs_remove_block(heap, ptr, block) : 0;
 }
 
 static ALWAYS_INLINE void forget_object(struct heap *heap, const struct heap_object *object)
@@ -86,7 +86,7 @@ static ALWAYS_INLINE int end_life(struct heap *heap, struct heap_change *change,
 	int ret;
 
 	if (is_block)
-		forget_block(heap, change->ptr, object);
+		change->slab_of = forget_block(heap, change->ptr, object);
 	else
 		forget_object(heap, object);
 	change->cross_node = is_other_node(heap, change);

@@ -83,6 +83,7 @@ struct heap_change {
 	unsigned int vcpu;                /* of the record */
 	bool is_first; /* of the record's changes that are frees; others belong to one record */
 	bool cross_node; /* of HEAP_FREE: its vCPU belongs to another node than the memory */
+	uint16_t slab_of; /* of a slab that goes: the cache; 0: it is none, or that is not known */
 	uint32_t pieces;
 	uint64_t ptr;
 	const struct heap_object *object; /* not of the last two kinds: NULL */

@@ -210,8 +210,8 @@ void slabs_deinit(struct slabs *slabs);
 
 /* A block of the slab allocator is there. Returns 0 or -ENOMEM. */
 int slabs_add_block(struct heap *heap, uint64_t ptr, const struct heap_object *block);
-/* Such a block goes. */
-void slabs_remove_block(struct heap *heap, uint64_t ptr, const struct heap_object *block);
+/* Such a block goes. Returns the cache that it was a slab of; 0: not known. */
+uint16_t slabs_remove_block(struct heap *heap, uint64_t ptr, const struct heap_object *block);
 /* For slabs_place_object(): an object whose frame is not at hand. */
 int slabs_search_place(struct heap *heap, uint64_t ptr, const struct heap_object *object);
 

@@ -76,19 +76,24 @@ int slabs_add_block(struct heap *heap, uint64_t ptr, const struct heap_object *b
 	return 0;
 }
 
-void slabs_remove_block(struct heap *heap, uint64_t ptr, const struct heap_object *block)
+uint16_t slabs_remove_block(struct heap *heap, uint64_t ptr, const struct heap_object *block)
 {
+	uint16_t cache = 0;
+
 	for (uint64_t i = 0; i < count_pages(block); i++) {
 		uint64_t key = (ptr >> FRAME_SHIFT) + i;
 		const struct slab_frame *frame = u64_map_find(&heap->slabs.frames, key);
 
 		if (!frame || frame->block != ptr)
 			continue;
-		if (!i && frame->has_cache)
-			heap_sum_remove(&heap->slabs.caches[frame->cache].slabs, 1, block->bytes);
+		if (!i && frame->has_cache) {
+			cache = frame->cache;
+			heap_sum_remove(&heap->slabs.caches[cache].slabs, 1, block->bytes);
+		}
 		u64_map_remove(&heap->slabs.frames, key);
 		forget_recent(&heap->slabs, key);
 	}
+	return cache;
 }
 
 /* The first object of a slab says whose it is. */

@@ -150,6 +150,115 @@ static void test_sheaves(void)
 	simulation_destroy(s);
 }
 
+/* Objects of 1 KiB, 4 to a slab of one page. */
+static void alloc_kib(struct simulation *simulation, uint64_t ptr, bool in_array, bool is_prefilled)
+{
+	const struct allocation allocation = {.ptr = ptr,
+					      .cache = "c",
+					      .object_size = 1024,
+					      .taken = 1024,
+					      .requested = 1024,
+					      .node = -1,
+					      .in_array = in_array,
+					      .is_prefilled = is_prefilled};
+
+	if (simulation_alloc(simulation, &allocation))
+		abort();
+}
+
+static void drop_array(struct simulation *simulation, uint64_t from, size_t n, enum array_free how)
+{
+	uint64_t ptrs[8];
+
+	for (size_t i = 0; i < n; i++)
+		ptrs[i] = from + i;
+	simulation_free_array(simulation, ptrs, n, 0, how);
+}
+
+/* The next object goes to the slab whose object was freed first. */
+static void test_array_order(void)
+{
+	static const char text[] =
+		"order_max = 0\nmin_objects = 1\ncpu_partial = 0\nmin_partial = 0\n";
+	static const uint64_t first_of_each[] = {0, 4}, same[] = {0, 4, 1};
+	struct simulation *s = make(text, 1);
+
+	fill(s, 0, 12, 0);
+	simulation_free_array(s, first_of_each, 2, 0, ARRAY_OF_ANY);
+	fill(s, 100, 1, 0);
+	drop(s, 1, 3, 1, 0);
+	ok(simulation_pages(s) == 2, "an array is freed from its end on");
+	simulation_destroy(s);
+	s = make(text, 1);
+	fill(s, 0, 12, 0);
+	simulation_free_array(s, same, 3, 0, ARRAY_OF_ANY);
+	fill(s, 100, 1, 0);
+	drop(s, 5, 3, 1, 0);
+	ok(simulation_pages(s) == 2, "with the last object go others of its slab");
+	simulation_destroy(s);
+	s = make("base = slab-5.10\n", 1);
+	fill(s, 0, 4, 0);
+	drop_array(s, 0, 4, ARRAY_OF_ANY);
+	ok(!find(s, "c")->objects, "SLAB frees the objects of an array, too");
+	simulation_destroy(s);
+}
+
+static void test_sheaf_arrays(void)
+{
+	static const char text[] = "order_max = 0\nmin_objects = 1\nsheaf = 4\nmin_partial = 0\n";
+	struct simulation *s = make(text, 1);
+
+	fill(s, 0, 64, 0);
+	for (uint64_t i = 0; i < 40; i += 4)
+		drop_array(s, i, 4, ARRAY_OF_RCU);
+	ok(simulation_pages(s) == 16, "a node keeps ten sheaves of kfree_rcu()");
+	drop_array(s, 40, 4, ARRAY_OF_RCU);
+	ok(simulation_pages(s) == 15, "and no more, though the CPU's own ones are empty");
+	drop_array(s, 44, 2, ARRAY_OF_RCU);
+	drop_array(s, 46, 2, ARRAY_OF_RCU);
+	ok(simulation_pages(s) == 14, "several arrays fill a sheaf");
+	drop_array(s, 48, 4, ARRAY_OF_ANY);
+	ok(simulation_pages(s) == 13, "kfree_bulk() goes past sheaves");
+	drop_array(s, 52, 4, ARRAY_OF_CACHE);
+	ok(simulation_pages(s) == 13, "kmem_cache_free_bulk() does not");
+	simulation_shrink(s, "d");
+	ok(simulation_pages(s) == 13, "another cache is shrunk");
+	simulation_shrink(s, "c");
+	ok(simulation_pages(s) == 2, "a cache that is shrunk has live objects only");
+	simulation_destroy(s);
+}
+
+static void test_sheaf_filling(void)
+{
+	static const char text[] =
+		"order_max = 0\nmin_objects = 1\nsheaf = 8\n[c]\nprefilled = yes\n";
+	struct simulation *s = make(text, 1);
+
+	alloc_kib(s, 0, true, false);
+	ok(simulation_pages(s) == 1, "an array does not have a sheaf filled");
+	alloc_kib(s, 1, false, false);
+	ok(simulation_pages(s) == 3, "a single object does, from partial slabs first");
+	alloc_kib(s, 2, false, true);
+	ok(simulation_pages(s) == 5, "as does who fills one beforehand, whatever else there is");
+	alloc_kib(s, 3, false, true);
+	ok(simulation_pages(s) == 5, "and gets the next objects out of it");
+	simulation_destroy(s);
+}
+
+static void test_shrinking(void)
+{
+	struct simulation *s = make("order_max = 0\nmin_objects = 1\n", 1);
+
+	fill(s, 0, 40, 0);
+	drop(s, 0, 39, 1, 0);
+	ok(simulation_pages(s) > 1, "empty slabs are kept");
+	simulation_shrink(s, "c");
+	ok(simulation_pages(s) == 1, "but by no cache that is shrunk, nor by CPUs");
+	fill(s, 100, 3, 0);
+	ok(simulation_pages(s) == 1, "whose slabs are used again");
+	simulation_destroy(s);
+}
+
 static void test_nodes(void)
 {
 	struct simulation *s = make("nodes = 2\norder_max = 0\nmin_objects = 1\n", 2);
@@ -385,6 +494,10 @@ int main(void)
 	test_node_lists();
 	test_cpu_lists();
 	test_sheaves();
+	test_array_order();
+	test_sheaf_arrays();
+	test_sheaf_filling();
+	test_shrinking();
 	test_nodes();
 	test_places();
 	test_variants();

@@ -249,6 +249,67 @@ static void test_buckets(void)
 	scratch_remove(&dir);
 }
 
+/* The objects of a slab, of which as many are freed at once by kfree_rcu(); then its pages. */
+static void put_collected(const char *dir, const char *banner, const char *freeing)
+{
+	enum { OBJECTS = 28 }; /* of a sheaf */
+	const uint64_t base = 0xffff888000100000;
+	struct kmem_record records[2 * OBJECTS + 4];
+	uint8_t caches[2 * sizeof(records) / sizeof(records[0])] = {0};
+	char text[1024];
+	size_t n = 0;
+
+	for (uint64_t i = 0; i < 2; i++)
+		records[n++] = make_alloc(KMEM_TYPE_PAGES, base + i * 4096, SLAB, 4096, 4096, MS);
+	for (uint64_t i = 0; i < OBJECTS; i++) {
+		caches[2 * n] = 1;
+		records[n++] = make_alloc(KMEM_TYPE_CACHE, base + i * 256, USER, 256, 256,
+					  (int64_t)(2 + i) * MS);
+	}
+	for (uint64_t i = 0; i < OBJECTS; i++) {
+		caches[2 * n] = 1;
+		records[n++] = make_free(KMEM_TYPE_CACHE, base + i * 256, 0x3010, 50 * MS);
+	}
+	for (uint64_t i = 0; i < 2; i++) {
+		records[n] = make_free(KMEM_TYPE_PAGES, base + i * 4096, 0x4010, 60 * MS);
+		records[n++].bytes_req = 4096;
+	}
+	snprintf(text, sizeof(text),
+		 "{\"version\":1,\"complete\":true,\"from_first_allocation\":true,\"vcpus\":[{}],"
+		 "\"banner\":\"Linux version %s\",\"caches\":[{\"id\":1,\"name\":\"node\","
+		 "\"object_size\":256,\"size\":256}],\"symbols\":["
+		 "{\"name\":\"allocate_slab\",\"start\":\"0x1000\",\"size\":256},"
+		 "{\"name\":\"user\",\"start\":\"0x2000\",\"size\":256},"
+		 "{\"name\":\"%s\",\"start\":\"0x3000\",\"size\":256},"
+		 "{\"name\":\"__kmem_cache_do_shrink\",\"start\":\"0x4000\",\"size\":256}]}",
+		 banner, freeing);
+	stream_put(dir, 0, records, n);
+	file_put(dir, "caches0", caches, 2 * n);
+	file_put(dir, "sonde.json", text, strlen(text));
+}
+
+static uint64_t pages_at(const char *dir, const char *time)
+{
+	json_t *root = run(dir, "guest", time);
+	uint64_t pages = number(json_array_get(json_object_get(root, "caches"), 0), "pages");
+
+	json_decref(root);
+	return pages;
+}
+
+static void test_collected(void)
+{
+	struct scratch dir = scratch_make();
+
+	put_collected(dir.path, "7.0.0", "rcu_do_batch");
+	ok(pages_at(dir.path, ",0.055") == 2, "a sheaf that kfree_rcu() has filled is kept");
+	ok(pages_at(dir.path, "0,") == 0, "until the guest shrinks the cache");
+	put_collected(dir.path, "6.12.0", "kvfree_rcu_bulk");
+	ok(pages_at(dir.path, ",0.055") == 2 && pages_at(dir.path, "0,") == 0,
+	   "a guest without sheaves shrinks caches, too");
+	scratch_remove(&dir);
+}
+
 int main(void)
 {
 	struct scratch dir = scratch_make();
@@ -263,6 +324,7 @@ int main(void)
 	test_follow(dir.path);
 	test_usage(dir.path, file);
 	test_buckets();
+	test_collected();
 	scratch_remove(&dir);
 	return tap_done();
 }

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "formats/allocators/arrays.h"
+
+#include <string.h>
+
+/* rcu_do_batch() calls the callback of a sheaf, and of others, which free one object. */
+bool array_site_is_of_rcu(const char *function)
+{
+	static const char *const functions[] = {"rcu_do_batch", "kvfree_rcu_bulk",
+						"kfree_rcu_work"};
+
+	for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++) {
+		if (!strcmp(function, functions[i]))
+			return true;
+	}
+	return false;
+}
+
+static enum array_free how_freed(const struct one_free *one)
+{
+	if (one->is_after_rcu)
+		return ARRAY_OF_RCU;
+	return one->is_kmalloc ? ARRAY_OF_ANY : ARRAY_OF_CACHE;
+}
+
+static void flush_frees(struct pending *pending, struct simulation *simulation)
+{
+	const struct one_free *last = &pending->last_free;
+
+	if (pending->nr_frees == 1)
+		simulation_free(simulation, *pending->ptrs, last->cpu);
+	else if (pending->nr_frees)
+		simulation_free_array(simulation, pending->ptrs, pending->nr_frees, last->cpu,
+				      how_freed(last));
+	pending->nr_frees = 0;
+}
+
+int pending_flush(struct pending *pending, struct simulation *simulation)
+{
+	int ret = pending->has_alloc ? simulation_alloc(simulation, &pending->alloc) : 0;
+
+	pending->has_alloc = false;
+	flush_frees(pending, simulation);
+	return ret;
+}
+
+static bool is_next_alloc(const struct pending *pending, const struct allocation *one, int64_t ns)
+{
+	const struct allocation *last = &pending->alloc;
+
+	return pending->has_alloc && pending->alloc_ns == ns && last->cpu == one->cpu &&
+	       last->call_site == one->call_site;
+}
+
+int pending_alloc(struct pending *pending, struct simulation *simulation,
+		  const struct allocation *one, int64_t ns)
+{
+	const bool is_next = is_next_alloc(pending, one, ns);
+	int ret;
+
+	pending->alloc.in_array |= is_next;
+	ret = pending_flush(pending, simulation);
+	pending->alloc = *one;
+	pending->alloc.in_array = is_next;
+	pending->alloc_ns = ns;
+	pending->has_alloc = true;
+	return ret;
+}
+
+static bool is_next_free(const struct pending *pending, const struct one_free *one)
+{
+	const struct one_free *last = &pending->last_free;
+	const size_t n = pending->nr_frees;
+
+	if (!n || n == SIMULATION_ARRAY || last->cpu != one->cpu ||
+	    last->call_site != one->call_site || last->is_kmalloc != one->is_kmalloc)
+		return false;
+	return last->ns == one->ns || n % ARRAY_TAKEN_AT_ONCE == 0;
+}
+
+int pending_free(struct pending *pending, struct simulation *simulation, const struct one_free *one)
+{
+	int ret = is_next_free(pending, one) ? 0 : pending_flush(pending, simulation);
+
+	pending->ptrs[pending->nr_frees++] = one->ptr;
+	pending->last_free = *one;
+	return ret;
+}
