@@ -1,12 +1,13 @@
 -- SPDX-License-Identifier: GPL-2.0-or-later
 -- Questions to the call sites of a thousand hosts: `sites` is all_sites in ClickHouse, all files in DuckDB.
 
--- Which call site holds most of what it ever held, on how many hosts? What grows on many is no accident.
-SELECT symbol, cache, count(DISTINCT host) AS hosts, sum(live_bytes) AS bytes
+-- Which call site grows, on how many hosts, and how fast? What grows on many is no accident.
+SELECT symbol, cache, count(DISTINCT host) AS hosts, sum(growth_bytes_per_s) AS bytes_per_s,
+       sum(live_bytes) AS bytes
 FROM sites
-WHERE role = 'plain' AND allocs >= 100 AND live_bytes > 0 AND live_bytes * 10 >= peak_bytes * 9
+WHERE role = 'plain' AND verdict IN ('leak', 'only grows')
 GROUP BY symbol, cache
-ORDER BY hosts DESC, bytes DESC, symbol, cache
+ORDER BY hosts DESC, bytes_per_s DESC, symbol, cache
 LIMIT 20;
 
 -- Which hosts hold most, and how far can that be wrong? With bounded = 0, nobody knows.

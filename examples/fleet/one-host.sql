@@ -15,6 +15,13 @@ WHERE role = 'plain' AND bytes_alloc >= bytes_req
 ORDER BY allocs DESC, symbol, cache, type
 LIMIT 20;
 
+-- What looks like a leak, and how fast does it grow?
+SELECT symbol, cache, verdict, growth_bytes_per_s, live_bytes
+FROM sites
+WHERE verdict IN ('leak', 'only grows')
+ORDER BY growth_bytes_per_s DESC, symbol, cache, type
+LIMIT 20;
+
 -- Which calls freed nothing of what they allocated, though there were many of them?
 SELECT symbol, cache, allocs, live_bytes
 FROM sites

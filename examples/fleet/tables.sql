@@ -1,5 +1,5 @@
 -- SPDX-License-Identifier: GPL-2.0-or-later
--- Version 2 of sonde-schema(5) for ClickHouse: where `sonde convert --to rowbinary` and `--to rowbinary-sites` fit.
+-- Version 3 of sonde-schema(5) for ClickHouse: where `sonde convert --to rowbinary` and `--to rowbinary-sites` fit.
 CREATE TABLE events (
     host String,
     ns Int64,
@@ -32,6 +32,8 @@ CREATE TABLE sites (
     live_objects UInt64,
     live_bytes UInt64,
     peak_bytes UInt64,
+    growth_bytes_per_s Int64,
+    verdict String,
     begin_ns Int64,
     end_ns Int64,
     events_lost UInt64,

@@ -213,7 +213,7 @@ static void print_text(const struct analysis *base, FILE *out)
 	fprintf(out, "%-*s%s with live memory at the end\n", LABEL, "Call sites",
 		text_count(l->n).s);
 	print_verdicts(out, l);
-	if (survivors_are_short(replay))
+	if (survivors_are_short(replay->sites))
 		fprintf(out, "%-*stoo short to tell what only grows: that takes 10 s\n", LABEL,
 			"Time");
 	sites_print_limit(l->base.replay->sites, out, LABEL);

@@ -48,7 +48,7 @@ static bool is_course_of_growth(const struct sites *sites, const struct site *si
 {
 	const double least = 16384, least_share = 1.0 / 1024;
 	struct course_trend trend = site_trend(sites, site);
-	double grown = trend.per_s * (double)replay_duration_ns(sites->of.replay) / 1e9;
+	double grown = trend.per_s * (double)sites_duration_ns(sites) / 1e9;
 
 	return grown >= least && grown >= least_share * (double)used_bytes &&
 	       course_only_grows(&trend);
@@ -273,7 +273,7 @@ static void print_growing(FILE *out, const struct overview *o)
 		print_growth(out, o, &o->reclaimable[i], n++ ? "" : "Grows");
 	if (!n && !o->nr_leaking)
 		fprintf(out, "%-*s%s\n", LABEL, "Grows",
-			survivors_are_short(o->base.replay) ? "too short to tell: that takes 10 s"
+			survivors_are_short(sites_of(o)) ? "too short to tell: that takes 10 s"
 							    : "nothing grows all the time");
 }
 

@@ -385,8 +385,7 @@ static int list_analyses(struct replay *replay, struct analysis **analyses, size
 
 static struct sites *create_sites(const struct replay *replay)
 {
-	return sites_create(&(struct sites_source){.replay = replay,
-						   .heap = replay->heap,
+	return sites_create(&(struct sites_source){.heap = replay->heap,
 						   .sidecar = trace_reader_sidecar(replay->reader),
 						   .selects = replay->selects,
 						   .in_window = &replay->in_window,

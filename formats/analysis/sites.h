@@ -46,12 +46,11 @@ struct site {
 };
 
 /* What sites are of; it must outlive them. */
-struct replay;
 struct sites_source {
-	const struct replay *replay;
 	const struct heap *heap;
 	const struct sidecar *sidecar; /* or NULL */
-	bool selects;                  /* as the replay says; likewise, and of its time so far: */
+	bool selects;                  /* some allocations are not selected */
+	/* Of the pass, and of its window so far: */
 	const bool *in_window;
 	const uint64_t *records;
 	const int64_t *first_ns, *last_ns;
@@ -72,6 +71,12 @@ struct sites {
 	uint64_t peak_bytes;  /* their greatest value */
 	int64_t peak_ns;      /* and when that was reached first */
 };
+
+/* From the first record in the window to the last, in ns. */
+static inline uint64_t sites_duration_ns(const struct sites *sites)
+{
+	return (uint64_t)*sites->of.last_ns - (uint64_t)*sites->of.first_ns;
+}
 
 /* NULL: no memory. */
 struct sites *sites_create(const struct sites_source *of);

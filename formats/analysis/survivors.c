@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include "formats/analysis/replay.h"
 #include "formats/analysis/survivors.h"
 
 enum {
@@ -30,7 +29,7 @@ struct judge {
 /* The age from which on an object of this site is not freed any more, but for 1 in 100. */
 static double old_age_ns(const struct judge *j, const struct site *site)
 {
-	const double part = (double)replay_duration_ns(j->sites->of.replay) / SURVIVOR_PARTS;
+	const double part = (double)sites_duration_ns(j->sites) / SURVIVOR_PARTS;
 	double usual = 4 * site_life_ns(site, 0.99);
 
 	return usual > part ? usual : part;
@@ -40,18 +39,18 @@ static double old_age_ns(const struct judge *j, const struct site *site)
  * A leak that begins within the window, with its module or its load, is judged from its beginning
  * on, if that leaves half of the window: in the whole of it, its survivors would not look even.
  */
-static int64_t judged_from_ns(const struct replay *replay, const struct survivors *s)
+static int64_t judged_from_ns(const struct sites *sites, const struct survivors *s)
 {
-	const uint64_t all = replay_duration_ns(replay);
-	const uint64_t rest = (uint64_t)replay->last_ns - (uint64_t)s->first_ns;
+	const uint64_t all = sites_duration_ns(sites);
+	const uint64_t rest = (uint64_t)*sites->of.last_ns - (uint64_t)s->first_ns;
 
-	return s->before || rest < all / 2 || rest > all ? replay->first_ns : s->first_ns;
+	return s->before || rest < all / 2 || rest > all ? *sites->of.first_ns : s->first_ns;
 }
 
-static void count_birth(const struct replay *replay, uint64_t births[SURVIVOR_PARTS],
-			int64_t from_ns, int64_t born_ns)
+static void count_birth(const struct sites *sites, uint64_t births[SURVIVOR_PARTS], int64_t from_ns,
+			int64_t born_ns)
 {
-	uint64_t ns = ((uint64_t)replay->last_ns - (uint64_t)from_ns) / SURVIVOR_PARTS + 1;
+	uint64_t ns = ((uint64_t)*sites->of.last_ns - (uint64_t)from_ns) / SURVIVOR_PARTS + 1;
 	uint64_t part = ((uint64_t)born_ns - (uint64_t)from_ns) / ns;
 
 	births[part < SURVIVOR_PARTS ? part : SURVIVOR_PARTS - 1]++;
@@ -62,9 +61,9 @@ static struct survivors *survivors_of(struct judge *j, const struct heap_object 
 	return object->selected && object->origin < j->n ? &j->all[object->origin] : NULL;
 }
 
-static double age_ns(const struct replay *replay, const struct heap_object *object)
+static double age_ns(const struct sites *sites, const struct heap_object *object)
 {
-	const double age = (double)replay->last_ns - (double)object->born_ns;
+	const double age = (double)*sites->of.last_ns - (double)object->born_ns;
 
 	return age > 0 ? age : 0;
 }
@@ -79,9 +78,9 @@ static void count_aged(struct survivors *s, const struct heap_object *object, do
 static void count_survivor(void *arg, uint64_t ptr, const struct heap_object *object)
 {
 	struct judge *j = arg;
-	const struct replay *replay = j->sites->of.replay;
+	const struct sites *sites = j->sites;
 	struct survivors *s = survivors_of(j, object);
-	double age = age_ns(replay, object);
+	double age = age_ns(sites, object);
 
 	(void)ptr;
 	if (!s)
@@ -90,7 +89,7 @@ static void count_survivor(void *arg, uint64_t ptr, const struct heap_object *ob
 	s->bytes += object->bytes;
 	if (age >= (double)j->older_ns)
 		count_aged(s, object, age);
-	if (object->born_ns < replay->first_ns)
+	if (object->born_ns < *sites->of.first_ns)
 		s->before++;
 	else if (s->objects == s->before + 1 || object->born_ns < s->first_ns)
 		s->first_ns = object->born_ns;
@@ -103,14 +102,14 @@ static void count_survivor(void *arg, uint64_t ptr, const struct heap_object *ob
 static void sort_survivor(void *arg, uint64_t ptr, const struct heap_object *object)
 {
 	struct judge *j = arg;
-	const struct replay *replay = j->sites->of.replay;
+	const struct sites *sites = j->sites;
 	struct survivors *s = survivors_of(j, object);
 
 	(void)ptr;
-	if (!s || object->born_ns < replay->first_ns)
+	if (!s || object->born_ns < *sites->of.first_ns)
 		return;
-	count_birth(replay, s->births, replay->first_ns, object->born_ns);
-	count_birth(replay, s->judged, judged_from_ns(replay, s), object->born_ns);
+	count_birth(sites, s->births, *sites->of.first_ns, object->born_ns);
+	count_birth(sites, s->judged, judged_from_ns(sites, s), object->born_ns);
 }
 
 /* --- verdicts -------------------------------------------------------------------------------- */
@@ -125,7 +124,7 @@ static bool is_reclaimable(const struct judge *j, const struct heap_origin *orig
 	static const char *const functions[] = {"fault",     "wp_page_copy", "page_cache",
 						"filemap",   "shmem_alloc",  "anonymous_page",
 						"anon_folio"};
-	const struct sidecar *sidecar = trace_reader_sidecar(j->sites->of.replay->reader);
+	const struct sidecar *sidecar = j->sites->of.sidecar;
 	const struct sidecar_cache *cache = sidecar_cache(sidecar, origin->cache);
 	struct text function = sidecar_function_text(sidecar, origin->call_site);
 
@@ -184,9 +183,9 @@ static enum verdict judge_uneven(const struct survivors *s)
 	return early * 4 > s->objects * 3 ? VERDICT_SETTLED : VERDICT_UNCLEAR;
 }
 
-static uint64_t judged_ns(const struct replay *replay, const struct survivors *s)
+static uint64_t judged_ns(const struct sites *sites, const struct survivors *s)
 {
-	return (uint64_t)replay->last_ns - (uint64_t)judged_from_ns(replay, s);
+	return (uint64_t)*sites->of.last_ns - (uint64_t)judged_from_ns(sites, s);
 }
 
 /* Of a site that frees little, nothing says how long its objects live. That some came all the time
@@ -196,7 +195,7 @@ static bool is_growth(const struct judge *j, const struct survivors *s)
 	const uint64_t births = s->objects - s->before;
 	const double bytes = (double)s->bytes * (double)births / (double)s->objects;
 
-	return judged_ns(j->sites->of.replay, s) >= SURVIVORS_LEAST_NS &&
+	return judged_ns(j->sites, s) >= SURVIVORS_LEAST_NS &&
 	       (births >= LEAST_BIRTHS || bytes * LEAST_PART >= (double)j->used_bytes);
 }
 
@@ -210,7 +209,7 @@ static enum verdict judge_survivors(const struct judge *j, const struct survivor
 	if (sum < LEAST_OBJECTS || parts * 4 < all * 3 || s->evenness < even ||
 	    s->old_objects < LEAST_OBJECTS)
 		return judge_uneven(s);
-	if (is_reclaimable(j, heap_origin(j->sites->of.replay->heap, s->origin)))
+	if (is_reclaimable(j, heap_origin(j->sites->of.heap, s->origin)))
 		return is_growth(j, s) ? VERDICT_RECLAIM : judge_uneven(s);
 	if (site->sums.frees > site->sums.hits / 2)
 		return VERDICT_LEAK;
@@ -219,8 +218,7 @@ static enum verdict judge_survivors(const struct judge *j, const struct survivor
 
 static void assess(const struct judge *j, struct survivors *s)
 {
-	const struct replay *replay = j->sites->of.replay;
-	double seconds = (double)judged_ns(replay, s) / 1e9;
+	double seconds = (double)judged_ns(j->sites, s) / 1e9;
 	size_t parts;
 	uint64_t sum = middle(s, &parts);
 
@@ -258,7 +256,7 @@ static int make_room(struct judge *j)
 int survivors_find(const struct sites *sites, int64_t older_ns, struct survivors **out,
 		   size_t *count)
 {
-	const struct heap *heap = sites->of.replay->heap;
+	const struct heap *heap = sites->of.heap;
 	size_t known = heap_nr_origins(heap), n = 0;
 	struct judge j = {
 		.sites = sites, .n = sites->n < known ? sites->n : known, .older_ns = older_ns};
@@ -287,9 +285,9 @@ int survivors_find(const struct sites *sites, int64_t older_ns, struct survivors
 	return 0;
 }
 
-bool survivors_are_short(const struct replay *replay)
+bool survivors_are_short(const struct sites *sites)
 {
-	return replay_duration_ns(replay) < SURVIVORS_LEAST_NS;
+	return sites_duration_ns(sites) < SURVIVORS_LEAST_NS;
 }
 
 /* --- in words -------------------------------------------------------------------------------- */

@@ -49,7 +49,7 @@ struct survivors {
 int survivors_find(const struct sites *sites, int64_t older_ns, struct survivors **out, size_t *n);
 
 /* Whether the window is too short to judge what grows. */
-bool survivors_are_short(const struct replay *replay);
+bool survivors_are_short(const struct sites *sites);
 
 /* "leak", "only grows" */
 const char *verdict_name(enum verdict verdict);

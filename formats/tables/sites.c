@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* The table of call sites: what each did in the whole trace, and what it holds at the end. */
+#include "formats/analysis/sites.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include "formats/analysis/survivors.h"
 #include "formats/base/text.h"
 #include "formats/export/export.h"
 #include "formats/heap/heap.h"
-#include "formats/heap/sum.h"
 #include "formats/tables/table.h"
 
 enum {
@@ -24,6 +26,8 @@ enum {
 	LIVE_OBJECTS,
 	LIVE_BYTES,
 	PEAK_BYTES,
+	GROWTH_BYTES_PER_S,
+	VERDICT,
 	BEGIN_NS,
 	END_NS,
 	EVENTS_LOST,
@@ -46,6 +50,8 @@ static const struct table_column columns[] = {
 	[LIVE_OBJECTS] = {"live_objects", TABLE_U64},
 	[LIVE_BYTES] = {"live_bytes", TABLE_U64},
 	[PEAK_BYTES] = {"peak_bytes", TABLE_U64},
+	[GROWTH_BYTES_PER_S] = {"growth_bytes_per_s", TABLE_I64},
+	[VERDICT] = {"verdict", TABLE_NAME},
 	[BEGIN_NS] = {"begin_ns", TABLE_I64},
 	[END_NS] = {"end_ns", TABLE_I64},
 	[EVENTS_LOST] = {"events_lost", TABLE_U64},
@@ -56,19 +62,16 @@ _Static_assert((int)NR_COLUMNS <= (int)TABLE_COLUMNS_MAX, "there is room for a r
 
 const struct table_schema sites_schema = {"sites", columns, NR_COLUMNS};
 
-/* What an origin did. */
-struct sums {
-	uint64_t allocs, frees, requested, allocated, live_objects, live_bytes, peak_bytes;
-};
-
+/* Of one instance: its heap, and what its call sites did in the time of the part. */
 struct instance_sites {
 	struct heap *heap; /* NULL: it has no event of kmem */
-	struct sums *all;  /* by origin */
-	size_t room;
-	bool in_time; /* the event that is applied is in the time of the part */
+	struct sites *sites;
+	bool in_time; /* the event that is applied is in that time */
+	uint64_t records;
+	int64_t first_ns, last_ns;
 };
 
-struct sites {
+struct sites_table {
 	struct exporter base;
 	struct table_writer *writer;
 	const struct trace_instance *instances;
@@ -78,89 +81,54 @@ struct sites {
 	bool has_events;
 };
 
-/* --- sums ------------------------------------------------------------------------------------ */
-
-static struct sums *sums_of(struct instance_sites *of, uint32_t origin)
-{
-	if (origin >= of->room) {
-		const size_t room = 2 * (size_t)origin + 64;
-		struct sums *bigger = reallocarray(of->all, room, sizeof(*bigger));
-
-		if (!bigger)
-			return NULL;
-		memset(bigger + of->room, 0, (room - of->room) * sizeof(*bigger));
-		of->all = bigger;
-		of->room = room;
-	}
-	return &of->all[origin];
-}
-
-/* What is live when the time begins is its first peak. */
-static void begin_life(struct sums *sums, const struct heap_object *object, bool in_time)
-{
-	if (in_time) {
-		sums->allocs++;
-		sum_add(&sums->requested, object->requested);
-		sum_add(&sums->allocated, object->bytes);
-	}
-	sums->live_objects++;
-	sum_add(&sums->live_bytes, object->bytes);
-	if (sums->live_bytes > sums->peak_bytes)
-		sums->peak_bytes = sums->live_bytes;
-}
-
-static void end_life(struct sums *sums, const struct heap_change *change, bool in_time)
-{
-	sums->frees += in_time && change->kind == HEAP_FREE;
-	sum_subtract(&sums->live_objects, 1);
-	sum_subtract(&sums->live_bytes, change->object->bytes);
-	if (!in_time)
-		sums->peak_bytes = sums->live_bytes;
-}
+/* --- events ---------------------------------------------------------------------------------- */
 
 static int take_change(void *arg, const struct heap_change *change)
 {
 	struct instance_sites *of = arg;
-	const struct heap_object *object = change->object;
-	struct sums *sums;
 
-	if (!object || !object->selected)
-		return 0;
-	sums = sums_of(of, object->origin);
-	if (!sums)
-		return -ENOMEM;
-	switch (change->kind) {
-	case HEAP_ALLOC:
-		begin_life(sums, object, of->in_time);
-		break;
-	case HEAP_FREE:
-	case HEAP_MISSED_FREE:
-		end_life(sums, change, of->in_time);
-		break;
-	case HEAP_SPLIT:
-		sums->live_objects += change->pieces - 1;
-		break;
-	default:
-		break;
-	}
-	return 0;
+	return change->object && change->object->selected ? sites_add(of->sites, change) : 0;
 }
 
-static int apply(struct sites *s, const struct event *event, const struct kmem_record *record,
+/* Before the first event of the instance. */
+static int begin(const struct sites_table *s, struct instance_sites *of)
+{
+	const struct sidecar *sidecar = trace_reader_sidecar(s->base.input.reader);
+
+	of->heap = heap_create(sidecar, take_change, of);
+	of->sites = sites_create(&(struct sites_source){.heap = of->heap,
+							.sidecar = sidecar,
+							.in_window = &of->in_time,
+							.records = &of->records,
+							.first_ns = &of->first_ns,
+							.last_ns = &of->last_ns});
+	return of->heap && of->sites ? 0 : -ENOMEM;
+}
+
+static void count_record(struct instance_sites *of, int64_t ns)
+{
+	if (!of->records || ns < of->first_ns)
+		of->first_ns = ns;
+	if (!of->records || ns > of->last_ns)
+		of->last_ns = ns;
+	of->records++;
+}
+
+static int apply(struct sites_table *s, const struct event *event, const struct kmem_record *record,
 		 const struct part_place *place)
 {
 	struct instance_sites *of = &s->of[event->instance - s->instances];
 
-	if (!of->heap)
-		of->heap = heap_create(trace_reader_sidecar(s->base.input.reader), take_change, of);
-	if (!of->heap)
+	if (!of->heap && begin(s, of))
 		return -ENOMEM;
 	of->in_time = place->in_time;
+	if (of->in_time)
+		count_record(of, event->ns);
 	heap_prefetch(of->heap, trace_reader_soon(s->base.input.reader));
 	return heap_apply(of->heap, record, event->vcpu, place->is_selected);
 }
 
-static void note_time(struct sites *s, int64_t ns)
+static void note_time(struct sites_table *s, int64_t ns)
 {
 	if (!s->has_events || ns < s->first_ns)
 		s->first_ns = ns;
@@ -172,7 +140,7 @@ static void note_time(struct sites *s, int64_t ns)
 static int note_event(struct exporter *base, const struct event *event,
 		      const struct part_place *place)
 {
-	struct sites *s = (struct sites *)base;
+	struct sites_table *s = (struct sites_table *)base;
 	struct kmem_record record;
 
 	if (!kmem_record_of(event, &record))
@@ -196,7 +164,49 @@ static struct table_value number(uint64_t value)
 	return (struct table_value){value, NULL};
 }
 
-static int put_row(struct sites *s, size_t instance, uint32_t index,
+/* What looks most like a leak, by origin; NR_VERDICTS: nothing is live. NULL: no memory. */
+static uint8_t *find_verdicts(const struct sites *sites)
+{
+	const size_t n = heap_nr_origins(sites->of.heap);
+	uint8_t *verdicts = malloc(n + 1);
+	struct survivors *all;
+	size_t nr_live;
+
+	if (!verdicts || survivors_find(sites, 0, &all, &nr_live)) {
+		free(verdicts);
+		return NULL;
+	}
+	memset(verdicts, NR_VERDICTS, n + 1);
+	for (size_t i = 0; i < nr_live; i++)
+		verdicts[all[i].origin] = (uint8_t)all[i].verdict;
+	free(all);
+	return verdicts;
+}
+
+static int64_t signed_number(double value)
+{
+	const uint64_t size = whole_number(value < 0 ? -value : value);
+	const int64_t bounded = size < INT64_MAX ? (int64_t)size : INT64_MAX;
+
+	return value < 0 ? -bounded : bounded;
+}
+
+static void put_sums(struct table_value *row, const struct sites *sites, const struct site *site,
+		     uint8_t verdict)
+{
+	row[ALLOCS] = number(site->sums.hits);
+	row[FREES] = number(site->sums.frees);
+	row[BYTES_REQ] = number(site->sums.requested);
+	row[BYTES_ALLOC] = number(site->sums.allocated);
+	row[LIVE_OBJECTS] = number(site->sums.live_objects);
+	row[LIVE_BYTES] = number(site->sums.live_bytes);
+	row[PEAK_BYTES] = number(site_peak_bytes(site));
+	row[GROWTH_BYTES_PER_S] = number((uint64_t)signed_number(site_trend(sites, site).per_s));
+	row[VERDICT] = (struct table_value){
+		verdict, verdict == NR_VERDICTS ? "" : verdict_name((enum verdict)verdict)};
+}
+
+static int put_row(struct sites_table *s, size_t instance, uint32_t index, uint8_t verdict,
 		   const struct trace_missing *missing)
 {
 	static const char *const roles[] = {
@@ -204,13 +214,13 @@ static int put_row(struct sites *s, size_t instance, uint32_t index,
 	const struct sidecar *sidecar = trace_reader_sidecar(s->base.input.reader);
 	const struct heap_origin *origin = heap_origin(s->of[instance].heap, index);
 	const struct sidecar_cache *cache = sidecar_cache(sidecar, origin->cache);
-	const struct sums *sums = sums_of(&s->of[instance], index);
+	const struct sites *sites = s->of[instance].sites;
 	struct text symbol = {""};
 	struct table_value row[NR_COLUMNS];
 
-	if (!sums)
-		return -ENOMEM;
-	if (!sums->allocs && !sums->frees && !sums->live_objects && !sums->peak_bytes)
+	put_sums(row, sites, &sites->all[index], verdict);
+	if (!row[ALLOCS].number && !row[FREES].number && !row[LIVE_OBJECTS].number &&
+	    !row[PEAK_BYTES].number)
 		return 0;
 	if (origin->call_site)
 		symbol = sidecar_symbol_text(sidecar, origin->call_site);
@@ -221,13 +231,6 @@ static int put_row(struct sites *s, size_t instance, uint32_t index,
 	row[TYPE] = (struct table_value){origin->type, kmem_type_name(origin->type)};
 	row[CACHE] = (struct table_value){origin->cache, cache ? cache->name : ""};
 	row[ROLE] = (struct table_value){origin->role, roles[origin->role]};
-	row[ALLOCS] = number(sums->allocs);
-	row[FREES] = number(sums->frees);
-	row[BYTES_REQ] = number(sums->requested);
-	row[BYTES_ALLOC] = number(sums->allocated);
-	row[LIVE_OBJECTS] = number(sums->live_objects);
-	row[LIVE_BYTES] = number(sums->live_bytes);
-	row[PEAK_BYTES] = number(sums->peak_bytes);
 	row[BEGIN_NS] = number((uint64_t)s->first_ns);
 	row[END_NS] = number((uint64_t)s->last_ns);
 	row[EVENTS_LOST] = number(missing->events);
@@ -235,23 +238,34 @@ static int put_row(struct sites *s, size_t instance, uint32_t index,
 	return s->writer->ops->put(s->writer, row);
 }
 
-static int put_rows(struct sites *s)
+static int put_instance(struct sites_table *s, size_t instance, const struct trace_missing *missing)
+{
+	const struct sites *sites = s->of[instance].sites;
+	const size_t known = heap_nr_origins(s->of[instance].heap);
+	uint8_t *verdicts = find_verdicts(sites);
+	int ret = verdicts ? 0 : -ENOMEM;
+
+	for (size_t i = 0; !ret && i < known && i < sites->n; i++)
+		ret = put_row(s, instance, (uint32_t)i, verdicts[i], missing);
+	free(verdicts);
+	return ret;
+}
+
+static int put_rows(struct sites_table *s)
 {
 	const struct trace_missing missing = trace_reader_missing(s->base.input.reader);
 	int ret = 0;
 
-	for (size_t i = 0; i < s->nr_instances; i++) {
-		const struct heap *heap = s->of[i].heap;
-
-		for (size_t k = 0; !ret && heap && k < heap_nr_origins(heap); k++)
-			ret = put_row(s, i, (uint32_t)k, &missing);
+	for (size_t i = 0; !ret && i < s->nr_instances; i++) {
+		if (s->of[i].heap)
+			ret = put_instance(s, i, &missing);
 	}
 	return ret;
 }
 
 static int finish(struct exporter *base, struct error *err)
 {
-	struct sites *s = (struct sites *)base;
+	struct sites_table *s = (struct sites_table *)base;
 	int ret = put_rows(s);
 
 	if (!ret)
@@ -263,11 +277,11 @@ static int finish(struct exporter *base, struct error *err)
 
 static void deinit(struct exporter *base)
 {
-	struct sites *s = (struct sites *)base;
+	struct sites_table *s = (struct sites_table *)base;
 
 	for (size_t i = 0; i < TRACE_INSTANCES_MAX; i++) {
+		sites_destroy(s->of[i].sites);
 		heap_destroy(s->of[i].heap);
-		free(s->of[i].all);
 	}
 	if (s->writer)
 		s->writer->ops->destroy(s->writer);
@@ -275,7 +289,7 @@ static void deinit(struct exporter *base)
 
 static int init(struct exporter *base, const struct table_writer_ops *ops, struct error *err)
 {
-	struct sites *s = (struct sites *)base;
+	struct sites_table *s = (struct sites_table *)base;
 
 	s->instances = trace_reader_instances(base->input.reader, &s->nr_instances);
 	s->writer = ops->create(base->input.file, &sites_schema);
@@ -294,7 +308,7 @@ static int init_rowbinary(struct exporter *base, struct error *err)
 
 const struct exporter_ops parquet_sites_exporter = {.takes_host = true,
 						    .sums = EXPORT_SUMS_ALLOCATIONS,
-						    .size = sizeof(struct sites),
+						    .size = sizeof(struct sites_table),
 						    .init = init_parquet,
 						    .event = put_event,
 						    .other = note_event,
@@ -302,7 +316,7 @@ const struct exporter_ops parquet_sites_exporter = {.takes_host = true,
 						    .deinit = deinit};
 const struct exporter_ops rowbinary_sites_exporter = {.takes_host = true,
 						      .sums = EXPORT_SUMS_ALLOCATIONS,
-						      .size = sizeof(struct sites),
+						      .size = sizeof(struct sites_table),
 						      .init = init_rowbinary,
 						      .event = put_event,
 						      .other = note_event,

@@ -25,7 +25,7 @@ struct table_column {
 };
 
 /* Every change of a column raises TABLE_VERSION. */
-enum { TABLE_VERSION = 2, TABLE_COLUMNS_MAX = 20 };
+enum { TABLE_VERSION = 3, TABLE_COLUMNS_MAX = 20 };
 
 struct table_schema {
 	const char *name;

@@ -5,9 +5,11 @@
  * tests/tables/ lets DuckDB and ClickHouse read both formats.
  */
 #include <inttypes.h>
+#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include "formats/cmd.h"
 #include "formats/tables/dictionary.h"
 #include "formats/tables/table.h"
 #include "tests/lib/export-make.h"
@@ -249,6 +251,94 @@ static void test_sites_of_time(void)
 	scratch_remove(&source);
 }
 
+/* Three sites: one keeps every tenth object, one all of its first ones, one has nothing left. */
+static void put_growing(const char *path)
+{
+	enum { TIMES = 1000 };
+	struct kmem_record *records = calloc(4 * TIMES, sizeof(*records));
+	size_t n = 0;
+
+	for (uint64_t i = 0; records && i < TIMES; i++) {
+		const int64_t ns = (int64_t)(i + 1) * 10000000;
+
+		records[n++] = make_alloc(KMEM_TYPE_KMALLOC, 0x100000 + i * 64, 0x1010, 60, 64, ns);
+		if (i % 10)
+			records[n++] =
+				make_free(KMEM_TYPE_KMALLOC, 0x100000 + i * 64, 0x9010, ns + 1);
+		if (i < 50)
+			records[n++] = make_alloc(KMEM_TYPE_KMALLOC, 0x900000 + i * 64, 0x2010, 60,
+						  64, ns + 2);
+	}
+	records[n++] =
+		make_alloc(KMEM_TYPE_KMALLOC, 0x100, 0x3010, 60, 64, TIMES * INT64_C(10000100));
+	records[n++] = make_free(KMEM_TYPE_KMALLOC, 0x100, 0x9010, TIMES * INT64_C(10000200));
+	stream_put(path, 0, records, n);
+	free(records);
+}
+
+/* The site as `sonde leaks` has it, or NULL. */
+static const json_t *leak_at(const json_t *leaks, uint64_t call_site)
+{
+	const json_t *item;
+	char text[32];
+	size_t i;
+
+	snprintf(text, sizeof(text), "0x%" PRIx64, call_site);
+	json_array_foreach(json_object_get(leaks, "call_sites"), i, item)
+	{
+		if (!strcmp(json_string_value(json_object_get(item, "address")), text))
+			return item;
+	}
+	return NULL;
+}
+
+static bool is_as_leaks(const struct row *row, const json_t *leak)
+{
+	const double growth = json_real_value(json_object_get(leak, "growth_per_second"));
+	const int64_t column_growth =
+		(int64_t)row->numbers[column(&sites_schema, "growth_bytes_per_s")];
+
+	return (double)column_growth >= growth - 1 && (double)column_growth <= growth + 1 &&
+	       !strcmp(row->texts[column(&sites_schema, "verdict")],
+		       json_string_value(json_object_get(leak, "verdict")));
+}
+
+static void test_growth(void)
+{
+	const struct scratch source = scratch_make();
+	static struct row row;
+	unsigned int same = 0, n = 0;
+	const char *argv[] = {"leaks", "--json", "--verbose", "--top", "0", source.path, NULL};
+	json_t *leaks;
+	size_t size;
+	char *bytes;
+	struct cursor c;
+
+	put_growing(source.path);
+	leaks = verb_json(cmd_leaks, argv);
+	export_make_convert(source.path, "rowbinary-sites", out, NULL);
+	bytes = file_get(dir.path, "table", &size);
+	for (c = (struct cursor){(uint8_t *)bytes, (uint8_t *)bytes + size}; c.at != c.end; n++) {
+		const json_t *leak;
+
+		take_row(&c, &sites_schema, &row);
+		leak = leak_at(leaks, row.numbers[column(&sites_schema, "call_site")]);
+		if (leak)
+			same += is_as_leaks(&row, leak);
+		else
+			is_str(row.texts[column(&sites_schema, "verdict")], "",
+			       "a site with nothing live has no verdict");
+		if (row.numbers[column(&sites_schema, "call_site")] == 0x1010)
+			is_str(row.texts[column(&sites_schema, "verdict")], "leak",
+			       "what keeps some of each time's objects leaks");
+	}
+	ok(n == 3 && same == 2, "growth and verdicts are those of sonde leaks");
+	json_decref(leaks);
+	free(bytes);
+	remove(out);
+	scratch_remove(&source);
+}
+
 /* --- Parquet --------------------------------------------------------------------------------- */
 
 static void test_frame(void)
@@ -385,6 +475,7 @@ int main(void)
 	test_sites();
 	test_sites_of_cut();
 	test_sites_of_time();
+	test_growth();
 	test_frame();
 	test_hybrid();
 	test_dictionary();
