@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
 # sonde run in the KVM host: each time another one of its allocations and system calls fails. It ends in order or
-# says in one line why not, its trace can be read, and the guest that it ran has no complaint.
+# says in one line why not, its trace can be read, and the guest that it ran has no complaint. Where the guest still
+# runs when its tracing has ended, its text is that of a guest that was not traced.
 # ROUNDS (6): how often; BUDGET: seconds, instead; SEED: of the calls. CALLS: FIRST-LAST, each of these calls instead.
 use strict;
 use warnings;
@@ -15,6 +16,7 @@ use Campaign;
 use Faults;
 use Files;
 use GuestLog;
+use GuestText;
 use Testbed;
 use Tree;
 
@@ -26,6 +28,16 @@ my $seconds = in_campaign() ? $ENV{BUDGET} - KEEP_SECONDS : 0;
 my @calls = chosen_calls();
 my $out = "$build/guest/faults";
 
+# But for the jump labels that the guest switches itself.
+sub wrong_text {
+	my ($path) = @_;
+	return unless -e "$path.text";
+	my ($text, $plain) = map {
+		GuestText::without_labels("$build/tests/guest/runtime-text", kernel_image('6.1'), slurp($_))
+	} "$path.text", "$out/plain.text";
+	return $text eq $plain ? () : 'the text differs: ' . GuestText::differences($text, $plain);
+}
+
 # Damage that `sonde check` finds is not the fault's: what could not be written is lost, and counted.
 sub judge {
 	my ($path) = @_;
@@ -34,27 +46,31 @@ sub judge {
 	push @wrong, map { "the guest complains: $_" } trouble(read_log("$path.log"));
 	push @wrong, "sonde check has status $result->{check}: $result->{check_text}"
 		if defined $result->{check} && $result->{check} > 128;
+	push @wrong, wrong_text($path);
 	return (join('; ', @wrong), $result);
 }
 
 empty_folder($out);
 diag("SEED=$seed");
 is(on_kvm_host({mem => 1024, timeout => 3600 + $seconds}, "$FindBin::RealBin/run-guest", "$build/fault/sonde", $out,
-	kernel_image('6.1'), "$build/guest/initrd", $seed, $seconds, $rounds, @calls), 0, 'run-guest ran on the KVM host');
+	kernel_image('6.1'), "$build/guest/initrd", $seed, $seconds, $rounds,
+	GuestText::range("$build/sonde", kernel_image('6.1')), @calls), 0, 'run-guest ran on the KVM host');
 my ($plain, $first) = judge("$out/0");
 is($plain, '', 'without faults sonde run ends in order');
 is($first->{status}, 0, 'without faults sonde run has status 0') or diag(slurp("$out/0.err"));
-my ($done, $failed, $harmed) = (0, 0, 0);
+ok($first->{saved} && -s "$out/plain.text", 'the text was saved before the guest ended');
+my ($done, $failed, $harmed, $saved) = (0, 0, 0, 0);
 for (my $n = 1; -e "$out/$n.json"; $n++) {
 	my ($wrong, $result) = judge("$out/$n");
 	$done++;
 	$failed++ if $result->{status};
+	$saved += $result->{saved};
 	note("call $result->{call}, $result->{failed}: status $result->{status}");
 	next unless $wrong;
 	$harmed++;
 	diag("call $result->{call}, $result->{failed}: $wrong; ", slurp("$out/$n.err"));
 }
 cmp_ok($done, '>', 0, "a call of sonde run failed $done times");
-is($harmed, 0, "each of $done runs ended in order, $failed of them with an error");
+is($harmed, 0, "each of $done runs ended in order, $failed of them with an error; the text of $saved was compared");
 add_total($done, 'faults injected');
 done_testing();
