@@ -69,10 +69,11 @@ static int find_task(struct ring_engine *x, uint32_t fields, struct error *err)
 {
 	int ret = -EAGAIN;
 
-	for (int i = 0; ret == -EAGAIN && i < TASK_TRIES; i++) {
-		if (i)
-			clock_wait_ms(TASK_WAIT_MS);
+	for (int i = 0; i < TASK_TRIES; i++) {
 		ret = read_task(x, fields, err);
+		if (ret != -EAGAIN)
+			break;
+		clock_wait_ms(TASK_WAIT_MS);
 	}
 	if (ret)
 		error_prefix(err, "tasks cannot be recorded: ");

@@ -312,6 +312,25 @@ static void test_failure(void)
 	free(before);
 }
 
+/* Rings of the ordered lane that leave no room for others. */
+static void test_no_groups(void)
+{
+	struct error err = {0};
+	unsigned int groups;
+
+	create();
+	start("k=kmem:kmalloc", NULL, NULL);
+	groups = rings()->direct.nr_groups;
+	rings()->direct.nr_groups = 0;
+	ok(trace_session_add_instance(fs.session, "a=function:kmem_cache_free", &err) == -ENOSPC &&
+		   strstr(err.text, "no memory for rings"),
+	   "without room for its rings an instance is refused: %s", err.text);
+	rings()->direct.nr_groups = groups;
+	ok(!trace_session_add_instance(fs.session, "a=function:kmem_cache_free", &err),
+	   "with room it is not: %s", err.text);
+	end();
+}
+
 /* --- when rings come ------------------------------------------------------------------------- */
 
 static void set_ready(bool ready)
@@ -414,6 +433,7 @@ int main(void)
 	test_last_losses();
 	test_switches();
 	test_failure();
+	test_no_groups();
 	test_first();
 	test_before_tick();
 	test_rings_come();

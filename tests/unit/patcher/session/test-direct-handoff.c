@@ -116,10 +116,12 @@ static void test_probes_while_out(void)
 }
 
 static uint8_t came_back[5];
+static bool in_order;
 
 static void put_back(struct fake_guest *fg)
 {
 	fg->on_stop = NULL;
+	in_order = rings()->direct.unseen.n == 1 && rings()->direct.unseen.sorted;
 	memcpy(fake_text(fg, FAKE_CACHE_FREE), came_back, sizeof(came_back));
 }
 
@@ -135,6 +137,7 @@ static void test_patch_comes_back(void)
 	fs.fg.on_stop = put_back;
 	ok(!trace_session_remove_instance(fs.session, "a", &err),
 	   "a patch comes back before a change is made: %s", err.text);
+	ok(in_order, "it was to be looked for, in order of addresses");
 	ok(!fs.fg.on_stop && opcode(FAKE_CACHE_FREE) != CALL, "it is not forgotten");
 	end();
 }

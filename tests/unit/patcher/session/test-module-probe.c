@@ -211,6 +211,25 @@ static void test_comes(void)
 	fake_session_end(&fs);
 }
 
+/* A probe in the middle of a kernel's function, when a module comes. */
+static void test_kernel_stays(void)
+{
+	const struct patch_plan *plan;
+
+	fake_module_create_session(&fs, RING_BYTES);
+	plan = &fs.session->plan;
+	fake_session_list_return_sites(&fs);
+	fake_session_list_reserved(&fs);
+	fake_session_keep_text(&fs);
+	start("load=probe:p kmem_cache_alloc+5 %cx", "f=function:*:mod:brd");
+	is_u64(plan->inside.n, 1, "a probe in the middle of a kernel's function");
+	fake_module_load(&fs);
+	ok(tick() && is_recorded(), "a module comes");
+	is_u64(plan->inside.n, 1, "the kernel's probe is not forgotten");
+	ok(plan->shared.sorted && plan->inside.sorted, "patches stay in order");
+	fake_session_end(&fs);
+}
+
 /* Between two looks, with the same sites as before. */
 static void test_rung(void)
 {
@@ -292,6 +311,7 @@ int main(void)
 	test_wrong();
 	test_without();
 	test_comes();
+	test_kernel_stays();
 	test_rung();
 	test_late();
 	test_misfit();

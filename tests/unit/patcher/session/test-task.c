@@ -253,9 +253,44 @@ static void test_refusals(void)
 	fake_session_end(&fs);
 }
 
+static void set_running(bool running)
+{
+	fake_put32(&fs.fg.base, FAKE_TASK_GPA + 0x100 + FAKE_TASK_ON_CPU, running);
+}
+
+static unsigned int stops_between;
+
+static void run_soon(struct fake_guest *fg)
+{
+	(void)fg;
+	if (!--stops_between)
+		set_running(true);
+}
+
+/* A vCPU is between two tasks. */
+static void test_between(void)
+{
+	struct error err = {0};
+
+	create(true);
+	if (start("function:kfree", NULL, NULL))
+		abort();
+	set_running(false);
+	ok(trace_session_add_instance(fs.session, "f=function:kfree,tgid", &err) == -EAGAIN &&
+		   !strncmp(err.text, "tasks cannot be recorded: the task of vCPU 1", 44),
+	   "a vCPU that runs no task is refused: %s", err.text);
+	stops_between = 3;
+	fs.fg.on_stop = run_soon;
+	ok(!trace_session_add_instance(fs.session, "f=function:kfree,tgid", &err),
+	   "one that runs one soon is not: %s", err.text);
+	fs.fg.on_stop = NULL;
+	fake_session_end(&fs);
+}
+
 /* Summed up in the guest. */
 static void test_hist(void)
 {
+	const struct trampoline_kernel *facts;
 	struct error err = {0};
 
 	create(true);
@@ -265,6 +300,9 @@ static void test_hist(void)
 			   &err),
 	   "histograms by process and cgroup: %s", err.text);
 	is_u64(lane()->task_fields & EVENT_TASK_ALL, EVENT_TASK_ALL, "the guest knows both");
+	facts = &ring_engine_of(fs.session->ring_engine)->facts;
+	ok(facts->task_tgid == FAKE_TASK_TGID && facts->cgroup_path[0] == FAKE_TASK_CGROUPS,
+	   "its code reads them where they are");
 	fake_session_end(&fs);
 }
 
@@ -274,6 +312,7 @@ int main(void)
 	test_hist();
 	test_conditions();
 	test_plain();
+	test_between();
 	test_refusals();
 	return tap_done();
 }
