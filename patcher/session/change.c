@@ -112,8 +112,6 @@ static int apply(struct trace_session *s, struct instance_list *next, struct ord
 {
 	int ret;
 
-	if (c)
-		ordered_widen(c);
 	if (!has_rings(s)) {
 		ret = c ? change_traps(s, c, err) : 0;
 		if (ret != -ESTALE || !has_rings(s))
@@ -139,10 +137,8 @@ int session_change(struct trace_session *s, struct instance_list *next, struct e
 		ret = ordered_prepare(s, next, &c, err);
 	if (!ret)
 		ret = apply(s, next, c, err);
-	if (ret && c) {
-		ordered_narrow(s);
+	if (ret && c)
 		ordered_discard(c);
-	}
 	if (!ret)
 		ordered_await(s);
 	return ret;

@@ -395,10 +395,8 @@ void ordered_discard(struct ordered_change *change);
 const bool *ordered_off(const struct ordered_change *change);
 /* Whether these are others than now. */
 bool ordered_patches_change(const struct ordered_change *change);
-/* Probes that come take hits from now on; only those whose patches are in the text. */
-void ordered_widen(struct ordered_change *change);
-void ordered_narrow(struct trace_session *session);
-/* The patches are as it wants them. It is the session's from now on. */
+/* The patches are as it wants them. It is the session's from now on. Probes that come take hits
+ * when it takes effect: a hit of before is of a call whose return may not have been recorded. */
 void ordered_settle(struct trace_session *session, struct ordered_change *change);
 /* Wait for the last change to take effect, for two seconds at most; whether it has. */
 bool ordered_await(struct trace_session *session);

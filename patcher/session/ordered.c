@@ -131,26 +131,6 @@ bool ordered_patches_change(const struct ordered_change *c)
 	return change;
 }
 
-void ordered_widen(struct ordered_change *c)
-{
-	struct tracer_set *set = &c->session->tracers;
-
-	for (size_t i = 0; i < set->nr_refs; i++)
-		if (!c->tracers.off[i])
-			atomic_store(&set->refs[i].off, false);
-}
-
-void ordered_narrow(struct trace_session *s)
-{
-	const struct patch_set *entries = &s->plan.entries;
-
-	for (size_t i = 0; i < entries->n; i++) {
-		uint32_t ref = patch_plan_ref_at(&s->plan, entries->v[i].gva);
-
-		atomic_store(&s->tracers.refs[ref].off, entries->v[i].off);
-	}
-}
-
 void ordered_forget(struct trace_session *s)
 {
 	destroy(s->ordered);

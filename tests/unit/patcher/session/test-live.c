@@ -182,11 +182,11 @@ static struct ring_engine *rings(void)
 	return ring_engine_of(fs.session->ring_engine);
 }
 
-/* A call of kfree() by its trampoline, which is not complete yet. */
-static struct ring_record *reserve_free(unsigned int vcpu)
+/* A call by its trampoline, which is not complete yet. */
+static struct ring_record *reserve_call(uint64_t function, unsigned int vcpu)
 {
 	const struct patch_set *entries = &fs.session->plan.entries;
-	size_t number = patch_set_find(entries, fake_gva(FAKE_KFREE));
+	size_t number = patch_set_find(entries, fake_gva(function));
 	const struct record_layout *layout = &rings()->set.places[number].layout;
 	struct ring_writer writer = ring_writer(rings()->rings[vcpu].header, rings()->ring_bytes);
 	struct ring_record *record;
@@ -201,6 +201,11 @@ static struct ring_record *reserve_free(unsigned int vcpu)
 	words[layout->offset[FIELD_ARG0] / 8] = fake_object();
 	record->items = (uint32_t)number;
 	return record;
+}
+
+static struct ring_record *reserve_free(unsigned int vcpu)
+{
+	return reserve_call(FAKE_KFREE, vcpu);
 }
 
 static void commit_free(struct ring_record *record)
@@ -264,6 +269,22 @@ static void test_late(void)
 	commit_free(record);
 	ok(!set("c=kmem", NULL, &err), "and comes when it is over: %s", err.text);
 	is_u64(fake_session_recorded(&fs), 2, "both instances have got the event");
+	fake_session_end(&fs);
+}
+
+/* A vCPU was in a trampoline when its function went. That it reserves a record afterwards, and that
+ * the function comes again before this is read, opens no call: its return was not recorded. */
+static void test_late_call(void)
+{
+	struct ring_record *record;
+
+	begin(true, "kmem", NULL);
+	ok(!set("kmem:pages", NULL, NULL), "a function goes");
+	record = reserve_call(FAKE_KMALLOC, 2);
+	ok(!set("kmem", NULL, NULL), "and comes again");
+	commit_free(record);
+	ok(ordered_await(fs.session), "which takes effect behind the record");
+	ok(!call_table_is_open(fs.session->calls), "a call of before is passed over");
 	fake_session_end(&fs);
 }
 
@@ -488,6 +509,7 @@ int main(void)
 	test_rings();
 	test_under_way();
 	test_late();
+	test_late_call();
 	test_failure(true);
 	test_beside_functions();
 	test_added_function();
