@@ -2,18 +2,16 @@
 #include "formats/allocators/arrays.h"
 
 #include <string.h>
+#include "formats/base/text.h"
 
 /* rcu_do_batch() calls the callback of a sheaf, and of others, which free one object. */
 bool array_site_is_of_rcu(const char *function)
 {
-	static const char *const functions[] = {"rcu_do_batch", "kvfree_rcu_bulk",
-						"kfree_rcu_work"};
+	static const char *const functions[] = {"rcu_do_batch", "kvfree_rcu_bulk", "kfree_rcu_work",
+						NULL};
 
-	for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++) {
-		if (!strcmp(function, functions[i]))
-			return true;
-	}
-	return false;
+	/* "kvfree_rcu_bulk.isra.0" */
+	return text_begins_as(function, strcspn(function, "."), functions);
 }
 
 static enum array_free how_freed(const struct one_free *one)

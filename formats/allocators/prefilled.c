@@ -3,23 +3,27 @@
  * kmem_cache_prefill_sheaf(), of which lib/maple_tree.c is the only user. */
 #include <string.h>
 #include "formats/allocators/model.h"
+#include "formats/base/text.h"
 
 bool prefilled_is_call(const char *function)
 {
 	/* mas_alloc_nodes(), which allocates a single node, and what it is inlined in. */
 	static const char *const others[] = {
-		"mas_alloc_nodes",    "mas_alloc_cyclic",   "mas_erase",         "mas_insert",
-		"mas_nomem",          "mas_preallocate",    "mas_store",         "mas_store_gfp",
-		"mas_wr_preallocate", "mtree_insert_range", "mtree_store_range", "__mt_dup",
+		"mas_alloc_nodes",
+		"mas_alloc_cyclic",
+		"mas_erase",
+		"mas_insert",
+		"mas_nomem",
+		"mas_preallocate",
+		"mas_store",
+		"mas_store_gfp",
+		"mas_wr_preallocate",
+		"mtree_insert_range",
+		"mtree_store_range",
+		"__mt_dup",
+		NULL,
 	};
 
-	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
-		const size_t length = strlen(others[i]);
-
-		/* "mas_store.isra.0" */
-		if (!strncmp(function, others[i], length) &&
-		    (!function[length] || function[length] == '.'))
-			return false;
-	}
-	return true;
+	/* "mas_store.isra.0" */
+	return !text_begins_as(function, strcspn(function, "."), others);
 }

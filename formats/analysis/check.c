@@ -215,7 +215,7 @@ static void find_address(void *arg, const struct check_ops *ops, const struct ch
 	for (unsigned int i = 0; !found->is_found && i < finding->nr_examples; i++) {
 		const struct check_event *event = &finding->examples[i].event;
 
-		found->is_found = event->is_record;
+		found->is_found = event->is_record && event->record.ptr;
 		found->address = event->record.ptr;
 	}
 }

@@ -41,6 +41,8 @@ int given_check_symbols(const struct symbol_table *given, const struct symbol_ta
 		compared++;
 		moved += !symbols_have(given, symbol->name, symbol->address);
 	}
+	if (!compared)
+		return check_banner(given, view, err);
 	if (!moved)
 		return 0;
 	return error_set(err, ESTALE,
@@ -133,6 +135,10 @@ static int check_member(const struct kernel_image *image, const char *variable,
 	const uint8_t *bytes;
 	int ret = btf_field(image->btf, structure, member, &field, err);
 
+	if (ret == -ENOENT)
+		return error_set(err, ESTALE,
+				 "not the types of this kernel: they have no %s in struct %s",
+				 member, structure);
 	if (ret)
 		return ret;
 	bytes = kernel_image_bytes(image, address + field.offset, strlen(text));

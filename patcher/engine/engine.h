@@ -209,9 +209,9 @@ struct engine_ops {
 	void (*submit)(struct engine *engine, const struct probe_ref *ref, enum probe_point point,
 		       const struct probe_hit *hit);
 	/*
-	 * A call returns by a trap: take out the array that its entry trampoline has saved
-	 * (ITEMS_SAVED), by the key of struct probe_hit. False: none was saved. words and skip are
-	 * what the guest says.
+	 * A call returns by a trap, or its return will not be recorded: take out the array that its
+	 * entry trampoline has saved (ITEMS_SAVED), by the key of struct probe_hit. False: none was
+	 * saved. words and skip are what the guest says.
 	 */
 	bool (*take_saved_array)(struct engine *engine, uint64_t key, uint64_t *words,
 				 uint64_t *skip);

@@ -144,11 +144,13 @@ void ring_engine_submit(struct engine *engine, const struct probe_ref *ref, enum
 		ring_engine_wake(x);
 }
 
-/* Other vCPUs claim and free slots meanwhile, but none with this key: its call is on this vCPU. */
+/* vCPUs claim and free slots meanwhile: one with this key, if its call is on no vCPU that is in a
+ * trap. */
 bool ring_engine_take_saved_array(struct engine *engine, uint64_t key, uint64_t *words,
 				  uint64_t *skip)
 {
 	struct ring_engine *x = ring_engine_of(engine);
+	uint64_t expected;
 
 	for (unsigned int i = 0; i < RING_SAVED_SLOTS; i++) {
 		struct ring_saved_array *slot = &x->saved_arrays[i];
@@ -157,8 +159,9 @@ bool ring_engine_take_saved_array(struct engine *engine, uint64_t key, uint64_t 
 			continue;
 		*words = __atomic_load_n(&slot->words, __ATOMIC_RELAXED);
 		*skip = __atomic_load_n(&slot->skip, __ATOMIC_RELAXED);
-		__atomic_store_n(&slot->key, 0, __ATOMIC_RELEASE);
-		return true;
+		expected = key - RECORD_KEY_BIAS;
+		return __atomic_compare_exchange_n(&slot->key, &expected, 0, false,
+						   __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
 	}
 	return false;
 }

@@ -93,7 +93,7 @@ static inline uint32_t ring_stride(uint32_t data_bytes)
  * A table that all CPUs share, zeroed before trampolines use it: the array of a call, from its
  * entry to its return. A key's slot is one of RING_SAVED_TRIES, from the one on that the key hashes
  * to; the entry takes the first free one. Written by the guest, and by the host when it takes an
- * entry out for a return that is a trap.
+ * entry out for a return that is a trap, or that will not be recorded.
  */
 enum {
 	RING_SAVED_HASH_BITS = 8,

@@ -194,7 +194,8 @@ void session_emit(void *arg, const struct probe_ref *ref, enum probe_point point
 	if (point == POINT_RETURN)
 		on_return(s, hit);
 	else if (is_off(ref) || !pids_want(s, hit->pid))
-		session_forget_array(s, ref->probe, hit->key);
+		return; /* its array stays: meanwhile the slot may be another call's with this key
+			 */
 	else if (ref->probe->wants_return)
 		await_return(s, ref, hit);
 	else

@@ -11,8 +11,8 @@ enum {
 };
 
 /*
- * Probes that come are on before their patches are in the text, and probes that go are on until all
- * their hits are emitted. In between the instances of before get the hits.
+ * Probes that come are off until the change takes effect, and probes that go are on until all their
+ * hits are emitted. In between the instances of before get the hits.
  */
 struct ordered_change {
 	struct trace_session *session;
