@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Instances of the direct lane on a fake guest: which sites they get, and when they start. */
 #include <errno.h>
+#include <stdlib.h>
 #include "formats/event/kmem.h"
 #include "tests/unit/patcher/session/direct-fixture.h"
-
-enum { SOON_MS = 50 };
 
 static void test_start(void)
 {
@@ -75,7 +74,7 @@ static bool is_served(struct guest_trap *trap)
 	return ring_engine_on_trap(fs.session->ring_engine, trap) == ENGINE_TRAP_OTHER;
 }
 
-/* With the lane's lock held, so that the ring stays full: how many records fit in. */
+/* Without the thread that drains, so that the ring stays full: how many records fit in. */
 static uint64_t fill_ring(unsigned int slot, unsigned int vcpu)
 {
 	const struct direct_lane *lane = &rings()->direct;
@@ -89,14 +88,6 @@ static uint64_t fill_ring(unsigned int slot, unsigned int vcpu)
 		n++;
 	}
 	return n;
-}
-
-/* The time that vCPUs wait for room is over. */
-static void let_wait_be_over(void)
-{
-	pthread_mutex_lock(&rings()->lock);
-	rings()->give_up_ns = 1;
-	pthread_mutex_unlock(&rings()->lock);
 }
 
 static void test_slow_path(void)
@@ -115,12 +106,11 @@ static void test_slow_path(void)
 	trap.regs.rip = piece->slow[0].trap;
 	ok(is_served(&trap) && trap.regs.rip == slow->retry, "a vCPU tries again if there is room");
 	trap.regs.rip = piece->slow[0].trap;
-	pthread_mutex_lock(&rings()->direct.lock);
+	ring_engine_stop_thread(rings());
 	n = fill_ring(slot, 1);
-	clock_wait_ms(SOON_MS); /* the thread waits for that lock, or sleeps */
-	let_wait_be_over();
 	ok(is_served(&trap) && trap.regs.rip == slow->skip, "it does not if there is none");
-	pthread_mutex_unlock(&rings()->direct.lock);
+	if (ring_engine_start_thread(rings(), NULL))
+		abort();
 	is_u64(rings()->vcpus[1].lost, 1, "its record is counted as lost");
 	ok(await_records("a", n), "those that had room are not");
 	trap = (struct guest_trap){.vcpu = FAKE_VCPUS, .regs = {.rip = piece->slow[0].trap}};
