@@ -30,6 +30,7 @@ struct allocators {
 	uint64_t wait_flag;   /* of allocations that may wait; 0: not known */
 	struct simulation *simulation;
 	struct pending pending;
+	uint64_t shrunk; /* the cache whose slabs the guest is giving back; 0: it is not */
 	struct pages_course guest, replayed; /* bytes */
 	size_t *order;                       /* caches, most pages first; at the end */
 	size_t shown;
@@ -132,24 +133,20 @@ static uint64_t guest_bytes(const struct replay *replay)
 	return totals->pages[HEAP_SLAB].bytes + totals->pages[HEAP_LARGE].bytes;
 }
 
-static const char *buckets_of(const struct allocators *a, const struct kmem_record *record)
-{
-	const struct sidecar *sidecar = trace_reader_sidecar(a->base.replay->reader);
-	const struct sidecar_symbol *symbol;
-
-	if (!a->guesses_buckets || record->type_id != KMEM_TYPE_KMALLOC)
-		return NULL;
-	symbol = sidecar_symbol(sidecar, record->call_site);
-	return buckets_of_call(symbol ? symbol->name : "",
-			       a->copy_flags && record->gfp_flags == a->copy_flags);
-}
-
 static const char *function_of(const struct allocators *a, uint64_t call_site)
 {
 	const struct sidecar_symbol *symbol =
 		sidecar_symbol(trace_reader_sidecar(a->base.replay->reader), call_site);
 
 	return symbol ? symbol->name : "";
+}
+
+static const char *buckets_of(const struct allocators *a, const struct kmem_record *record)
+{
+	if (!a->guesses_buckets || record->type_id != KMEM_TYPE_KMALLOC)
+		return NULL;
+	return buckets_of_call(function_of(a, record->call_site),
+			       a->copy_flags && record->gfp_flags == a->copy_flags);
 }
 
 static bool is_prefilled(const struct allocators *a, const struct kmem_record *record)
@@ -197,13 +194,15 @@ static int replay_free(struct allocators *a, const struct heap_change *change)
 	return pending_free(&a->pending, a->simulation, &one);
 }
 
-/* That the guest shrank a cache is known by the slabs that it gave back. */
+/* That the guest shrank a cache is known by the slabs that it gave back, one after the other. */
 static void replay_block(struct allocators *a, const struct heap_change *change)
 {
 	const struct sidecar_cache *cache;
 
-	if (!change->slab_of || !strstr(function_of(a, change->record->call_site), "shrink"))
+	if (!change->slab_of || change->slab_of == a->shrunk ||
+	    !strstr(function_of(a, change->record->call_site), "shrink"))
 		return;
+	a->shrunk = change->slab_of;
 	cache = sidecar_cache(trace_reader_sidecar(a->base.replay->reader), change->slab_of);
 	if (cache)
 		simulation_shrink(a->simulation, cache->name);
@@ -225,8 +224,10 @@ static int replay_change(struct allocators *a, const struct heap_change *change)
 {
 	const bool is_object = heap_change_origin(change)->type != KMEM_TYPE_PAGES;
 
-	if (is_object)
+	if (is_object) {
+		a->shrunk = 0;
 		simulation_advance(a->simulation, change->record->timestamp);
+	}
 	if (is_object && change->kind == HEAP_ALLOC)
 		return replay_alloc(a, change);
 	if (is_object && change->kind == HEAP_FREE)

@@ -164,7 +164,8 @@ static struct table_value number(uint64_t value)
 	return (struct table_value){value, NULL};
 }
 
-/* What looks most like a leak, by origin; NR_VERDICTS: nothing is live. NULL: no memory. */
+/* What looks most like a leak, by origin; NR_VERDICTS: nothing is live, or nothing can be said.
+ * NULL: no memory. */
 static uint8_t *find_verdicts(const struct sites *sites)
 {
 	const size_t n = heap_nr_origins(sites->of.heap);
@@ -172,11 +173,15 @@ static uint8_t *find_verdicts(const struct sites *sites)
 	struct survivors *all;
 	size_t nr_live;
 
-	if (!verdicts || survivors_find(sites, 0, &all, &nr_live)) {
+	if (!verdicts)
+		return NULL;
+	memset(verdicts, NR_VERDICTS, n + 1);
+	if (!*sites->of.records) /* in the time that is looked at */
+		return verdicts;
+	if (survivors_find(sites, 0, &all, &nr_live)) {
 		free(verdicts);
 		return NULL;
 	}
-	memset(verdicts, NR_VERDICTS, n + 1);
 	for (size_t i = 0; i < nr_live; i++)
 		verdicts[all[i].origin] = (uint8_t)all[i].verdict;
 	free(all);
