@@ -12,6 +12,7 @@ use warnings;
 use FindBin;
 use IO::Uncompress::Gunzip qw(gunzip);
 use JSON::PP;
+use List::Util qw(min);
 use MIME::Base64 qw(decode_base64);
 use Test::More;
 
@@ -72,7 +73,7 @@ sub judge {
 	my ($own, $seen) = @_;
 	my (undef, $frames, $cut) = @$seen;
 	return 'same' if !$cut && text($own) eq text($frames);
-	return 'cut' if $cut && text($frames) eq text([grep { defined } @$own[0 .. $#$frames]]);
+	return 'cut' if $cut && text($frames) eq text([@$own[0 .. min($#$frames, $#$own)]]);
 	return text($frames) . ($cut ? ' [cut]' : '') . ' instead of ' . text($own);
 }
 
