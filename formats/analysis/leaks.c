@@ -102,6 +102,7 @@ static void print_table(FILE *out, const struct leaks *l)
 		       {"BORN", true},    {"STAYS/S", false},  {"EVEN", false},
 		       {"+-", false},     {"OBJECTS", false},  {"OLD", false},
 		       {"FREED %", false}};
+	const bool is_narrow = terminal_is_narrow(out);
 	struct table *table = table_create();
 
 	if (!table)
@@ -114,7 +115,7 @@ static void print_table(FILE *out, const struct leaks *l)
 			table_add_column(table, "SOURCE", true);
 	}
 	for (size_t i = 0; i < l->n && is_shown(l, i); i++)
-		add_row(table, l, &l->all[i], terminal_is_narrow(out));
+		add_row(table, l, &l->all[i], is_narrow);
 	if (l->n && is_shown(l, 0)) {
 		fputc('\n', out);
 		table_print(table, out);
@@ -189,7 +190,7 @@ static void print_next(FILE *out, const struct leaks *l)
 		return;
 	}
 	if (has_boot(replay)) {
-		before = "nothing grows from boot on; ";
+		before = survivors_are_short(replay->sites) ? "" : "nothing grows from boot on; ";
 		command.verb = "leaks --since init";
 		behind = " leaves the boot out";
 	} else if (!l->base.options.verbose) {
