@@ -77,6 +77,8 @@ struct placement {
 	bool is_prefilled; /* out of a sheaf that the caller has filled beforehand */
 };
 
+enum { ARRAY_MOST = 1024 }; /* objects that are freed at once */
+
 /* How an array of objects is freed. */
 enum array_free {
 	ARRAY_OF_CACHE, /* kmem_cache_free_bulk() of a cache, or a loop */
@@ -111,9 +113,10 @@ struct allocator_ops {
 		     const struct object_shape *shape, uintptr_t *token);
 	void (*free)(struct model_cache *cache, unsigned int cpu, const struct object_shape *shape,
 		     uintptr_t token);
-	/* Frees an array of objects of any caches, which it may sort. NULL: they are freed one by
+	/* Frees an array of up to ARRAY_MOST objects of any caches. NULL: they are freed one by
 	 * one, in their order. */
-	void (*free_array)(uintptr_t *tokens, size_t n, unsigned int cpu, enum array_free how);
+	void (*free_array)(const uintptr_t *tokens, size_t n, unsigned int cpu,
+			   enum array_free how);
 	/* As kmem_cache_shrink(); or NULL. */
 	void (*shrink)(struct model_cache *cache);
 	/* What a timer does every MODEL_REAP_NS; or NULL. */

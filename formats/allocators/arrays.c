@@ -70,8 +70,8 @@ static bool is_next_free(const struct pending *pending, const struct one_free *o
 	const struct one_free *last = &pending->last_free;
 	const size_t n = pending->nr_frees;
 
-	if (!n || n == SIMULATION_ARRAY || last->cpu != one->cpu ||
-	    last->call_site != one->call_site || last->is_kmalloc != one->is_kmalloc)
+	if (!n || n == ARRAY_MOST || last->cpu != one->cpu || last->call_site != one->call_site ||
+	    last->is_kmalloc != one->is_kmalloc)
 		return false;
 	return last->ns == one->ns || n % ARRAY_TAKEN_AT_ONCE == 0;
 }

@@ -27,7 +27,7 @@ struct pending {
 	bool has_alloc;
 	struct one_free last_free;
 	size_t nr_frees;
-	uint64_t ptrs[SIMULATION_ARRAY];
+	uint64_t ptrs[ARRAY_MOST];
 };
 
 /* Functions that free what kfree_rcu() has collected: mm/slab_common.c, and RCU itself. */

@@ -341,7 +341,7 @@ void simulation_free(struct simulation *s, uint64_t ptr, unsigned int cpu)
 void simulation_free_array(struct simulation *s, const uint64_t *ptrs, size_t n, unsigned int cpu,
 			   enum array_free how)
 {
-	uintptr_t tokens[SIMULATION_ARRAY];
+	uintptr_t tokens[ARRAY_MOST];
 	struct object object;
 	size_t known = 0;
 

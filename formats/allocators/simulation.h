@@ -42,8 +42,7 @@ void simulation_advance(struct simulation *simulation, int64_t ns);
 int simulation_alloc(struct simulation *simulation, const struct allocation *allocation);
 /* Frees of unknown objects do nothing. */
 void simulation_free(struct simulation *simulation, uint64_t ptr, unsigned int cpu);
-/* At once; at most SIMULATION_ARRAY of them. */
-enum { SIMULATION_ARRAY = 1024 };
+/* At once; at most ARRAY_MOST of them. */
 void simulation_free_array(struct simulation *simulation, const uint64_t *ptrs, size_t n,
 			   unsigned int cpu, enum array_free how);
 /* kmem_cache_shrink() of the cache of this name in the model. */

@@ -376,14 +376,17 @@ static bool put_in_sheaf(struct slab *slab, unsigned int cpu, enum array_free ho
 	return true;
 }
 
-static void free_array(uintptr_t *tokens, size_t n, unsigned int cpu, enum array_free how)
+static void free_array(const uintptr_t *tokens, size_t n, unsigned int cpu, enum array_free how)
 {
-	struct slab **slabs = (struct slab **)tokens;
+	struct slab *slabs[ARRAY_MOST];
 	size_t left = 0;
 
-	for (size_t i = 0; i < n; i++)
-		if (!put_in_sheaf(slabs[i], cpu, how))
-			slabs[left++] = slabs[i];
+	for (size_t i = 0; i < n; i++) {
+		struct slab *slab = (struct slab *)tokens[i];
+
+		if (!put_in_sheaf(slab, cpu, how))
+			slabs[left++] = slab;
+	}
 	slub_free_slabs(slabs, left, cpu);
 }
 

@@ -128,8 +128,8 @@ static void test_long_array(void)
 	ok(pages(run) == 50, "what the tracer took in several pieces is one array");
 	end(run);
 	run = begin("order_max = 0\nmin_objects = 1\n");
-	allocate(run, 0, 3 * SIMULATION_ARRAY, 1, true);
-	for (uint64_t i = 0; i < 3 * SIMULATION_ARRAY; i++)
+	allocate(run, 0, 3 * ARRAY_MOST, 1, true);
+	for (uint64_t i = 0; i < 3 * ARRAY_MOST; i++)
 		release(run, i, 1, (struct one_free){0});
 	pages(run);
 	ok(!simulation_cache(run->simulation, 0)->objects, "an array may have any length");
