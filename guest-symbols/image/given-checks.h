@@ -11,13 +11,12 @@
 
 /*
  * Symbols: each function of the kernel's own table that they name, too, is where the table has it.
- * `own` may be NULL: then the kernel's banner is where they have it.
+ * Where `own` is NULL, or has none of these functions, the kernel's banner is where they have it.
  */
 int given_check_symbols(const struct symbol_table *given, const struct symbol_table *own,
 			const struct elf_view *view, struct error *err);
 
-/* The image's types, which needs its symbols, its bytes and its release. Also -ENOMEM, and -ENOENT:
- * they lack a structure that every kernel has. */
+/* The image's types, which needs its symbols, its bytes and its release. Also -ENOMEM. */
 int given_check_types(const struct kernel_image *image, struct error *err);
 
 #endif
