@@ -378,6 +378,16 @@ void fake_session_set_sites(struct fake_session *fs, const char *bytes)
 			fake_branch(&fs->fg, fake_functions[i], CALL, FAKE_FENTRY);
 }
 
+const struct probe_ref *fake_session_ref(const struct fake_session *fs, uint64_t function)
+{
+	const struct tracer_set *set = &fs->session->tracers;
+
+	for (size_t i = 0; i < set->nr_refs; i++)
+		if (set->refs[i].probe->site == FAKE_LINK_TEXT + function)
+			return &set->refs[i];
+	return NULL;
+}
+
 void fake_session_emit(struct fake_session *fs, const struct probe_ref *ref, enum probe_point point,
 		       const struct probe_hit *hit)
 {

@@ -166,6 +166,8 @@ void fake_session_keep_text(struct fake_session *fs);
 /* Replace every entry site by these 5 bytes, or by `call __fentry__` if NULL. */
 void fake_session_set_sites(struct fake_session *fs, const char *bytes);
 
+/* The probe of a function, an offset in the text; NULL: it has none. */
+const struct probe_ref *fake_session_ref(const struct fake_session *fs, uint64_t function);
 /* A hit, as an engine emits it. */
 void fake_session_emit(struct fake_session *fs, const struct probe_ref *ref, enum probe_point point,
 		       const struct probe_hit *hit);

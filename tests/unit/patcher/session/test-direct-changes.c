@@ -113,8 +113,8 @@ static void test_reused_code(void)
 	end();
 }
 
-/* Nobody can say when a vCPU that is not idle leaves the code. */
-static void test_busy_guest(void)
+/* An instance goes while a vCPU is not idle. Returns its slot. */
+static unsigned int remove_from_busy(void)
 {
 	unsigned int slot;
 
@@ -123,6 +123,15 @@ static void test_busy_guest(void)
 	slot = slot_of("a");
 	set_halted(1, false);
 	trace_session_remove_instance(fs.session, "a", NULL);
+	return slot;
+}
+
+/* Nobody can say when a vCPU that is not idle leaves the code. */
+static void test_busy_guest(void)
+{
+	unsigned int slot;
+
+	slot = remove_from_busy();
 	ok(put_record(slot, 1, FAKE_KFREE), "a vCPU inside the code goes on writing");
 	clock_wait_ms(100);
 	ok(state_of(slot) == DIRECT_LEAVING && rings()->direct.nr_pieces == 1,
@@ -187,11 +196,7 @@ static void test_unfinished(void)
 	struct direct_record *record;
 	unsigned int slot;
 
-	create();
-	start("a=function:kfree", NULL, NULL);
-	slot = slot_of("a");
-	set_halted(1, false);
-	trace_session_remove_instance(fs.session, "a", NULL);
+	slot = remove_from_busy();
 	record = begin_record(slot, 1);
 	set_halted(1, true);
 	for (int i = 0; i < PATIENCE_MS && state_of(slot) == DIRECT_LEAVING; i++)

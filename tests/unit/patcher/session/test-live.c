@@ -70,17 +70,6 @@ static const struct trace_instance_status *instance(const char *name)
 	return fake_session_instance(&fs, name);
 }
 
-/* The probe of a function. */
-static const struct probe_ref *ref_of(uint64_t function)
-{
-	const struct tracer_set *set = &fs.session->tracers;
-
-	for (size_t i = 0; i < set->nr_refs; i++)
-		if (set->refs[i].probe->site == FAKE_LINK_TEXT + function)
-			return &set->refs[i];
-	return NULL;
-}
-
 /* --- traps ----------------------------------------------------------------------------------- */
 
 static void test_types(void)
@@ -118,7 +107,7 @@ static void test_open_calls(void)
 	const struct probe_ref *ref;
 
 	begin(false, "kmem", NULL);
-	ref = ref_of(FAKE_KMALLOC);
+	ref = fake_session_ref(&fs, FAKE_KMALLOC);
 	fake_session_emit(&fs, ref, POINT_ENTRY, &hit);
 	ok(!set("kmem:pages", NULL, NULL), "a function goes while a call of it is open");
 	is_u64(count(COUNTER_IN_FLIGHT), 1, "the call counts as unfinished");
@@ -154,7 +143,7 @@ static void test_failure(bool exitless)
 	fs.fg.on_stop = count_stop;
 	fs.fg.failing_gpa = 0;
 	ok(opcode(FAKE_KFREE) == (exitless ? JMP : OUT) && opcode(FAKE_FREE_PAGE) != JMP &&
-		   opcode(FAKE_FREE_PAGE) != OUT && ref_of(FAKE_FREE_PAGE)->off,
+		   opcode(FAKE_FREE_PAGE) != OUT && fake_session_ref(&fs, FAKE_FREE_PAGE)->off,
 	   "all is as before");
 	ok(!fs.fg.stopped && !strcmp(instance("kmem")->spec, "kmem:kmalloc"), "with the instance");
 	ok(!set("kmem", NULL, &err), "the next try succeeds: %s", err.text);
@@ -486,7 +475,7 @@ static void test_many(bool exitless)
 		size_t n = functions ? 3 : 1 + i % 2;
 
 		good &= !trace_session_set_instances(fs.session, list, n, NULL);
-		good &= !ref_of(FAKE_KFREE)->off;
+		good &= !fake_session_ref(&fs, FAKE_KFREE)->off;
 		if (exitless)
 			commit_free(reserve_free(i % FAKE_VCPUS));
 		else

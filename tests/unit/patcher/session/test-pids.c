@@ -44,17 +44,6 @@ static const struct trace_instance_status *instance(const char *name)
 	return fake_session_instance(&fs, name);
 }
 
-/* The probe of a function. */
-static const struct probe_ref *ref_of(uint64_t function)
-{
-	const struct tracer_set *set = &fs.session->tracers;
-
-	for (size_t i = 0; i < set->nr_refs; i++)
-		if (set->refs[i].probe->site == FAKE_LINK_TEXT + function)
-			return &set->refs[i];
-	return NULL;
-}
-
 static struct ring_engine *rings(void)
 {
 	return ring_engine_of(fs.session->ring_engine);
@@ -93,7 +82,7 @@ static void test_changes(void)
 	ok(passes(5 + PID_GATE_BUCKETS), "and those that share their buckets");
 	is_str(instance("a")->guest_conditions, "pid=5", "the guest decides that");
 	is_str(instance("a")->host_conditions, "", "and the host nothing");
-	put(ref_of(FAKE_CACHE_ALLOC), 5);
+	put(fake_session_ref(&fs, FAKE_CACHE_ALLOC), 5);
 	ok(call_table_is_open(fs.session->calls), "a call of one of them begins");
 	ok(!set("b=kmem:cache,pid=7+8 if ptr > 5", NULL, &err), "its instance goes: %s", err.text);
 	ok(!passes(5) && passes(7) && passes(8), "other tasks pass at once");
@@ -101,10 +90,10 @@ static void test_changes(void)
 	   "its return is not waited for");
 	is_str(instance("b")->guest_conditions, "pid=7+8", "the pids are the guest's");
 	is_str(instance("b")->host_conditions, "ptr > 5", "all else is the host's");
-	put(ref_of(FAKE_CACHE_ALLOC), 5);
+	put(fake_session_ref(&fs, FAKE_CACHE_ALLOC), 5);
 	ok(!call_table_is_open(fs.session->calls),
 	   "one that has passed just before is passed over");
-	put(ref_of(FAKE_CACHE_ALLOC), 8);
+	put(fake_session_ref(&fs, FAKE_CACHE_ALLOC), 8);
 	put(NULL, 8);
 	is_u64(fake_session_recorded(&fs), 1, "calls of the others are recorded");
 	ok(!set("b=kmem:cache", NULL, &err) && passes(5) && passes(1), "without pids all pass: %s",
@@ -174,7 +163,7 @@ static bool keeps_array(uint32_t pid)
 	struct ring_saved_array *slot = &rings()->saved_arrays[SLOT];
 
 	slot->key = fake_stack_top(0) - 64 - RECORD_KEY_BIAS;
-	put(ref_of(FAKE_ALLOC_BULK), pid);
+	put(fake_session_ref(&fs, FAKE_ALLOC_BULK), pid);
 	return slot->key;
 }
 
@@ -201,7 +190,7 @@ static void test_array_of_trap(void)
 	   "a guest that is not ready for rings has traps");
 	check_decides("kmem", true, "the guest will decide");
 	arrays = fs.session->reader.arrays;
-	fake_session_emit(&fs, ref_of(FAKE_ALLOC_BULK), POINT_ENTRY, &hit);
+	fake_session_emit(&fs, fake_session_ref(&fs, FAKE_ALLOC_BULK), POINT_ENTRY, &hit);
 	ok(call_table_push(arrays, hit.key, &pushed) && call_table_is_open(fs.session->calls),
 	   "they see a call of another task");
 	fake_put64(&fs.fg.base, fake_session_pmd(&fs) + 8, 0);
