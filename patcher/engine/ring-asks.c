@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Functions of the guest that ask the host before they begin, and the thread that answers. */
 #include <errno.h>
+#include <inttypes.h>
 #include <string.h>
 #include "formats/base/thread.h"
 #include "patcher/engine/ring-internal.h"
@@ -60,7 +61,10 @@ static int add_code(struct ring_engine *x, size_t i, struct error *err)
 	if (ret)
 		return ret;
 	if (at + code.size > x->code_bytes)
-		return error_set(err, ENOSPC, "no room for the code by which the guest asks");
+		return error_set(err, ENOSPC,
+				 "no room for %u bytes of code by which the guest asks: %" PRIu64
+				 " are free",
+				 code.size, x->code_bytes > at ? x->code_bytes - at : 0);
 	memcpy(x->scratch.hva + at, code.bytes, code.size);
 	asks->code_bytes += (code.size + CODE_ALIGN - 1U) & ~(CODE_ALIGN - 1U);
 	return add_jump(asks, i, ask, &code, err);

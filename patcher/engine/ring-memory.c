@@ -214,8 +214,9 @@ static int make_small_layout(struct ring_engine *x, uint64_t *data, struct error
 	x->code_bytes = SMALL_CODE_BYTES;
 	*data = align_up(ring_engine_fit(x, room), KERNEL_MAP_PAGE);
 	if (*data > room)
-		return error_set(err, ENOSPC, "rings of %u vCPUs do not fit into %d MiB",
-				 x->nr_vcpus, KERNEL_MAP_CHUNK >> 20);
+		return error_set(err, ENOSPC,
+				 "rings of %u vCPUs take %" PRIu64 " KiB, %" PRIu64 " are the most",
+				 x->nr_vcpus, *data >> 10, room >> 10);
 	return 0;
 }
 

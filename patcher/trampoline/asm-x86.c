@@ -29,7 +29,8 @@ static void fail(struct assembler *a, int error)
 int assembler_finish(const struct assembler *a, struct error *err)
 {
 	if (a->error == -ENOSPC)
-		return error_set(err, ENOSPC, "the code needs more than %zu bytes", a->capacity);
+		return error_set(err, ENOSPC, "the code takes %zu bytes, %zu are the most",
+				 a->size + a->beyond, a->capacity);
 	if (a->error == -ERANGE)
 		return error_set_at(err, ERANGE, a->gva, "a jump out of the code reaches too far");
 	if (a->error || a->open_labels)
@@ -41,6 +42,7 @@ void asm_bytes(struct assembler *a, const void *bytes, size_t size)
 {
 	if (size > a->capacity - a->size) {
 		fail(a, -ENOSPC);
+		a->beyond += size;
 		return;
 	}
 	memcpy(a->bytes + a->size, bytes, size);

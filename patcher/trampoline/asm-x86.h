@@ -48,6 +48,7 @@ static inline struct asm_mem asm_at(enum asm_reg base, uint32_t disp)
 struct assembler {
 	uint8_t *bytes;
 	size_t size, capacity;
+	size_t beyond; /* bytes that came when there was no room */
 	uint64_t gva; /* where bytes[0] will run */
 	int error;    /* the first one: -ENOSPC, -ERANGE (a jump too far), -EINVAL (a bad label) */
 	unsigned int open_labels;

@@ -62,6 +62,16 @@ static struct trampoline_spec spec_of(const struct trampoline_set *set, uint32_t
 					.full = set->room.full};
 }
 
+/* What has no room is counted all the same: an error says how many bytes all of it takes. */
+static void put_code(const struct maker *m, const struct trampoline *code)
+{
+	const size_t at = m->set->code_bytes;
+
+	if (at <= m->room->size && code->size <= m->room->size - at)
+		memcpy(m->room->bytes + at, code->bytes, code->size);
+	m->set->code_bytes += (code->size + CODE_ALIGN - 1) & ~(size_t)(CODE_ALIGN - 1);
+}
+
 /* Writes the code of one place, of which capture and `next` are known. */
 static int add_code(const struct maker *m, uint32_t number, struct error *err)
 {
@@ -73,15 +83,11 @@ static int add_code(const struct maker *m, uint32_t number, struct error *err)
 
 	if (ret)
 		return ret;
-	if (code.size > m->room->size - m->set->code_bytes)
-		return error_set(err, ENOSPC, "no room for all trampolines in %zu bytes",
-				 m->room->size);
 	slot = u64_map_insert(&m->set->by_trap, spec.gva + code.slow.trap, NULL);
 	if (!slot)
 		return error_set(err, ENOMEM, "out of memory");
 	*slot = number;
-	memcpy(m->room->bytes + m->set->code_bytes, code.bytes, code.size);
-	m->set->code_bytes += (code.size + CODE_ALIGN - 1) & ~(size_t)(CODE_ALIGN - 1);
+	put_code(m, &code);
 	m->set->shapes[number].size = (uint16_t)code.layout.size;
 	m->set->shapes[number].items = code.layout.items ? CAPTURE_MAX_ITEMS : 0;
 	place->made = true;
@@ -150,6 +156,9 @@ static int make_all(const struct maker *m, struct patch_plan *plan, const struct
 	for (size_t i = 0; !ret && i < plan->returns.n; i++)
 		ret = make_return(m, number++, trap_table_find(traps, plan->returns.v[i].gva),
 				  &plan->returns.v[i], err);
+	if (!ret && m->set->code_bytes > m->room->size)
+		return error_set(err, ENOSPC, "the trampolines take %zu bytes, %zu are the most",
+				 m->set->code_bytes, m->room->size);
 	return ret;
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* The trampolines of a whole plan, and what their records say. */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "patcher/text/site.h"
@@ -141,6 +142,26 @@ static void refuse(uint64_t gva, size_t size, int code, const char *what)
 	end();
 }
 
+/* The refusal has the size that would do. */
+static void test_least_room(void)
+{
+	struct error err = {0};
+	size_t least = 0, most = 0;
+
+	begin();
+	make(room_gva, 1024, &err);
+	ok(sscanf(err.text, "the trampolines take %zu bytes, %zu are the most", &least, &most) == 2,
+	   "a refusal has sizes: %s", err.text);
+	end();
+	begin();
+	ok(most == 1024 && least > most && !make(room_gva, least, NULL),
+	   "a room of the size that the refusal says is enough");
+	end();
+	begin();
+	ok(make(room_gva, least - 1, NULL) == -ENOSPC, "less is not");
+	end();
+}
+
 /* Every byte is another one. */
 static void fill(struct ring_record *record, uint32_t size)
 {
@@ -218,6 +239,7 @@ int main(void)
 	test_slow_paths();
 	test_small_slot();
 	refuse(room_gva, 1024, ENOSPC, "too little room for all trampolines is refused");
+	test_least_room();
 	refuse(FAKE_PAGE_OFFSET, CODE_BYTES, ERANGE, "a room that code cannot address is refused");
 	test_records();
 	return tap_done();
