@@ -160,6 +160,25 @@ static bool make_file(const struct libvirt_domain *domain, const char *path)
 	return made;
 }
 
+/*
+ * A call that failed may have done its work: its answer can be lost, or what libvirt does behind it
+ * can fail. Then a second device must not be tried: the guest would be told where the one is, and
+ * this process write to the other.
+ */
+static int refused(struct libvirt_domain *domain, struct error *err)
+{
+	int ret = libvirt_error(domain, "libvirt refuses a <shmem> device", err);
+	bool present = false;
+
+	if (libvirt_shmem_present(domain, &present, NULL))
+		error_prefix(err, "a device may have been plugged in all the same: ");
+	else if (present)
+		error_prefix(err, "a device was plugged in all the same: ");
+	else
+		return ret;
+	return -EPROTO;
+}
+
 /* The file has the name of the device. */
 static int attach(struct libvirt_domain *domain, char alias[static ALIAS_SIZE], unsigned int bus,
 		  struct error *err)
@@ -183,7 +202,7 @@ static int attach(struct libvirt_domain *domain, char alias[static ALIAS_SIZE], 
 	pthread_mutex_unlock(&domain->calling);
 	if (!ret)
 		return 0;
-	ret = libvirt_error(domain, "libvirt refuses a <shmem> device", err);
+	ret = refused(domain, err);
 	if (made)
 		unlink(path_of(alias).text);
 	return ret;
@@ -255,16 +274,13 @@ static int map_file(const struct libvirt_domain *domain, const char *alias,
 	return 0;
 }
 
-int libvirt_shmem_find(struct libvirt_domain *domain, struct libvirt_ram *out, struct error *err)
+/* Where the guest has mapped the device of this name. -EAGAIN: nowhere yet. */
+static int find_bar(struct libvirt_domain *domain, const char *alias, struct libvirt_ram *out,
+		    struct error *err)
 {
-	char alias[ALIAS_SIZE];
 	json_t *reply = NULL;
-	int ret = find_alias(domain, alias, err);
+	int ret = libvirt_qmp(domain, "query-pci", NULL, -1, &reply, err);
 
-	if (!ret && !alias[0])
-		ret = error_set(err, ENOENT, "the domain has no scratch memory device");
-	if (!ret)
-		ret = libvirt_qmp(domain, "query-pci", NULL, -1, &reply, err);
 	if (!ret)
 		ret = libvirt_reply_bar(reply, alias, MEMORY_BAR, out, err);
 	json_decref(reply);
@@ -273,12 +289,23 @@ int libvirt_shmem_find(struct libvirt_domain *domain, struct libvirt_ram *out, s
 	return ret;
 }
 
-static int wait_for_gpa(struct libvirt_domain *domain, uint64_t *gpa, struct error *err)
+int libvirt_shmem_find(struct libvirt_domain *domain, struct libvirt_ram *out, struct error *err)
+{
+	char alias[ALIAS_SIZE];
+	int ret = find_alias(domain, alias, err);
+
+	if (!ret && !alias[0])
+		ret = error_set(err, ENOENT, "the domain has no scratch memory device");
+	return ret ? ret : find_bar(domain, alias, out, err);
+}
+
+static int wait_for_gpa(struct libvirt_domain *domain, const char *alias, uint64_t *gpa,
+			struct error *err)
 {
 	struct libvirt_ram range = {0};
 
 	for (int i = 0; i < PLUG_TRIES; i++) {
-		int ret = libvirt_shmem_find(domain, &range, err);
+		int ret = find_bar(domain, alias, &range, err);
 
 		*gpa = range.gpa;
 		if (ret != -EAGAIN)
@@ -317,7 +344,7 @@ int libvirt_shmem_plug(struct libvirt_domain *domain, struct guest_region *out, 
 		return ret;
 	ret = map_file(domain, alias, out, err);
 	if (!ret)
-		ret = wait_for_gpa(domain, &out->gpa, err);
+		ret = wait_for_gpa(domain, alias, &out->gpa, err);
 	if (ret)
 		libvirt_shmem_unmap(out);
 	return ret;

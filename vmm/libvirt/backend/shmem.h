@@ -18,7 +18,8 @@ enum { LIBVIRT_SHMEM_BYTES = 2 << 20 }; /* the most that fits the window of a de
  * error, the device may exist and libvirt_shmem_unplug() is due.
  *
  * -ENOSPC: no free slot. -ETIMEDOUT: the guest does not handle PCI hot-plug. -EEXIST: the domain
- * has such a device. -ENOTSUP: QEMU would crash.
+ * has such a device. -ENOTSUP: QEMU would crash. -EPROTO: libvirt has reported an error, and has or
+ * may have plugged it in.
  */
 int libvirt_shmem_plug(struct libvirt_domain *domain, struct guest_region *out, bool *tried,
 		       struct error *err);

@@ -32,6 +32,8 @@ static struct {
 	char device[64];       /* its alias; "": none */
 	unsigned int bus;      /* where libvirt takes the device: 0 by itself */
 	bool refuses;          /* any device */
+	bool loses;            /* the answer of what it takes */
+	bool falls_mute;       /* with that */
 	unsigned int attached; /* tries */
 	unsigned int unmapped; /* queries until the guest has mapped it */
 	uint64_t size;
@@ -87,7 +89,8 @@ static int attach_device(virDomainPtr domain, const char *xml, unsigned int flag
 	memcpy(world.device, world.asked, sizeof(world.device));
 	if (!world.no_file)
 		make_file(world.device);
-	return 0;
+	world.mute = world.falls_mute;
+	return world.loses ? -1 : 0;
 }
 
 static char *domain_xml(virDomainPtr domain, unsigned int flags)
@@ -314,6 +317,28 @@ static void test_slots(void)
 	   "without the domain's description nothing is tried");
 }
 
+/* What libvirt says no of, and has done. A second device would be told from the first by nobody. */
+static void test_lost_answer(void)
+{
+	bool tried;
+
+	begin();
+	world.ports = two_ports;
+	world.loses = true;
+	ok(plug(&tried) == -EPROTO && tried && world.attached == 1,
+	   "a device that is there in spite of an error is the only one: %s", why.text);
+	ok(!libvirt_shmem_unplug(&domain, NULL) && !world.device[0] && !has_file(world.asked),
+	   "and is plugged out again");
+	begin();
+	world.ports = two_ports;
+	world.loses = world.falls_mute = true;
+	ok(plug(&tried) == -EPROTO && tried && world.attached == 1,
+	   "so is one of which libvirt does not say whether it is there: %s", why.text);
+	world.mute = false;
+	ok(!libvirt_shmem_unplug(&domain, NULL) && !has_file(world.asked),
+	   "it is plugged out later");
+}
+
 static void test_memory(void)
 {
 	bool tried;
@@ -396,6 +421,7 @@ int main(void)
 	test_names();
 	test_survives();
 	test_slots();
+	test_lost_answer();
 	test_memory();
 	test_private();
 	test_unplug();
