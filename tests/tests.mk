@@ -160,7 +160,7 @@ check-fuzz: fuzz-targets
 	$(Q)FUZZ_SECONDS=$(FUZZ_SECONDS) prove -e '' tests/fuzz/run.t :: $(FUZZ_SOURCES:%.c=$(O)/fuzz/%)
 
 # Fault injection: a copy of the library whose calls of malloc(), mmap() and so on go to tests/fault/calls.c.
-FAULT_OBJECTS := $(patsubst %.c,$(O)/%.o,$(addprefix tests/fault/,calls.c faults.c))
+FAULT_OBJECTS := $(patsubst %.c,$(O)/%.o,$(addprefix tests/fault/,calls.c faults.c libvirt-calls.c))
 $(O)/fault/renamed: tests/fault/calls.c
 	$(Q)mkdir -p $(@D) && sed -nE 's/^FALLIBLE\([^,]*, (\w+),.*|^\w.* \*?fault_(\w+)\(.*;$$|^\w.* \*?fault_(\w+)\(.*\) __attribute__.*;$$/\1\2\3/p' $< | \
 		sed -E 's/(.*)/\1 fault_\1/' > $@

@@ -8,7 +8,7 @@ use warnings;
 use Exporter qw(import);
 use Files;
 
-our @EXPORT = qw(choose_call chosen_calls faults_of wrong_with);
+our @EXPORT = qw(choose_call chosen_calls only_calls faults_of wrong_with);
 
 # A call of 1 to $calls. The first calls are chosen more often: those of the loops come in thousands.
 sub choose_call {
@@ -21,6 +21,9 @@ sub chosen_calls {
 	my $calls = $ENV{CALLS} or return;
 	return $calls =~ /^(\d+)-(\d+)$/ ? ($1, $2) : die "CALLS=$calls is not FIRST-LAST\n";
 }
+
+# For the program's environment: which calls count, where the test's environment says it.
+sub only_calls { return length($ENV{ONLY} // '') ? "SONDE_FAULT_ONLY=$ENV{ONLY}" : () }
 
 # What the log of a run says, the first process first: [calls, name of the failed call or '-'].
 sub faults_of { return map { [split] } slurp($_[0]) =~ /^(\d+ .+)$/mg }

@@ -4,7 +4,7 @@
 # sonde attach: each time another one of the tracer's, or the watchdog's, allocations and system calls fails. It ends
 # in order or says in one line why not, and the domain is as before, at the latest after sonde recover.
 # ROUNDS (6): how often; BUDGET: seconds, instead; SEED: of the calls. CALLS: FIRST-LAST, each of these calls of tracer and
-# watchdog in both modes instead.
+# watchdog in both modes instead. ONLY: of calls whose names begin so, for example vir: those of libvirt.
 use strict;
 use warnings;
 use FindBin;
@@ -25,7 +25,7 @@ my @modes = (['exitless'], ['trap', '--max-rate', 20]);
 
 sub command {
 	my ($call, $who, @mode) = @_;
-	my @faults = ("SONDE_FAULT=$call", "SONDE_FAULT_IN=$who", "SONDE_FAULT_LOG=$log");
+	my @faults = (only_calls(), "SONDE_FAULT=$call", "SONDE_FAULT_IN=$who", "SONDE_FAULT_LOG=$log");
 	return ('env', @faults, attach_command('t', '--mode', @mode, '--duration', $who eq 'tracer' ? 1 : 100));
 }
 
@@ -56,7 +56,7 @@ sub count_calls {
 	my ($status, $text, @faults) = attach_with_fault(0, $who, @$mode);
 	is($status, 0, "@$mode: without faults attach has status 0") or diag($text);
 	my ($calls) = sort { $b <=> $a } map { $_->[0] } @faults;
-	cmp_ok($calls // 0, '>', 20, "@$mode: the $who has fallible calls: " . ($calls // 0));
+	cmp_ok($calls // 0, '>', $ENV{ONLY} ? 0 : 20, "@$mode: the $who has fallible calls: " . ($calls // 0));
 	is(scalar(journals()), 0, "@$mode: without faults the $who undoes everything");
 	return $calls || 1;
 }

@@ -5,6 +5,7 @@
  */
 #include <capstone/capstone.h>
 #include <dirent.h>
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
@@ -28,6 +29,7 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 #include "tests/fault/faults.h"
+#include "tests/fault/libvirt-calls.h"
 
 /* A call whose result on failure is `bad`, with errno. */
 #define FALLIBLE(type, name, parameters, arguments, bad, error) \
@@ -208,6 +210,13 @@ void fault__exit(int status)
 {
 	faults_write_log();
 	_exit(status);
+}
+
+/* Fails itself, or finds functions that can. */
+void *fault_dlsym(void *library, const char *name);
+void *fault_dlsym(void *library, const char *name)
+{
+	return fault_is_due("dlsym") ? NULL : fault_libvirt_call(name, dlsym(library, name));
 }
 
 static int fail_open(const char *name)

@@ -10,6 +10,7 @@
 static atomic_ulong seen, due;
 static _Atomic(const char *) failed;
 static atomic_bool counting;
+static const char *only; /* how the names of calls that count begin; NULL: all do */
 static unsigned long forked_due;
 static bool in_forked; /* not in the first process */
 
@@ -34,7 +35,8 @@ const char *faults_failed(void)
 
 bool fault_is_due(const char *name)
 {
-	if (!atomic_load(&counting) || atomic_fetch_add(&seen, 1) + 1 != atomic_load(&due))
+	if (!atomic_load(&counting) || (only && strncmp(name, only, strlen(only))) ||
+	    atomic_fetch_add(&seen, 1) + 1 != atomic_load(&due))
 		return false;
 	atomic_store(&failed, name);
 	return true;
@@ -60,6 +62,7 @@ static void __attribute__((constructor)) begin_program(void)
 
 	if (!n)
 		return;
+	only = getenv("SONDE_FAULT_ONLY");
 	in_forked = in && !strcmp(in, "watchdog");
 	forked_due = strtoul(n, NULL, 10);
 	if (!in_forked)

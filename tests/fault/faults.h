@@ -11,9 +11,9 @@
  * Calls that the test itself or another library makes do not count.
  *
  * A whole program has this from its environment: SONDE_FAULT, the number of the call that fails;
- * SONDE_FAULT_IN=watchdog, that it is one of the process that it forks, not of itself; and
- * SONDE_FAULT_LOG, a file to which each process appends a line: how many fallible calls it made,
- * and which one failed.
+ * SONDE_FAULT_IN=watchdog, that it is one of the process that it forks, not of itself;
+ * SONDE_FAULT_ONLY, that only calls count whose names begin so; and SONDE_FAULT_LOG, a file to
+ * which each process appends a line: how many fallible calls it made, and which one failed.
  */
 
 /* From now on, let the n-th fallible call of all threads fail, from 1; 0: none, count only. */
