@@ -48,7 +48,9 @@ int traceable_list_add_image(struct traceable_list *list, const struct kernel_im
 		if (*site - symbol->address > MAX_SITE_OFFSET || !is_function(symbol) ||
 		    (symbol->address >= init && symbol->address < init_end))
 			continue;
-		shown = symbols_covering(image->symbols, symbol->address);
+		shown = symbols_covering(image->symbols, *site);
+		if (shown->address != symbol->address) /* a mark in front of another function */
+			continue;
 		ret = traceable_list_add(list,
 					 &(struct traceable){.name = symbol->name,
 							     .address = symbol->address + slide,

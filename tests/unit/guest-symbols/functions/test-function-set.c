@@ -264,6 +264,7 @@ static void test_image(void)
 	add_symbol(&b, 0x1200, 't', "replaced_weak");
 	add_symbol(&b, 0x1250, 't', "without_site");
 	add_symbol(&b, 0x12f0, 't', "__pfx_last");
+	add_symbol(&b, 0x12fc, 'T', "__noinstr_text_end");
 	add_symbol(&b, 0x1300, 't', "last");
 	add_symbol(&b, 0x4000, 'T', "__init_begin");
 	add_symbol(&b, 0x4010, 'T', "start_kernel");
@@ -272,7 +273,9 @@ static void test_image(void)
 	    traceable_list_add_image(&list, &image, 0x100000, NULL))
 		abort();
 	is_str(resolve(&list, "*"), "first with_endbr last",
-	       "functions are those with a site at their beginning, and not freed after boot");
+	       "functions are those with a site at their beginning, and not freed after boot; a "
+	       "mark "
+	       "in front of one is none");
 	is_str(resolve(&list, "first_alias"), "first", "an alias is known");
 	ok(list.v[0].address == 0x101000 && list.v[2].address == 0x101100 &&
 		   list.v[2].site == 0x101104,
