@@ -35,7 +35,7 @@
 #:   check-oracle-VERSION/VCPUS, check-boot, check-changes, check-limits, check-scratch, check-stacks,
 #:   check-survive, check-toggle, check-testbed
 #:                 parts of check-guest
-#:   check-chains, check-frozen, check-function, check-hist, check-leaks, check-leave, check-modules, check-probe, check-profile, check-slabinfo,
+#:   check-all-functions, check-chains, check-frozen, check-function, check-hist, check-leaks, check-leave, check-modules, check-probe, check-profile, check-slabinfo,
 #:   check-syscalls, check-timed-calls *
 #:                 other tests of guests
 #:   check-small-kernels, check-refusals *
@@ -227,11 +227,11 @@ guest-parts: all kernels $(GUEST_TOOLS) $(O)/guest/initrd
 
 ORACLE_ROWS := 5.10/4 6.12/4 6.1/1
 ORACLE_TARGETS := $(addprefix check-oracle-,$(or $(GUEST),$(ORACLE_ROWS)))
-.PHONY: $(ORACLE_TARGETS) check-boot check-busy check-chains check-changes check-frozen check-function check-hist check-leaks check-leave check-limits check-modules check-probe check-profile check-scratch check-slabinfo check-slice check-stacks check-survive check-syscalls check-tasks check-timed-calls check-toggle check-testbed check-errors check-guest
+.PHONY: $(ORACLE_TARGETS) check-all-functions check-boot check-busy check-chains check-changes check-frozen check-function check-hist check-leaks check-leave check-limits check-modules check-probe check-profile check-scratch check-slabinfo check-slice check-stacks check-survive check-syscalls check-tasks check-timed-calls check-toggle check-testbed check-errors check-guest
 $(ORACLE_TARGETS): check-oracle-%: guest-parts
 	$(Q)O=$(O) tests/testbed/fetch-kernel $(*D) >/dev/null
 	$(Q)O=$(abspath $(O)) GUEST='$*' prove -e perl tests/guest/oracle.t
-check-boot check-busy check-chains check-changes check-frozen check-function check-hist check-leaks check-leave check-limits check-modules check-probe check-profile check-scratch check-slabinfo check-slice check-stacks check-survive check-syscalls check-tasks check-timed-calls check-toggle: check-%: guest-parts
+check-all-functions check-boot check-busy check-chains check-changes check-frozen check-function check-hist check-leaks check-leave check-limits check-modules check-probe check-profile check-scratch check-slabinfo check-slice check-stacks check-survive check-syscalls check-tasks check-timed-calls check-toggle: check-%: guest-parts
 	$(Q)O=$(abspath $(O)) $(if $(GUEST),GUEST='$(GUEST)') prove -e perl tests/guest/$*.t
 check-testbed: guest-parts
 	$(Q)O=$(abspath $(O)) prove -e perl tests/testbed/kvm-host.t
