@@ -109,7 +109,7 @@ uint64_t whole_number(double value)
 bool text_begins_as(const char *text, size_t length, const char *const *names)
 {
 	for (; *names; names++)
-		if (!strncmp(text, *names, length) && !(*names)[length])
+		if (**names == *text && !strncmp(text, *names, length) && !(*names)[length])
 			return true;
 	return false;
 }
