@@ -74,7 +74,7 @@ static int change(struct analysis *base, const struct heap_change *change)
 		.ptr = change->ptr,
 		.bytes = change->object ? change->object->bytes : 0,
 		.requested = change->object ? change->object->requested : 0,
-		.call_site = record->call_site,
+		.call_site = change->call_site,
 	};
 	return 0;
 }

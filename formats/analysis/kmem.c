@@ -274,15 +274,6 @@ static struct shown add_rows(struct table *table, const struct kmem_analysis *a,
 	return shown;
 }
 
-/* Whether events of the instance have call chains. */
-static bool has_chains(const struct trace_instance *instance)
-{
-	for (size_t c = 0; instance && c < instance->nr_classes; c++)
-		if (event_field_find(&instance->classes[c], "stack"))
-			return true;
-	return false;
-}
-
 /* If the table has addresses. */
 static void print_search(FILE *out, const struct kmem_analysis *a, const struct group *group)
 {
@@ -297,6 +288,7 @@ static void print_table(FILE *out, const struct kmem_analysis *a)
 {
 	enum measure measures[NR_MEASURES + 1];
 	size_t n = choose_measures(a, measures);
+	const struct trace_instance *instance = a->base.replay->instance;
 	struct table *table = table_create();
 	struct shown shown = {0};
 
@@ -314,8 +306,8 @@ static void print_table(FILE *out, const struct kmem_analysis *a)
 		print_search(out, a, shown.first);
 	if (shown.has_wrappers)
 		fprintf(out, "* allocates for its callers, which %s\n",
-			has_chains(a->base.replay->instance) ? "sonde convert --to flamegraph shows"
-							     : "the trace does not name");
+			instance && kmem_has_chains(instance) ? "its call chains do not name"
+							      : "the trace does not name");
 	table_destroy(table);
 }
 

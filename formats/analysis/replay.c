@@ -192,7 +192,7 @@ static int take_record(struct replay *replay, const struct event *event)
 		selected = is_selected(replay, event, record);
 		replay->nr_selected += selected;
 	}
-	return heap_apply(replay->heap, record, event->vcpu, selected);
+	return heap_apply_event(replay->heap, event, record, selected);
 }
 
 static int tell_of_event(const struct replay *replay, const struct event *event)
@@ -422,7 +422,8 @@ static bool wants_only_heap(const struct replay *replay)
 		if (!kmem_class_is_known(&instance->classes[i]))
 			return false;
 	return replay->keeps_heap && !parts->nr_of_events && !parts->looks_for_init &&
-	       !parts->needs_tasks && !replay->selects && replay_has_begin(replay);
+	       !parts->needs_tasks && !replay->selects && replay_has_begin(replay) &&
+	       !(instance && kmem_has_chains(instance));
 }
 
 static bool is_told_sites_only(const struct replay *replay)

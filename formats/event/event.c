@@ -25,6 +25,14 @@ const struct event_field *event_field_find(const struct event_class *class, cons
 	return NULL;
 }
 
+const struct event_field *event_field_chain(const struct event_class *class)
+{
+	for (size_t i = 0; i < class->nr_fields; i++)
+		if (class->fields[i].type == EVENT_STACK)
+			return &class->fields[i];
+	return NULL;
+}
+
 static uint64_t load(const void *at, uint8_t size)
 {
 	uint8_t one;

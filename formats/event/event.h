@@ -186,6 +186,9 @@ unsigned int event_field_frames(const struct event_field *field, const void *byt
 /* NULL if the class has no such field. */
 const struct event_field *event_field_find(const struct event_class *class, const char *name);
 
+/* The call chain of a class's events; NULL: they have none. */
+const struct event_field *event_field_chain(const struct event_class *class);
+
 /* A field's value; EVENT_INT is sign-extended to 64 bits. Not for strings. Of an EVENT_STACK the
  * first word. */
 uint64_t event_field_value(const struct event_field *field, const void *bytes);

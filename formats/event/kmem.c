@@ -132,6 +132,15 @@ bool kmem_class_is_known(const struct event_class *class)
 	return kmem_known_class(class);
 }
 
+bool kmem_has_chains(const struct trace_instance *instance)
+{
+	for (size_t i = 0; i < instance->nr_classes; i++)
+		if (kmem_class_is_known(&instance->classes[i]) &&
+		    event_field_chain(&instance->classes[i]))
+			return true;
+	return false;
+}
+
 bool kmem_class_is_alloc(const struct event_class *class)
 {
 	const struct event_class *known = kmem_known_class(class);

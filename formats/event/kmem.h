@@ -124,6 +124,9 @@ bool kmem_class_is_known(const struct event_class *class);
 /* Whether they are allocations. */
 bool kmem_class_is_alloc(const struct event_class *class);
 
+/* Whether some events of an instance have call chains. */
+bool kmem_has_chains(const struct trace_instance *instance);
+
 /* The ids of the records of each class; of the last one, whose records have their own, zeros. */
 struct kmem_ids {
 	uint8_t event_id, type_id;

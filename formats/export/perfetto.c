@@ -436,7 +436,7 @@ static int put_live(struct perfetto *p, const struct event *event, bool in_time)
 	if (!ret)
 		heap_prefetch(live->heap, trace_reader_soon(p->base.input.reader));
 	if (!ret)
-		ret = heap_apply(live->heap, &record, event->vcpu, true);
+		ret = heap_apply_event(live->heap, event, &record, true);
 	if (ret || !in_time)
 		return ret;
 	count(live->heap, values);

@@ -115,24 +115,16 @@ static void add_frames(struct stack *stack, const struct event *event, enum even
 	}
 }
 
-static const struct event_field *find_chain(const struct event *event)
-{
-	for (size_t i = 0; i < event->class->nr_fields; i++)
-		if (event->class->fields[i].type == EVENT_STACK)
-			return &event->class->fields[i];
-	return NULL;
-}
-
 bool stack_event_has_chain(const struct event *event)
 {
-	return find_chain(event);
+	return event_field_chain(event->class);
 }
 
 /* False: the event has no stack. */
 static bool add_chain(struct stack *stack, const struct event *event)
 {
 	uint64_t frames[EVENT_STACK_FRAMES];
-	const struct event_field *field = find_chain(event);
+	const struct event_field *field = event_field_chain(event->class);
 	unsigned int n;
 	bool cut;
 
@@ -300,7 +292,7 @@ static int apply(struct stacks *stacks, const struct event *event, uint32_t stac
 	h->at_hand = stack;
 	h->in_time = place->in_time;
 	heap_prefetch(h->heap, trace_reader_soon(stacks->reader));
-	return heap_apply(h->heap, &record, event->vcpu, place->is_selected);
+	return heap_apply_event(h->heap, event, &record, place->is_selected);
 }
 
 int stacks_note(struct stacks *stacks, const struct event *event, const struct part_place *place)

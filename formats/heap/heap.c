@@ -19,6 +19,7 @@ struct heap *heap_create(const struct sidecar *sidecar, heap_change_fn *fn, void
 	heap->arg = arg;
 	slabs_init(&heap->slabs);
 	origins_init(&heap->origins);
+	callers_init(&heap->callers);
 	heap_tasks_init(&heap->tasks);
 	if (!lives_init(&heap->objects) && !lives_init(&heap->blocks))
 		return heap;
@@ -34,6 +35,7 @@ void heap_destroy(struct heap *heap)
 	lives_deinit(&heap->blocks);
 	slabs_deinit(&heap->slabs);
 	origins_deinit(&heap->origins);
+	callers_deinit(&heap->callers);
 	heap_tasks_deinit(&heap->tasks);
 	free(heap);
 }
@@ -131,7 +133,7 @@ static ALWAYS_INLINE int begin_life(struct heap *heap, struct heap_change *chang
 				    struct heap_object *object, bool is_block, bool selected)
 {
 	const struct kmem_record *record = change->record;
-	int64_t number = origins_get(&heap->origins, heap->sidecar, record);
+	int64_t number = origins_get(&heap->origins, heap->sidecar, record, change->call_site);
 
 	if (number < 0)
 		return -ENOMEM;
@@ -330,13 +332,14 @@ struct text heap_task_text(const struct heap *heap, uint16_t task)
 	return heap_tasks_text(&heap->tasks, task);
 }
 
-int heap_apply(struct heap *heap, const struct kmem_record *record, unsigned int vcpu,
-	       bool selected)
+static ALWAYS_INLINE int apply(struct heap *heap, const struct kmem_record *record,
+			       uint64_t call_site, unsigned int vcpu, bool selected)
 {
 	struct heap_change change = {.record = record,
 				     .vcpu = vcpu,
 				     .is_first = true,
 				     .ptr = record->ptr,
+				     .call_site = call_site,
 				     .heap = heap};
 
 	if (!kmem_record_is_legal(record)) {
@@ -350,6 +353,23 @@ int heap_apply(struct heap *heap, const struct kmem_record *record, unsigned int
 	change.kind = HEAP_FREE;
 	return record->type_id == KMEM_TYPE_PAGES ? free_pages(heap, &change)
 						  : free_object(heap, &change);
+}
+
+int heap_apply(struct heap *heap, const struct kmem_record *record, unsigned int vcpu,
+	       bool selected)
+{
+	return apply(heap, record, record->call_site, vcpu, selected);
+}
+
+int heap_apply_event(struct heap *heap, const struct event *event, const struct kmem_record *record,
+		     bool selected)
+{
+	uint64_t call_site = record->call_site;
+
+	if (record->event_id == KMEM_EVENT_ALLOC &&
+	    callers_find(&heap->callers, heap->sidecar, event, record, &call_site))
+		return -ENOMEM;
+	return apply(heap, record, call_site, event->vcpu, selected);
 }
 
 /* --- what is known --------------------------------------------------------------------------- */
@@ -463,5 +483,6 @@ size_t heap_memory(const struct heap *heap)
 	       u64_map_memory(&heap->slabs.frames) +
 	       heap->slabs.nr_caches * sizeof(*heap->slabs.caches) +
 	       u64_map_memory(&heap->origins.by_site) +
-	       heap->origins.room * sizeof(*heap->origins.all);
+	       heap->origins.room * sizeof(*heap->origins.all) +
+	       u64_map_memory(&heap->callers.roles);
 }

@@ -19,6 +19,9 @@
  * slab if the call that allocated it is known as the slab allocator's (site-role.h), or if objects
  * turn up in several blocks of that call site.
  *
+ * What a wrapper such as kvmalloc() allocates is charged to its caller, if the event has a call
+ * chain that names one (callers.h).
+ *
  * Memory grows with the number of live objects and of origins, not with the length of the trace.
  */
 struct heap;
@@ -43,14 +46,15 @@ enum heap_place {
 
 /* What allocations have in common: call site, type and cache. */
 struct heap_origin {
-	uint64_t call_site;
+	uint64_t call_site;     /* that is charged */
 	uint64_t live_bytes;    /* of pages */
 	uint32_t next;          /* another origin of the call site, plus 1; 0: none */
 	uint32_t blocks, votes; /* of pages: allocated; and that had objects in them */
 	uint16_t cache;         /* id in the sidecar; 0: none */
 	uint8_t type;           /* enum kmem_type_id */
 	uint8_t role;           /* enum heap_role, of pages */
-	bool is_wrapper;        /* its function allocates for its callers */
+	bool is_wrapper;        /* its function allocates for its callers, which are not known */
+	bool is_caller;         /* out of call chains: others have called the allocator for it */
 };
 
 /* A live object, or block of pages. */
@@ -86,6 +90,7 @@ struct heap_change {
 	uint16_t slab_of; /* of a slab that goes: the cache; 0: it is none, or that is not known */
 	uint32_t pieces;
 	uint64_t ptr;
+	uint64_t call_site; /* of the record; of an allocation the one that is charged */
 	const struct heap_object *object; /* not of the last two kinds: NULL */
 	const struct heap *heap;
 };
@@ -129,6 +134,9 @@ struct text heap_task_text(const struct heap *heap, uint16_t task);
 /* `selected` is that of the object if the record is an allocation. Returns 0 or -ENOMEM. */
 int heap_apply(struct heap *heap, const struct kmem_record *record, unsigned int vcpu,
 	       bool selected);
+/* The same of the record that an event of kmem is: its call chain says who is charged. */
+int heap_apply_event(struct heap *heap, const struct event *event, const struct kmem_record *record,
+		     bool selected);
 
 /* Valid until the heap is destroyed. */
 const struct heap_totals *heap_totals(const struct heap *heap);

@@ -3,6 +3,7 @@
 #define SONDE_FORMATS_HEAP_INTERNAL_H
 
 #include "formats/base/u64-map.h"
+#include "formats/heap/callers.h"
 #include "formats/heap/heap.h"
 #include "formats/heap/tasks.h"
 
@@ -140,32 +141,35 @@ void origins_init(struct origins *origins);
 void origins_deinit(struct origins *origins);
 /* For origins_get(): an origin that is not at hand. */
 int64_t origins_find(struct origins *origins, const struct sidecar *sidecar,
-		     const struct kmem_record *record);
+		     const struct kmem_record *record, uint64_t call_site);
 
-static inline bool origin_is_of(const struct heap_origin *origin, const struct kmem_record *record)
+static inline bool origin_is_of(const struct heap_origin *origin, const struct kmem_record *record,
+				uint64_t call_site)
 {
-	return origin->call_site == record->call_site && origin->cache == record->cache &&
+	return origin->call_site == call_site && origin->cache == record->cache &&
 	       origin->type == record->type_id;
 }
 
-static inline uint32_t *origins_recent(struct origins *origins, const struct kmem_record *record)
+static inline uint32_t *origins_recent(struct origins *origins, const struct kmem_record *record,
+				       uint64_t call_site)
 {
 	uint64_t value =
-		record->call_site ^ (uint64_t)record->cache << 48 ^ (uint64_t)record->type_id << 40;
+		call_site ^ (uint64_t)record->cache << 48 ^ (uint64_t)record->type_id << 40;
 
 	value *= UINT64_C(0x9e3779b97f4a7c15);
 	return &origins->recent[value >> (64 - RECENT_ORIGIN_BITS)];
 }
 
-/* The index of a record's origin, added if it is new. -ENOMEM. */
+/* The index of the origin of a record that is charged to a call site, added if it is new. -ENOMEM.
+ */
 static inline int64_t origins_get(struct origins *origins, const struct sidecar *sidecar,
-				  const struct kmem_record *record)
+				  const struct kmem_record *record, uint64_t call_site)
 {
-	const uint32_t recent = *origins_recent(origins, record);
+	const uint32_t recent = *origins_recent(origins, record, call_site);
 
-	if (recent < origins->count && origin_is_of(&origins->all[recent], record))
+	if (recent < origins->count && origin_is_of(&origins->all[recent], record, call_site))
 		return recent;
-	return origins_find(origins, sidecar, record);
+	return origins_find(origins, sidecar, record, call_site);
 }
 
 /* --- slabs (slabs.c) ------------------------------------------------------------------------- */
@@ -195,6 +199,7 @@ struct heap {
 	struct lives objects, blocks;
 	struct slabs slabs;
 	struct origins origins;
+	struct callers callers;
 	struct heap_tasks tasks;
 	uint16_t task; /* of what is allocated */
 	struct heap_totals totals;

@@ -25,9 +25,9 @@ static enum heap_role role_of(enum site_role role, const struct kmem_record *rec
 }
 
 static int64_t add(struct origins *origins, const struct sidecar *sidecar,
-		   const struct kmem_record *record)
+		   const struct kmem_record *record, uint64_t call_site)
 {
-	enum site_role role = site_role(sidecar, record->call_site);
+	enum site_role role = site_role(sidecar, call_site);
 	struct heap_origin *bigger;
 
 	if (origins->count == origins->room) {
@@ -40,31 +40,33 @@ static int64_t add(struct origins *origins, const struct sidecar *sidecar,
 		origins->all = bigger;
 		origins->room = room;
 	}
-	origins->all[origins->count] = (struct heap_origin){.call_site = record->call_site,
-							    .cache = record->cache,
-							    .type = record->type_id,
-							    .role = role_of(role, record),
-							    .is_wrapper = role == SITE_WRAPPER};
+	origins->all[origins->count] =
+		(struct heap_origin){.call_site = call_site,
+				     .cache = record->cache,
+				     .type = record->type_id,
+				     .role = role_of(role, record),
+				     .is_wrapper = role == SITE_WRAPPER,
+				     .is_caller = call_site != record->call_site};
 	return origins->count++;
 }
 
 static int64_t find_or_add(struct origins *origins, const struct sidecar *sidecar,
-			   const struct kmem_record *record)
+			   const struct kmem_record *record, uint64_t call_site)
 {
 	bool is_new;
-	uint32_t *first = u64_map_insert(&origins->by_site, record->call_site, &is_new);
+	uint32_t *first = u64_map_insert(&origins->by_site, call_site, &is_new);
 	int64_t added;
 
 	if (!first)
 		return -ENOMEM;
 	for (uint32_t i = is_new ? 0 : *first + 1; i; i = origins->all[i - 1].next) {
-		if (origin_is_of(&origins->all[i - 1], record))
+		if (origin_is_of(&origins->all[i - 1], record, call_site))
 			return i - 1;
 	}
-	added = add(origins, sidecar, record);
+	added = add(origins, sidecar, record, call_site);
 	if (added < 0) {
 		if (is_new)
-			u64_map_remove(&origins->by_site, record->call_site);
+			u64_map_remove(&origins->by_site, call_site);
 		return added;
 	}
 	origins->all[added].next = is_new ? 0 : *first + 1;
@@ -73,12 +75,12 @@ static int64_t find_or_add(struct origins *origins, const struct sidecar *sideca
 }
 
 int64_t origins_find(struct origins *origins, const struct sidecar *sidecar,
-		     const struct kmem_record *record)
+		     const struct kmem_record *record, uint64_t call_site)
 {
-	const int64_t found = find_or_add(origins, sidecar, record);
+	const int64_t found = find_or_add(origins, sidecar, record, call_site);
 
 	if (found >= 0)
-		*origins_recent(origins, record) = (uint32_t)found;
+		*origins_recent(origins, record, call_site) = (uint32_t)found;
 	return found;
 }
 
@@ -86,7 +88,7 @@ int heap_find_brief_origin(struct heap *heap, const struct kmem_brief *brief,
 			   struct brief_origin *out)
 {
 	const struct kmem_record record = kmem_brief_record(brief);
-	const int64_t found = origins_get(&heap->origins, heap->sidecar, &record);
+	const int64_t found = origins_get(&heap->origins, heap->sidecar, &record, record.call_site);
 
 	if (found < 0)
 		return -ENOMEM;

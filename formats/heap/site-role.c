@@ -44,6 +44,7 @@ static const char *const own_names[] = {
 	"sysfs_slab_add",
 	"create_unique_id",
 	"slab_sysfs_init",
+	"slab_late_init",
 	"alloc_slab_obj_exts",
 	"memcg_alloc_slab_cgroups",
 	"memcg_alloc_page_obj_cgroups",
@@ -211,6 +212,10 @@ static const char *const wrapper_names[] = {
 	"match_strdup",
 	"nla_strdup",
 	"kobject_set_name_vargs",
+	"kobject_set_name",
+	"kobject_add",
+	"kobject_init_and_add",
+	"dev_set_name",
 	/* lib: nodes and tables of data structures */
 	"radix_tree_node_alloc",
 	"__radix_tree_preload",
@@ -220,6 +225,9 @@ static const char *const wrapper_names[] = {
 	"radix_tree_insert",
 	"idr_preload",
 	"idr_get_free",
+	"idr_alloc_u32",
+	"idr_alloc",
+	"idr_alloc_cyclic",
 	"ida_pre_get",
 	"ida_alloc_range",
 	"xas_alloc",
@@ -228,12 +236,43 @@ static const char *const wrapper_names[] = {
 	"__xas_nomem",
 	"xas_split_alloc",
 	"xas_try_split",
+	"xas_store",
+	"xa_store",
+	"__xa_store",
+	"__xa_insert",
+	"__xa_alloc",
+	"__xa_alloc_cyclic",
+	"__xa_cmpxchg",
 	"mas_alloc_nodes",
 	"mas_dup_alloc",
 	"mas_dup_build",
 	"mt_alloc_one",
 	"mt_alloc_bulk",
 	"mt_get_sheaf",
+	"mas_preallocate",
+	"mas_wr_preallocate",
+	"mas_expected_entries",
+	"mas_nomem",
+	"mas_store",
+	"mas_store_gfp",
+	"mas_store_prealloc",
+	"mas_erase",
+	"mas_insert",
+	"mas_alloc_cyclic",
+	"mas_wr_store_entry",
+	"mas_wr_node_store",
+	"mas_wr_modify",
+	"mas_wr_bnode",
+	"mas_commit_b_node",
+	"mas_split",
+	"mtree_store_range",
+	"mtree_store",
+	"mtree_insert_range",
+	"mtree_insert",
+	"mtree_alloc_cyclic",
+	"mtree_erase",
+	"rhashtable_init",
+	"rhltable_init",
 	"bucket_table_alloc",
 	"nested_bucket_table_alloc",
 	"nested_table_alloc",
@@ -286,6 +325,53 @@ static const char *const wrapper_names[] = {
 	NULL,
 };
 
+static const char *const entry_names[] = {
+	/* slab.c, slub.c, slab_common.c */
+	"___slab_alloc",
+	"__slab_alloc",
+	"slab_alloc_node",
+	"cache_alloc_refill",
+	"kmem_cache_alloc",
+	"kmem_cache_alloc_node",
+	"kmem_cache_alloc_lru",
+	"kmem_cache_alloc_trace",
+	"kmem_cache_alloc_node_trace",
+	"kmem_cache_alloc_bulk",
+	"__kmem_cache_alloc_bulk",
+	"__kmem_cache_alloc_node",
+	"__kmalloc",
+	"__kmalloc_node",
+	"__kmalloc_cache",
+	"__kmalloc_cache_node",
+	"__kmalloc_track_caller",
+	"__kmalloc_node_track_caller",
+	"kmalloc_trace",
+	"kmalloc_node_trace",
+	"__do_kmalloc_node",
+	"kmem_cache_free",
+	"kmem_cache_free_bulk",
+	"kfree",
+	/* percpu.c */
+	"__alloc_percpu",
+	"__alloc_percpu_gfp",
+	"__alloc_reserved_percpu",
+	NULL,
+};
+
+static const char *const runner_names[] = {
+	"start_kernel",          "mm_core_init",
+	"do_one_initcall",       "kernel_init",
+	"kernel_init_freeable",  "kthread",
+	"ret_from_fork",         "ret_from_fork_asm",
+	"process_one_work",      "process_scheduled_works",
+	"worker_thread",         "async_run_entry_fn",
+	"task_work_run",         "__do_softirq",
+	"handle_softirqs",       "call_timer_fn",
+	"rcu_do_batch",          "notifier_call_chain",
+	"cpuhp_invoke_callback", "smpboot_thread_fn",
+	"do_syscall_64",         NULL,
+};
+
 /* "new_slab.isra.0" and "kvmalloc_node_noprof" are the same functions; "name [module]" is none. */
 static bool is_one_of(const char *name, const char *const *names)
 {
@@ -306,7 +392,9 @@ enum site_role site_role(const struct sidecar *sidecar, uint64_t call_site)
 		return SITE_SLAB;
 	if (is_one_of(symbol->name, large_names))
 		return SITE_LARGE;
-	return is_one_of(symbol->name, own_names) || is_one_of(symbol->name, wrapper_names)
-		       ? SITE_WRAPPER
-		       : SITE_PLAIN;
+	if (is_one_of(symbol->name, own_names) || is_one_of(symbol->name, wrapper_names))
+		return SITE_WRAPPER;
+	if (is_one_of(symbol->name, entry_names))
+		return SITE_ENTRY;
+	return is_one_of(symbol->name, runner_names) ? SITE_RUNNER : SITE_PLAIN;
 }

@@ -15,6 +15,9 @@ enum site_role {
 	SITE_LARGE,   /* kmalloc() takes pages for one large object */
 	SITE_WRAPPER, /* kvmalloc(), kstrdup(), nodes of an xarray and so on: on behalf of a caller,
 			 and what an allocator keeps to work with, such as kmem_cache_create()'s */
+	SITE_ENTRY,   /* kmalloc() itself and so on: between a caller and the above */
+	SITE_RUNNER, /* runs whatever is registered, as do_one_initcall() and process_one_work() do:
+			says nothing about who allocates */
 };
 
 /* By the function's name; SITE_PLAIN where the sidecar (may be NULL) has none. */

@@ -125,7 +125,7 @@ static int apply(struct sites_table *s, const struct event *event, const struct 
 	if (of->in_time)
 		count_record(of, event->ns);
 	heap_prefetch(of->heap, trace_reader_soon(s->base.input.reader));
-	return heap_apply(of->heap, record, event->vcpu, place->is_selected);
+	return heap_apply_event(of->heap, event, record, place->is_selected);
 }
 
 static void note_time(struct sites_table *s, int64_t ns)

@@ -115,8 +115,8 @@ static void prints(const char *dir)
 	verb_result_deinit(&result);
 }
 
-/* The report's footnote names the command that shows them, which is the one above. */
-static void points_to_callers(void)
+/* A chain of wrappers alone names no caller. */
+static void lacks_callers(void)
 {
 	const struct scratch scratch = scratch_make();
 	const char *const argv[] = {"report", "--by", "callsite", scratch.path, NULL};
@@ -124,9 +124,9 @@ static void points_to_callers(void)
 
 	put_trace(scratch.path, name_wrapper);
 	result = verb_run(cmd_report, argv);
-	if (!ok(strstr(result.out, "\n* allocates for its callers, which sonde convert --to "
-				   "flamegraph shows\n"),
-		"the report says what shows the callers of a function that allocates for them"))
+	if (!ok(strstr(result.out, "\n* allocates for its callers, which its call chains do not "
+				   "name\n"),
+		"the report says that the chains end below those who called"))
 		tap_diag("%s%s", result.out, result.err);
 	verb_result_deinit(&result);
 	scratch_remove(&scratch);
@@ -154,7 +154,7 @@ int main(void)
 	      "kmem:mm_page_alloc;f2;f1 8192\n"
 	      "kmem:mm_page_alloc;f3;f1 4096\n");
 	prints(scratch.path);
-	points_to_callers();
+	lacks_callers();
 	scratch_remove(&scratch);
 	return tap_done();
 }
