@@ -26,7 +26,8 @@
 #:   check-kshark * KernelShark's library loads what sonde convert --to trace.dat writes; installs it, with Qt 5
 #:   check-fuzz    each fuzz target for FUZZ_SECONDS (2)
 #:   check-agreement
-#:                 sonde report's figures follow from the text that trace-cmd and babeltrace2 print of the trace
+#:                 figures of sonde report and others follow from the text that trace-cmd and babeltrace2 print of a made
+#:                 trace; of a guest's, too, with TRACE=build/demo/trace
 #:   check-compare whether the oracle's comparison finds errors
 #:   check-campaigns
 #:                 whether check-long divides its time and counts
@@ -364,7 +365,7 @@ $(O)/tests/agreement/make-heap: $(O)/tests/agreement/make-heap.o $(TEST_LIB_OBJE
 
 .PHONY: check-agreement
 check-agreement: all $(O)/tests/agreement/make-heap
-	$(Q)O=$(abspath $(O)) prove -e perl tests/agreement/agreement.t
+	$(Q)O=$(abspath $(O)) $(if $(TRACE),TRACE=$(abspath $(TRACE))) prove -e perl tests/agreement/agreement.t
 
 # KernelShark's library reads trace.dat. It is packaged with Qt 5, so CI goes without it. Its headers are not clean of warnings.
 $(O)/tests/kshark/kshark-dump: tests/kshark/kshark-dump.c

@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
 # The oracle test: compares Sonde's records with the guest's own trace events, event by event, for each
-# row of tests/guest/configs, or of another such file; and the guest's text after tracing with that of an
-# untraced boot. In a campaign (BUDGET) each row runs again, with so many iterations that the time is used.
+# row of tests/guest/configs, or of another such file; the guest's text after tracing with that of an untraced
+# boot; and Sonde's figures with those that follow from trace-cmd's and babeltrace2's text of the trace. In a campaign
+# (BUDGET) each row runs again, with so many iterations that the time is used.
 #
 # usage: oracle.t [ROWS]
 use strict;
@@ -13,7 +14,8 @@ use List::Util qw(min);
 use Test::More;
 use Time::HiRes qw(time);
 
-use lib $FindBin::RealBin, "$FindBin::RealBin/../lib";
+use lib $FindBin::RealBin, "$FindBin::RealBin/../lib", "$FindBin::RealBin/../agreement";
+use Agreement;
 use Campaign;
 use DamagedImage;
 use Files;
@@ -96,7 +98,19 @@ sub check_row {
 	is_untroubled($log, "$name: the console log has no kernel warnings", WARNINGS);
 	return if on_vmx($row);
 	check_rare($name, $row, $log);
+	check_figures($name, $out, $row) unless options($row) || $scale > 1;
 	OracleCheck::check_module({name => $name, build => $build, trace => "$out/trace"}) if has_module($row);
+}
+
+# A guest of configs has one node.
+use constant { LEAST_SITES => 200, LEAST_LIVE => 5000, LEAST_PING_PONG => 100 };
+
+sub check_figures {
+	my ($name, $out, $row) = @_;
+	subtest "$name: Sonde's figures are those of other tools" => sub {
+		check_agreement("$out/trace", $out, {events => $row->{min_events}, sites => LEAST_SITES, live => LEAST_LIVE,
+			cross_cpu => $row->{cpus} > 1 ? LEAST_PING_PONG : 0, cross_node => 0, node_of_vcpu => sub { 0 }});
+	};
 }
 
 # The kernel takes a new page for each that it wants to move, and gives it back if the old one stays: compaction_free(),
