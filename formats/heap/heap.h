@@ -22,7 +22,8 @@
  * What a wrapper such as kvmalloc() allocates is charged to its caller, if the event has a call
  * chain that names one (callers.h).
  *
- * Memory grows with the number of live objects and of origins, not with the length of the trace.
+ * Memory grows with the number of live objects, origins and places in call chains, not with the
+ * length of the trace.
  */
 struct heap;
 
