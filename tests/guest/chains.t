@@ -6,7 +6,7 @@
 # 99 % of the chains of system calls are the same, and all others are marked as cut, and the same up to there: in
 # interrupts, whose own stack is all that a slice has, most are cut. Chains of dynamic probes at calls, at returns and in the
 # middle of functions are those of the calls. Those of the graph and syscalls tracers, of functions that call vfs_read(), are
-# the ends of its chains.
+# the ends of its chains. By chains of allocations sonde report charges callers.
 use strict;
 use warnings;
 use FindBin;
@@ -124,6 +124,28 @@ sub compare_kmem {
 	cmp_ok($count{missing}, '<=', (1 - LEAST) * @found, "kmem: $count{missing} events are the guest's alone");
 }
 
+# sonde report charges who called kstrdup() with what that allocates. Of wrappers that call it there are these.
+sub compare_charged {
+	my ($trace) = @_;
+	my (%want, %hits, $all);
+	for my $event (KmemChains::seen_events("$build/sonde", $trace)) {
+		next unless $event->{key} =~ /^(?:kmalloc|kmem_cache_alloc|mm_page_alloc) /;
+		my ($first, $second) = (@{$event->{stack}}, '', '');
+		$all++;
+		$want{$second}++ if $first =~ /^kstrdup\+/ && $second !~ /^(?:|kobject_set_name_vargs\+.*|kmem_cache_create\w*\+.*)$/;
+	}
+	open my $in, '-|', "$build/sonde", 'report', '--instance', 'kmem', '--json', '--top', 0, $trace or die "sonde: $!\n";
+	my $report = JSON::PP::decode_json(join '', <$in>);
+	$hits{$_->{symbol}} += $_->{hits} for @{$report->{call_sites}};
+	cmp_ok(scalar(keys %want), '>', 5, 'kmem: ' . keys(%want) . ' places call kstrdup()');
+	is_deeply({map { $_ => $hits{$_} } keys %want}, \%want, 'kmem: each is charged with what kstrdup() allocates for it');
+	is_deeply([grep { /^(?:kstrdup|kvmalloc_node|mas_alloc_nodes|radix_tree_node_alloc)\b/ } keys %hits], [],
+		'kmem: such functions are charged with nothing');
+	my $sum = 0;
+	$sum += $_ for values %hits;
+	is($sum, $all, 'kmem: each allocation is charged to one place');
+}
+
 # Wherever in a call a probe is, those who called are the same.
 sub compare_probes {
 	my ($lines) = @_;
@@ -185,6 +207,7 @@ sub test_guest {
 	}
 	cmp_ok($same, '>=', LEAST * $all, "$same of $all chains of system calls are the same");
 	compare_kmem($log, "$out/trace", $module);
+	compare_charged("$out/trace");
 	compare_probes(slurp("$out/probes"));
 	compare_callers(slurp("$out/probes"));
 	like(slurp("$out/live"), qr/^kmem:kmem_cache_alloc;entry_SYSCALL_64_after_hwframe;do_syscall_64;\S*;alloc_inode \d+$/m,
