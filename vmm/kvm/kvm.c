@@ -9,7 +9,12 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-enum { IDENTITY_MAP_SIZE = 0x1000 };
+enum {
+	IDENTITY_MAP_SIZE = 0x1000,
+	PIC_PINS = 8, /* of each of the two */
+	IOAPIC_PINS = 24,
+	TIMER_PIN = 2, /* of the I/O APIC; at that of the first PIC is the second one */
+};
 
 static const struct kvm_capability capabilities[] = {
 	{"irqchip", "interrupt controllers in the kernel", KVM_CAP_IRQCHIP, 0, true, "2.6.21"},
@@ -114,6 +119,38 @@ static int vm_ioctl_error(const char *what, struct error *err)
 	return error_set(err, errno, "KVM: cannot %s: %s", what, strerror(errno));
 }
 
+static struct kvm_irq_routing_entry route(uint32_t gsi, uint32_t chip, uint32_t pin)
+{
+	return (struct kvm_irq_routing_entry){.gsi = gsi,
+					      .type = KVM_IRQ_ROUTING_IRQCHIP,
+					      .u.irqchip = {.irqchip = chip, .pin = pin}};
+}
+
+/*
+ * As KVM has it by default, but for the timer. A PC has it at pin 2 of the I/O APIC, as the ACPI
+ * tables say, and KVM at pin 0. A guest does not notice that unless it cannot use the timer of its
+ * local APIC: then no timer ever interrupts it.
+ */
+static int set_routing(const struct kvm *kvm)
+{
+	union {
+		struct kvm_irq_routing all;
+		uint8_t bytes[sizeof(struct kvm_irq_routing) +
+			      (2 * PIC_PINS + IOAPIC_PINS) * sizeof(struct kvm_irq_routing_entry)];
+	} u = {.bytes = {0}};
+	struct kvm_irq_routing_entry *next = u.all.entries;
+
+	for (uint32_t pin = 0; pin < PIC_PINS; pin++) {
+		if (pin != TIMER_PIN)
+			*next++ = route(pin, KVM_IRQCHIP_PIC_MASTER, pin);
+		*next++ = route(PIC_PINS + pin, KVM_IRQCHIP_PIC_SLAVE, pin);
+	}
+	for (uint32_t pin = 1; pin < IOAPIC_PINS; pin++)
+		*next++ = route(pin == TIMER_PIN ? 0 : pin, KVM_IRQCHIP_IOAPIC, pin);
+	u.all.nr = (uint32_t)(next - u.all.entries);
+	return ioctl(kvm->vm_fd, KVM_SET_GSI_ROUTING, &u.all);
+}
+
 int kvm_create_vm(struct kvm *kvm, struct error *err)
 {
 	struct kvm_pit_config pit = {.flags = KVM_PIT_SPEAKER_DUMMY};
@@ -127,6 +164,8 @@ int kvm_create_vm(struct kvm *kvm, struct error *err)
 		return vm_ioctl_error("place its private pages", err);
 	if (ioctl(kvm->vm_fd, KVM_CREATE_IRQCHIP, 0) < 0)
 		return vm_ioctl_error("create the interrupt controllers", err);
+	if (set_routing(kvm) < 0)
+		return vm_ioctl_error("route interrupts", err);
 	if (ioctl(kvm->vm_fd, KVM_CREATE_PIT2, &pit) < 0)
 		return vm_ioctl_error("create the timer", err);
 	return 0;
