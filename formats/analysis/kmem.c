@@ -306,8 +306,9 @@ static void print_table(FILE *out, const struct kmem_analysis *a)
 		print_search(out, a, shown.first);
 	if (shown.has_wrappers)
 		fprintf(out, "* allocates for its callers, which %s\n",
-			instance && kmem_has_chains(instance) ? "its call chains do not name"
-							      : "the trace does not name");
+			instance && kmem_has_chains(instance)
+				? "its call chains do not name"
+				: "a trace with call chains names: --trace kmem:stack");
 	table_destroy(table);
 }
 

@@ -277,7 +277,9 @@ static void test_text(const char *deep, const char *plain)
 	shows(cmd_report, of_deep, "writer+0x10/0x90 *", false);
 	shows(cmd_report, of_deep, "* allocates for its callers, which its call chains do not name",
 	      true);
-	shows(cmd_report, of_plain, "* allocates for its callers, which the trace does not name",
+	shows(cmd_report, of_plain,
+	      "* allocates for its callers, which a trace with call chains names: --trace "
+	      "kmem:stack",
 	      true);
 	snprintf(address, sizeof(address), "0x%llx", (unsigned long long)place_of(1));
 	shows(cmd_report, history, "  writer+0x10/0x90 ", true);
