@@ -73,8 +73,10 @@ struct object_shape {
 /* Where an object is wanted, and how. */
 struct placement {
 	unsigned int cpu, node;
-	bool in_array;     /* of kmem_cache_alloc_bulk() */
-	bool is_prefilled; /* out of a sheaf that the caller has filled beforehand */
+	bool in_array; /* of kmem_cache_alloc_bulk() */
+	/* Out of a sheaf that the caller has filled beforehand: it takes so many objects, this one
+	 * and the next; 0: not out of one. */
+	unsigned int prefilled;
 };
 
 enum { ARRAY_MOST = 1024 }; /* objects that are freed at once */

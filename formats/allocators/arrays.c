@@ -33,35 +33,67 @@ static void flush_frees(struct pending *pending, struct simulation *simulation)
 	pending->nr_frees = 0;
 }
 
+static int flush_allocs(struct pending *pending, struct simulation *simulation)
+{
+	const size_t n = pending->nr_allocs;
+
+	pending->nr_allocs = 0;
+	for (size_t i = 0; i < n; i++) {
+		struct allocation *one = &pending->allocs[i];
+		int ret;
+
+		if (one->prefilled && (i || one->prefilled < n))
+			one->prefilled = (unsigned int)(n - i);
+		ret = simulation_alloc(simulation, one);
+		if (ret)
+			return ret;
+	}
+	return 0;
+}
+
 int pending_flush(struct pending *pending, struct simulation *simulation)
 {
-	int ret = pending->has_alloc ? simulation_alloc(simulation, &pending->alloc) : 0;
+	int ret = flush_allocs(pending, simulation);
 
-	pending->has_alloc = false;
 	flush_frees(pending, simulation);
 	return ret;
 }
 
+static const struct allocation *last_alloc(const struct pending *pending)
+{
+	return pending->nr_allocs ? &pending->allocs[pending->nr_allocs - 1] : NULL;
+}
+
 static bool is_next_alloc(const struct pending *pending, const struct allocation *one, int64_t ns)
 {
-	const struct allocation *last = &pending->alloc;
+	const struct allocation *last = last_alloc(pending);
 
-	return pending->has_alloc && pending->alloc_ns == ns && last->cpu == one->cpu &&
+	return last && pending->alloc_ns == ns && last->cpu == one->cpu &&
 	       last->call_site == one->call_site;
+}
+
+/* Whether one caller took both out of a sheaf. */
+static bool is_next_prefilled(const struct pending *pending, const struct allocation *one)
+{
+	const struct allocation *last = last_alloc(pending);
+
+	return last && last->prefilled && one->prefilled && last->cpu == one->cpu &&
+	       pending->nr_allocs < PREFILLED_MOST;
 }
 
 int pending_alloc(struct pending *pending, struct simulation *simulation,
 		  const struct allocation *one, int64_t ns)
 {
 	const bool is_next = is_next_alloc(pending, one, ns);
-	int ret;
+	int ret = 0;
 
-	pending->alloc.in_array |= is_next;
-	ret = pending_flush(pending, simulation);
-	pending->alloc = *one;
-	pending->alloc.in_array = is_next;
+	if (is_next)
+		pending->allocs[pending->nr_allocs - 1].in_array = true;
+	if (!is_next_prefilled(pending, one))
+		ret = pending_flush(pending, simulation);
+	pending->allocs[pending->nr_allocs] = *one;
+	pending->allocs[pending->nr_allocs++].in_array = is_next;
 	pending->alloc_ns = ns;
-	pending->has_alloc = true;
 	return ret;
 }
 
@@ -71,7 +103,7 @@ static bool is_next_free(const struct pending *pending, const struct one_free *o
 	const size_t n = pending->nr_frees;
 
 	if (!n || n == ARRAY_MOST || last->cpu != one->cpu || last->call_site != one->call_site ||
-	    last->is_kmalloc != one->is_kmalloc)
+	    last->is_kmalloc != one->is_kmalloc || last->cache != one->cache)
 		return false;
 	return last->ns == one->ns || n % ARRAY_TAKEN_AT_ONCE == 0;
 }

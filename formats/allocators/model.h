@@ -110,8 +110,10 @@ const char *buckets_of_call(const char *function, bool copies);
 
 /* --- prefilled.c ----------------------------------------------------------------------------- */
 
-/* Whether objects that this function allocates without waiting, of a cache with cache_params.
- * prefilled, are out of a sheaf that was filled beforehand. */
-bool prefilled_is_call(const char *function);
+/*
+ * For objects that this function allocates without waiting, of a cache with cache_params.prefilled:
+ * the least number of them that the caller had a sheaf filled for beforehand; 0: it had none.
+ */
+unsigned int prefilled_for_call(const char *function);
 
 #endif

@@ -5,8 +5,13 @@
 #include "formats/allocators/model.h"
 #include "formats/base/text.h"
 
-bool prefilled_is_call(const char *function)
+unsigned int prefilled_for_call(const char *function)
 {
+	/* A single node comes without a sheaf. To store is to ask for one, and two or three for
+	 * each level of the tree that changes; to copy is to ask for what a node has. */
+	enum { STORE_LEAST = 3, COPY_LEAST = 2 };
+	static const char *const copies[] = {"mas_dup_alloc", NULL};
+
 	/* mas_alloc_nodes(), which allocates a single node, and what it is inlined in. */
 	static const char *const others[] = {
 		"mas_alloc_nodes",
@@ -25,5 +30,9 @@ bool prefilled_is_call(const char *function)
 	};
 
 	/* "mas_store.isra.0" */
-	return !text_begins_as(function, strcspn(function, "."), others);
+	const size_t length = strcspn(function, ".");
+
+	if (text_begins_as(function, length, others))
+		return 0;
+	return text_begins_as(function, length, copies) ? COPY_LEAST : STORE_LEAST;
 }

@@ -275,7 +275,7 @@ static int take(struct simulation *s, struct model_cache *cache, const struct al
 					.node = has_node ? (unsigned int)a->node
 							 : model_node_of(cache, cpu),
 					.in_array = a->in_array,
-					.is_prefilled = a->is_prefilled};
+					.prefilled = a->prefilled};
 
 	if (simulation_is_large(cache)) {
 		model_take_pages(cache, object->shape.bytes / MODEL_PAGE_SIZE);

@@ -25,7 +25,7 @@ struct allocation {
 	int32_t node;        /* asked for; -1: any */
 	unsigned int cpu;
 	bool in_array; /* as in struct placement; likewise: */
-	bool is_prefilled;
+	unsigned int prefilled;
 	bool is_kmalloc; /* else of a cache */
 	bool is_large;   /* kmalloc() that got pages */
 };

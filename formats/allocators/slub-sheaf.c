@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include "formats/allocators/slub.h"
 
-enum { BARN_MOST = 10 }; /* full sheaves that a barn keeps */
+enum { BARN_MOST = 10 }; /* full sheaves that a barn keeps, and likewise empty ones */
 
 struct sheaf {
 	uint64_t count;
@@ -23,6 +23,7 @@ struct cpu_sheaves {
 struct barn {
 	struct sheaf *full[BARN_MOST];
 	unsigned int count;
+	uint64_t nr_empty; /* other sheaves; what is exchanged goes beyond BARN_MOST */
 };
 
 struct slub_sheaves {
@@ -113,6 +114,22 @@ static void swap(struct cpu_sheaves *own)
 	own->spare = main;
 }
 
+/* An empty sheaf of the barn, or NULL. */
+static struct sheaf *take_empty(const struct slub *slub, struct barn *barn)
+{
+	if (!barn->nr_empty)
+		return NULL;
+	barn->nr_empty--;
+	return sheaf_create(slub);
+}
+
+static struct sheaf *empty_sheaf(const struct slub *slub, struct barn *barn)
+{
+	struct sheaf *sheaf = take_empty(slub, barn);
+
+	return sheaf ? sheaf : sheaf_create(slub);
+}
+
 static void flush(struct sheaf *sheaf, unsigned int cpu)
 {
 	slub_free_slabs(sheaf->objects, sheaf->count, cpu);
@@ -140,9 +157,10 @@ static void replace_empty(struct model_cache *cache, struct cpu_sheaves *own,
 	} else if (barn->count) {
 		free(own->main);
 		own->main = barn->full[--barn->count];
+		barn->nr_empty++;
 	} else if (!where->in_array) {
 		if (!own->spare)
-			own->spare = sheaf_create(cache->own);
+			own->spare = empty_sheaf(cache->own, barn);
 		if (own->spare)
 			swap(own);
 		fill(cache, own->main, where->node);
@@ -150,9 +168,8 @@ static void replace_empty(struct model_cache *cache, struct cpu_sheaves *own,
 }
 
 /*
- * Out of a sheaf that the caller has filled beforehand, and returns later. That is the CPU's second
- * one, if there is one. How many objects the caller wanted is not known: the model fills the sheaf
- * when it is empty.
+ * Out of a sheaf that the caller has filled beforehand, unless it had as many objects as the caller
+ * asked for, and returns later. That is the CPU's second one, if there is one.
  */
 static struct slab *alloc_prefilled(struct model_cache *cache, struct cpu_sheaves *own,
 				    const struct placement *where)
@@ -160,10 +177,11 @@ static struct slab *alloc_prefilled(struct model_cache *cache, struct cpu_sheave
 	struct barn *barn = barn_of(cache, where->cpu);
 
 	if (!own->spare)
-		own->spare = barn->count ? barn->full[--barn->count] : sheaf_create(cache->own);
+		own->spare =
+			barn->count ? barn->full[--barn->count] : empty_sheaf(cache->own, barn);
 	if (!own->spare)
 		return NULL;
-	if (!own->spare->count)
+	if (own->spare->count < where->prefilled)
 		fill(cache, own->spare, where->node);
 	return own->spare->count ? own->spare->objects[--own->spare->count] : NULL;
 }
@@ -175,7 +193,7 @@ struct slab *slub_sheaves_alloc(struct model_cache *cache, const struct placemen
 	/* Sheaves hold objects of the CPU's own node only. */
 	if (!own || where->node != model_node_of(cache, where->cpu))
 		return slub_take_object(cache, where->node);
-	if (cache->params.prefilled && where->is_prefilled)
+	if (cache->params.prefilled && where->prefilled)
 		return alloc_prefilled(cache, own, where);
 	if (!own->main->count)
 		replace_empty(cache, own, where);
@@ -186,36 +204,40 @@ struct slab *slub_sheaves_alloc(struct model_cache *cache, const struct placemen
 
 /* --- freeing --------------------------------------------------------------------------------- */
 
-/* Both sheaves of the CPU are full: the barn takes the first, or the objects of the second go to
- * their slabs. */
-static void empty_one(struct model_cache *cache, struct cpu_sheaves *own, unsigned int cpu)
+/* Exchanges the first sheaf, which is full, for one that is not, without making one. Returns
+ * whether there was any. */
+static bool exchange_full(struct model_cache *cache, struct cpu_sheaves *own, unsigned int cpu)
 {
+	const struct slub *slub = cache->own;
 	struct barn *barn = barn_of(cache, cpu);
-	struct sheaf *fresh = barn->count < BARN_MOST ? sheaf_create(cache->own) : NULL;
+	struct sheaf *empty;
 
-	if (fresh) {
-		barn->full[barn->count++] = own->main;
-		own->main = fresh;
-		return;
+	if (!own->spare)
+		own->spare = take_empty(slub, barn);
+	if (own->spare && !is_full(slub, own->spare)) {
+		swap(own);
+		return true;
 	}
-	flush(own->spare, cpu);
-	swap(own);
+	empty = own->spare && barn->count < BARN_MOST ? take_empty(slub, barn) : NULL;
+	if (!empty)
+		return false;
+	barn->full[barn->count++] = own->main;
+	own->main = empty;
+	return true;
 }
 
 /* The first sheaf is full. Returns 0 or -ENOMEM. */
 static int replace_full(struct model_cache *cache, struct cpu_sheaves *own, unsigned int cpu)
 {
-	const struct slub *slub = cache->own;
+	struct barn *barn = barn_of(cache, cpu);
 
-	if (!own->spare)
-		own->spare = sheaf_create(slub);
-	if (!own->spare)
-		return -ENOMEM;
-	if (is_full(slub, own->spare))
-		empty_one(cache, own, cpu);
+	if (exchange_full(cache, own, cpu))
+		return 0;
+	if (own->spare && barn->count == BARN_MOST)
+		flush(own->spare, cpu);
 	else
-		swap(own);
-	return 0;
+		barn->nr_empty++;
+	return exchange_full(cache, own, cpu) ? 0 : -ENOMEM;
 }
 
 void slub_sheaves_free(struct model_cache *cache, unsigned int cpu, struct slab *slab)
@@ -230,6 +252,18 @@ void slub_sheaves_free(struct model_cache *cache, unsigned int cpu, struct slab 
 		own->main->objects[own->main->count++] = slab;
 }
 
+bool slub_sheaves_take_back(struct model_cache *cache, unsigned int cpu, struct slab *slab)
+{
+	const struct slub *slub = cache->own;
+	struct cpu_sheaves *own = cpu_of(slub, cpu);
+
+	if (!own || slab->node != model_node_of(cache, cpu) ||
+	    (is_full(slub, own->main) && !exchange_full(cache, own, cpu)))
+		return false;
+	own->main->objects[own->main->count++] = slab;
+	return true;
+}
+
 /* After the grace period. */
 static void put_rcu_sheaf(struct model_cache *cache, struct sheaf *sheaf, unsigned int cpu)
 {
@@ -241,6 +275,17 @@ static void put_rcu_sheaf(struct model_cache *cache, struct sheaf *sheaf, unsign
 	}
 	flush(sheaf, cpu);
 	free(sheaf);
+	if (barn->nr_empty < BARN_MOST)
+		barn->nr_empty++;
+}
+
+/* A second sheaf that is empty, or another one. */
+static struct sheaf *begin_rcu_sheaf(struct model_cache *cache, struct cpu_sheaves *own,
+				     unsigned int cpu)
+{
+	if (own->spare && !own->spare->count)
+		return take(&own->spare);
+	return empty_sheaf(cache->own, barn_of(cache, cpu));
 }
 
 void slub_sheaves_free_rcu(struct model_cache *cache, unsigned int cpu, struct slab *slab)
@@ -249,8 +294,7 @@ void slub_sheaves_free_rcu(struct model_cache *cache, unsigned int cpu, struct s
 	struct cpu_sheaves *own = cpu_of(slub, cpu);
 
 	if (own && !own->rcu)
-		own->rcu =
-			own->spare && !own->spare->count ? take(&own->spare) : sheaf_create(slub);
+		own->rcu = begin_rcu_sheaf(cache, own, cpu);
 	if (!own || !own->rcu || slab->node != model_node_of(cache, cpu)) {
 		slub_give_objects(cache, slab, 1);
 		return;
@@ -280,5 +324,6 @@ void slub_sheaves_flush(struct model_cache *cache)
 
 		for (; barn->count; free(barn->full[barn->count]))
 			flush(barn->full[--barn->count], 0);
+		barn->nr_empty = 0;
 	}
 }

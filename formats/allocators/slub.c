@@ -361,7 +361,7 @@ void slub_free_slabs(struct slab **slabs, size_t n, unsigned int cpu)
 		n = free_with_last(slabs, n, cpu);
 }
 
-/* Whether an object of an array goes through the sheaves of its cache. */
+/* Whether an object of an array goes into a sheaf of its cache. */
 static bool put_in_sheaf(struct slab *slab, unsigned int cpu, enum array_free how)
 {
 	struct model_cache *cache = slab->cache;
@@ -369,10 +369,9 @@ static bool put_in_sheaf(struct slab *slab, unsigned int cpu, enum array_free ho
 
 	if (!slub->sheaves || how == ARRAY_OF_ANY)
 		return false;
-	if (how == ARRAY_OF_RCU)
-		slub_sheaves_free_rcu(cache, cpu, slab);
-	else
-		slub_sheaves_free(cache, cpu, slab);
+	if (how == ARRAY_OF_CACHE)
+		return slub_sheaves_take_back(cache, cpu, slab);
+	slub_sheaves_free_rcu(cache, cpu, slab);
 	return true;
 }
 

@@ -48,6 +48,8 @@ int slub_sheaves_create(struct model_cache *cache);
 void slub_sheaves_destroy(struct slub_sheaves *sheaves, unsigned int cpus);
 struct slab *slub_sheaves_alloc(struct model_cache *cache, const struct placement *where);
 void slub_sheaves_free(struct model_cache *cache, unsigned int cpu, struct slab *slab);
+/* One of an array, if the sheaves have room for it: for an array no sheaf is made. */
+bool slub_sheaves_take_back(struct model_cache *cache, unsigned int cpu, struct slab *slab);
 /* By kfree_rcu(). */
 void slub_sheaves_free_rcu(struct model_cache *cache, unsigned int cpu, struct slab *slab);
 /* All of their objects go back to the slabs, but for those of kfree_rcu(). */

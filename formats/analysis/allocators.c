@@ -149,10 +149,11 @@ static const char *buckets_of(const struct allocators *a, const struct kmem_reco
 			       a->copy_flags && record->gfp_flags == a->copy_flags);
 }
 
-static bool is_prefilled(const struct allocators *a, const struct kmem_record *record)
+static unsigned int prefilled_for(const struct allocators *a, const struct kmem_record *record)
 {
-	return a->wait_flag && !(record->gfp_flags & a->wait_flag) &&
-	       prefilled_is_call(function_of(a, record->call_site));
+	if (!a->wait_flag || record->gfp_flags & a->wait_flag)
+		return 0;
+	return prefilled_for_call(function_of(a, record->call_site));
 }
 
 static int replay_alloc(struct allocators *a, const struct heap_change *change)
@@ -170,7 +171,7 @@ static int replay_alloc(struct allocators *a, const struct heap_change *change)
 		.buckets = buckets_of(a, record),
 		.node = record->node,
 		.cpu = change->vcpu,
-		.is_prefilled = is_prefilled(a, record),
+		.prefilled = prefilled_for(a, record),
 		.is_kmalloc = record->type_id == KMEM_TYPE_KMALLOC,
 		.is_large = change->object->place == HEAP_IS_BLOCK,
 	};
@@ -186,6 +187,7 @@ static int replay_free(struct allocators *a, const struct heap_change *change)
 			       .call_site = record->call_site,
 			       .ns = record->timestamp,
 			       .cpu = change->vcpu,
+			       .cache = record->cache,
 			       .is_kmalloc = record->type_id == KMEM_TYPE_KMALLOC};
 
 	one.is_after_rcu = last->call_site == one.call_site

@@ -104,13 +104,15 @@ static void test_frees(void)
 {
 	const struct one_free one = {.call_site = 1}, other_site = {.call_site = 2},
 			      other_cpu = {.call_site = 1, .cpu = 1},
-			      other_kind = {.call_site = 1, .is_kmalloc = true};
+			      other_kind = {.call_site = 1, .is_kmalloc = true},
+			      other_cache = {.call_site = 1, .cache = 1};
 
 	ok(pages_after(one, one, 20) == 2, "frees of one time and call site are an array");
 	ok(pages_after(one, one, 21) == 3, "others are not: of another time,");
 	ok(pages_after(one, other_site, 20) == 3, "call site,");
 	ok(pages_after(one, other_cpu, 20) == 3, "CPU");
-	ok(pages_after(one, other_kind, 20) == 3, "or function");
+	ok(pages_after(one, other_kind, 20) == 3, "function");
+	ok(pages_after(one, other_cache, 20) == 3, "or cache");
 }
 
 /* The tracer takes 32 objects at once. */
@@ -126,6 +128,14 @@ static void test_long_array(void)
 	for (uint64_t i = 4 * 39 + 1; i < 4 * 40; i++)
 		release(run, i, 500 + (int64_t)i, (struct one_free){0});
 	ok(pages(run) == 50, "what the tracer took in several pieces is one array");
+	end(run);
+	run = begin("order_max = 0\nmin_objects = 1\nsheaf = 32\nmin_partial = 0\n");
+	allocate(run, 0, 40, 1, false);
+	for (uint64_t i = 0; i < 36; i++)
+		release(run, i, i < ARRAY_TAKEN_AT_ONCE ? 300 : 301,
+			(struct one_free){.is_after_rcu = true, .cache = i < 32});
+	allocate(run, 100, 32, 400, false);
+	ok(pages(run) == 16, "what is freed after it, of another cache, is not of it");
 	end(run);
 	run = begin("order_max = 0\nmin_objects = 1\n");
 	allocate(run, 0, 3 * ARRAY_MOST, 1, true);
@@ -148,10 +158,42 @@ static void test_rcu(void)
 	ok(array_site_is_of_rcu("rcu_do_batch") && array_site_is_of_rcu("kvfree_rcu_bulk") &&
 		   !array_site_is_of_rcu("rcu_do_batch2") && !array_site_is_of_rcu(""),
 	   "it is known by its call site");
-	ok(prefilled_is_call("mas_wr_bnode") && !prefilled_is_call("mas_store_gfp.isra.0") &&
-		   !prefilled_is_call("mas_erase"),
-	   "so is who fills a sheaf beforehand");
 	end(run);
+}
+
+/* Sheaves have 8 objects, or two slabs. */
+static uint64_t pages_prefilled(unsigned int first, unsigned int second, unsigned int least)
+{
+	struct run *run = begin("order_max = 0\nmin_objects = 1\nsheaf = 8\nprefilled = yes\n");
+	struct allocation allocation = {.cache = "c",
+					.object_size = 1024,
+					.taken = 1024,
+					.requested = 1024,
+					.node = -1,
+					.prefilled = least};
+	uint64_t n;
+
+	for (unsigned int i = 0; i < first + second; i++) {
+		if (i == first)
+			release(run, UINT64_MAX, 2, (struct one_free){0});
+		allocation.ptr = i;
+		if (pending_alloc(&run->pending, run->simulation, &allocation, i))
+			abort();
+	}
+	n = pages(run);
+	end(run);
+	return n;
+}
+
+static void test_prefilled(void)
+{
+	ok(pages_prefilled(6, 2, 2) == 2, "a sheaf that has enough is not filled");
+	ok(pages_prefilled(6, 3, 2) == 4, "one that lacks what is taken of it is, beforehand,");
+	ok(pages_prefilled(6, 2, 3) == 4, "as is one that lacks what was asked for at least");
+	ok(pages_prefilled(PREFILLED_MOST + 1, 0, 2) == 10, "one may take any number of objects");
+	ok(prefilled_for_call("mas_wr_bnode") == 3 && prefilled_for_call("mas_dup_alloc") == 2 &&
+		   !prefilled_for_call("mas_store_gfp.isra.0") && !prefilled_for_call("mas_erase"),
+	   "who fills a sheaf beforehand is known by the call site");
 }
 
 int main(void)
@@ -160,5 +202,6 @@ int main(void)
 	test_frees();
 	test_long_array();
 	test_rcu();
+	test_prefilled();
 	return tap_done();
 }

@@ -151,7 +151,8 @@ static void test_sheaves(void)
 }
 
 /* Objects of 1 KiB, 4 to a slab of one page. */
-static void alloc_kib(struct simulation *simulation, uint64_t ptr, bool in_array, bool is_prefilled)
+static void alloc_kib(struct simulation *simulation, uint64_t ptr, bool in_array,
+		      unsigned int prefilled)
 {
 	const struct allocation allocation = {.ptr = ptr,
 					      .cache = "c",
@@ -160,7 +161,7 @@ static void alloc_kib(struct simulation *simulation, uint64_t ptr, bool in_array
 					      .requested = 1024,
 					      .node = -1,
 					      .in_array = in_array,
-					      .is_prefilled = is_prefilled};
+					      .prefilled = prefilled};
 
 	if (simulation_alloc(simulation, &allocation))
 		abort();
@@ -234,14 +235,43 @@ static void test_sheaf_filling(void)
 		"order_max = 0\nmin_objects = 1\nsheaf = 8\n[c]\nprefilled = yes\n";
 	struct simulation *s = make(text, 1);
 
-	alloc_kib(s, 0, true, false);
+	alloc_kib(s, 0, true, 0);
 	ok(simulation_pages(s) == 1, "an array does not have a sheaf filled");
-	alloc_kib(s, 1, false, false);
+	alloc_kib(s, 1, false, 0);
 	ok(simulation_pages(s) == 3, "a single object does, from partial slabs first");
-	alloc_kib(s, 2, false, true);
+	alloc_kib(s, 2, false, 3);
 	ok(simulation_pages(s) == 5, "as does who fills one beforehand, whatever else there is");
-	alloc_kib(s, 3, false, true);
+	for (uint64_t i = 3; i < 8; i++)
+		alloc_kib(s, i, false, 1);
 	ok(simulation_pages(s) == 5, "and gets the next objects out of it");
+	alloc_kib(s, 8, false, 2);
+	ok(simulation_pages(s) == 5, "as long as it has enough for the next one,");
+	alloc_kib(s, 9, false, 2);
+	ok(simulation_pages(s) == 6, "who has it filled before it is empty");
+	simulation_destroy(s);
+}
+
+/* Sheaves of 4, as large as a slab. */
+static void test_sheaf_array_room(void)
+{
+	static const char text[] = "order_max = 0\nmin_objects = 1\nsheaf = 4\nmin_partial = 0\n";
+	struct simulation *s = make(text, 1);
+
+	fill(s, 0, 16, 0);
+	drop_array(s, 0, 8, ARRAY_OF_CACHE);
+	ok(simulation_pages(s) == 4, "an array fills the sheaves that the CPU has");
+	drop_array(s, 8, 4, ARRAY_OF_CACHE);
+	ok(simulation_pages(s) == 3, "but has none made: the rest goes to slabs");
+	drop(s, 12, 4, 1, 0);
+	ok(simulation_pages(s) == 3, "as one is for a single object");
+	simulation_destroy(s);
+	s = make(text, 1);
+	fill(s, 0, 16, 0);
+	drop(s, 0, 16, 1, 0);
+	fill(s, 0, 16, 0);
+	drop_array(s, 0, 8, ARRAY_OF_CACHE);
+	drop_array(s, 8, 8, ARRAY_OF_CACHE);
+	ok(simulation_pages(s) == 4, "an array gets empty sheaves that the node has");
 	simulation_destroy(s);
 }
 
@@ -497,6 +527,7 @@ int main(void)
 	test_array_order();
 	test_sheaf_arrays();
 	test_sheaf_filling();
+	test_sheaf_array_room();
 	test_shrinking();
 	test_nodes();
 	test_places();
