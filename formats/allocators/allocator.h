@@ -21,6 +21,7 @@ struct model_cache {
 	char name[64];
 	uint32_t index; /* from 0 on, unique in the simulation */
 	unsigned int nodes, cpus;
+	bool is_early; /* from before the guest had started its other CPUs */
 	uint64_t slot; /* bytes that an object takes */
 	struct cache_params params;
 	unsigned int order;    /* of slabs; set by the allocator's cache_init() */
@@ -95,7 +96,7 @@ struct object_request {
 	struct cache_params params;
 };
 
-#define MODEL_REAP_NS UINT64_C(2000000000)
+#define MODEL_REAP_NS INT64_C(2000000000)
 
 struct allocator_ops {
 	const char *name;
@@ -121,8 +122,11 @@ struct allocator_ops {
 			   enum array_free how);
 	/* As kmem_cache_shrink(); or NULL. */
 	void (*shrink)(struct model_cache *cache);
-	/* What a timer does every MODEL_REAP_NS; or NULL. */
-	void (*reap)(struct model_cache *cache);
+	/* What a timer of the CPU does about every MODEL_REAP_NS, at `ns` of the trace clock. If it
+	 * keeps slabs, those that it would give back go with drain() only. Or NULL; likewise: */
+	void (*reap)(struct model_cache *cache, unsigned int cpu, int64_t ns, bool keeps_slabs);
+	/* The guest's own timer gave a slab of the cache back. */
+	void (*drain)(struct model_cache *cache, unsigned int cpu, int64_t ns);
 };
 
 #endif

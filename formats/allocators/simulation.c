@@ -9,9 +9,11 @@
 #include "formats/base/u64-map.h"
 
 enum {
-	REAPS_MOST = 256, /* at once: after so many there is nothing left to give back */
 	SLOT_MOST = MODEL_PAGE_SIZE << MODEL_MAX_ORDER,
 };
+static const int64_t SECOND_NS = 1000000000;
+/* Steps of the kernel's wheel for a timer of seconds: one that was seen may have been so late. */
+static const int64_t WHEEL_NS = 32000000;
 static const char large_name[] = "(large)";
 
 /* A live object. */
@@ -22,6 +24,11 @@ struct object {
 	struct object_shape shape;
 };
 
+/* On the trace clock. */
+struct cpu_timer {
+	int64_t due_ns, last_ns; /* 0: not known yet; it did not run yet */
+};
+
 struct simulation {
 	struct model model;
 	unsigned int cpus;
@@ -30,8 +37,10 @@ struct simulation {
 	struct model_cache **caches;
 	size_t nr_caches, room;
 	uint64_t pages;
-	int64_t reaped_ns; /* when timers ran last */
-	bool has_time;
+	struct cpu_timer *timers; /* by CPU */
+	int64_t second_ns;        /* where the guest's whole seconds begin, of the trace clock's */
+	bool has_second, follows_timer;
+	bool is_starting; /* the guest: only its first CPU has done anything */
 };
 
 int simulation_create(const struct model *model, unsigned int cpus, struct simulation **out,
@@ -43,6 +52,11 @@ int simulation_create(const struct model *model, unsigned int cpus, struct simul
 		return error_set(err, ENOMEM, "out of memory");
 	s->model = *model;
 	s->cpus = model->cpus != MODEL_AUTO ? (unsigned int)model->cpus : cpus ? cpus : 1;
+	s->timers = calloc(s->cpus, sizeof(*s->timers));
+	if (!s->timers) {
+		free(s);
+		return error_set(err, ENOMEM, "out of memory");
+	}
 	u64_map_init(&s->objects, sizeof(struct object));
 	u64_map_init(&s->by_hash, sizeof(uint32_t));
 	*out = s;
@@ -63,6 +77,7 @@ void simulation_destroy(struct simulation *s)
 	for (size_t i = 0; i < s->nr_caches; i++)
 		cache_destroy(s->caches[i]);
 	free(s->caches);
+	free(s->timers);
 	u64_map_deinit(&s->objects);
 	u64_map_deinit(&s->by_hash);
 	free(s);
@@ -229,6 +244,7 @@ static struct model_cache *cache_create(struct simulation *s, const struct place
 	cache->model = &s->model;
 	memcpy(cache->name, place->name, sizeof(cache->name));
 	cache->cpus = s->cpus;
+	cache->is_early = s->is_starting;
 	cache->nodes = (unsigned int)s->model.nodes;
 	cache->slot = place->is_large ? 0 : place->slot;
 	cache->params = model_cache_params(&s->model, cache->name);
@@ -295,6 +311,7 @@ int simulation_alloc(struct simulation *s, const struct allocation *a)
 		place_in_pool(&s->model, a, &where);
 	else
 		place(&s->model, a, &where);
+	s->is_starting &= !a->cpu;
 	object.shape = where.shape;
 	object.cache = cache_of(s, &where);
 	if (!object.cache)
@@ -365,29 +382,77 @@ void simulation_shrink(struct simulation *s, const char *cache)
 
 /* --- time ------------------------------------------------------------------------------------ */
 
-static void reap(struct simulation *s)
+/* The kernel lets such timers run at its whole seconds. */
+static int64_t whole_second(const struct simulation *s, int64_t ns)
+{
+	const int64_t over = (ns - s->second_ns + SECOND_NS) % SECOND_NS;
+
+	return ns - over + (over < SECOND_NS / 4 ? 0 : SECOND_NS);
+}
+
+static void reap(struct simulation *s, unsigned int cpu, int64_t ns)
 {
 	for (size_t i = 0; i < s->nr_caches; i++) {
 		if (!simulation_is_large(s->caches[i]))
-			s->model.ops->reap(s->caches[i]);
+			s->model.ops->reap(s->caches[i], cpu, ns, s->follows_timer);
 	}
+	s->timers[cpu].last_ns = ns;
+	s->timers[cpu].due_ns = whole_second(s, ns + MODEL_REAP_NS);
 }
 
-void simulation_advance(struct simulation *s, int64_t ns)
+static bool has_timer(const struct simulation *s, int64_t ns)
 {
-	unsigned int n = 0;
+	return s->model.ops->reap && ns >= 0 && ns <= INT64_MAX - 2 * MODEL_REAP_NS;
+}
 
-	if (!s->model.ops->reap)
+bool simulation_is_due(struct simulation *s, unsigned int cpu, int64_t ns)
+{
+	struct cpu_timer *timer = &s->timers[cpu % s->cpus];
+
+	if (!has_timer(s, ns))
+		return false;
+	if (!timer->due_ns)
+		timer->due_ns = whole_second(s, ns + SECOND_NS);
+	return ns >= timer->due_ns - WHEEL_NS;
+}
+
+void simulation_run_timer(struct simulation *s, unsigned int cpu, int64_t ns)
+{
+	reap(s, cpu % s->cpus, ns);
+}
+
+void simulation_from_start(struct simulation *s)
+{
+	s->is_starting = true;
+}
+
+void simulation_follow_timer(struct simulation *s)
+{
+	s->follows_timer = true;
+}
+
+/* It may have run late, but not early. */
+static void learn_second(struct simulation *s, int64_t ns)
+{
+	const int64_t over = (ns - s->second_ns + SECOND_NS) % SECOND_NS;
+
+	if (!s->has_second || over > SECOND_NS / 2)
+		s->second_ns = ns % SECOND_NS;
+	s->has_second = true;
+}
+
+void simulation_drained(struct simulation *s, const char *cache, unsigned int cpu, int64_t ns)
+{
+	cpu %= s->cpus;
+	if (!has_timer(s, ns))
 		return;
-	if (!s->has_time || ns < s->reaped_ns)
-		s->reaped_ns = ns;
-	s->has_time = true;
-	for (; (uint64_t)ns - (uint64_t)s->reaped_ns >= MODEL_REAP_NS && n < REAPS_MOST; n++) {
-		reap(s);
-		s->reaped_ns += (int64_t)MODEL_REAP_NS;
+	learn_second(s, ns);
+	if (ns - s->timers[cpu].last_ns > MODEL_REAP_NS / 2)
+		reap(s, cpu, ns);
+	for (size_t i = 0; i < s->nr_caches; i++) {
+		if (!simulation_is_large(s->caches[i]) && !strcmp(s->caches[i]->name, cache))
+			s->model.ops->drain(s->caches[i], cpu, ns);
 	}
-	if (n == REAPS_MOST)
-		s->reaped_ns = ns;
 }
 
 /* --- results --------------------------------------------------------------------------------- */

@@ -36,8 +36,19 @@ int simulation_create(const struct model *model, unsigned int cpus, struct simul
 /* NULL-safe. */
 void simulation_destroy(struct simulation *simulation);
 
-/* Before what happens at `ns` of the trace clock: timers run. */
-void simulation_advance(struct simulation *simulation, int64_t ns);
+/*
+ * Before what happens on a CPU at `ns` of the trace clock, from 0 on: whether its timer runs. It
+ * does not wake the CPU, so it runs when something else happens there.
+ */
+bool simulation_is_due(struct simulation *simulation, unsigned int cpu, int64_t ns);
+void simulation_run_timer(struct simulation *simulation, unsigned int cpu, int64_t ns);
+/* The first allocation to come is the guest's first one. */
+void simulation_from_start(struct simulation *simulation);
+/* The guest has a timer of the same kind, and simulation_drained() says what it gives back. */
+void simulation_follow_timer(struct simulation *simulation);
+/* That timer ran on a CPU, and gave back a slab of the cache of this name. */
+void simulation_drained(struct simulation *simulation, const char *cache, unsigned int cpu,
+			int64_t ns);
 /* An object whose address is live already takes its place. 0 or -ENOMEM. */
 int simulation_alloc(struct simulation *simulation, const struct allocation *allocation);
 /* Frees of unknown objects do nothing. */

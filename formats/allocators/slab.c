@@ -14,9 +14,9 @@ enum {
 	SLOT_LEAST = 16,    /* bytes */
 	REFILL_IDLE = 16,   /* objects that a CPU gets which has not allocated lately */
 	SHARED_BATCHES = 8, /* of the shared array */
-	REAPS_OF_NODE = 2,  /* a node's lists are looked at each second time */
 	REAP_PARTS = 5,     /* a fifth is given back at once */
 };
+static const int64_t REAP_NODE_NS = 2 * MODEL_REAP_NS; /* between two looks at a node's lists */
 
 /* Free objects, by the slab that they lie in; the oldest first. */
 struct object_array {
@@ -29,14 +29,14 @@ struct slab_node {
 	struct slab_list full, partial, free;
 	uint64_t free_objects, free_limit; /* in slabs; from which on empty slabs are given back */
 	struct object_array *shared;       /* NULL: not used yet */
-	bool touched;                      /* an empty slab was used since the timer looked */
+	bool touched;                      /* an empty slab was looked for since the timer looked */
+	int64_t reap_ns, drain_ns;         /* when the timer may next look, and give slabs back */
 };
 
 struct slab_cache {
 	uint64_t limit, batch, shared_limit; /* objects */
 	struct slab_node *nodes;
 	struct object_array **cpus; /* NULL: not used yet */
-	unsigned int reaps;
 };
 
 /* --- sizes ----------------------------------------------------------------------------------- */
@@ -99,7 +99,7 @@ static uint64_t array_limit(const struct model_cache *cache)
 static int cache_init(struct model_cache *cache)
 {
 	struct slab_cache *own = calloc(1, sizeof(*own));
-	const uint64_t cpus_of_node = (cache->cpus + cache->nodes - 1) / cache->nodes;
+	uint64_t cpus_of_node = (cache->cpus + cache->nodes - 1) / cache->nodes;
 
 	if (!own)
 		return -ENOMEM;
@@ -113,6 +113,9 @@ static int cache_init(struct model_cache *cache)
 	own->cpus = calloc(cache->cpus, sizeof(struct object_array *));
 	if (!own->nodes || !own->cpus)
 		return -ENOMEM;
+	/* It is set for all caches before a CPU starts, to which that one does not count. */
+	if (cache->is_early && cpus_of_node > 1)
+		cpus_of_node--;
 	for (unsigned int i = 0; i < cache->nodes; i++)
 		own->nodes[i].free_limit = (1 + cpus_of_node) * own->batch + cache->per_slab;
 	return 0;
@@ -213,20 +216,23 @@ static void free_oldest(struct model_cache *cache, struct object_array *array, u
 	array_drop_oldest(array, n);
 }
 
-/* The slab that the next objects come from; a new one if there is no other. NULL: no memory. */
-static struct slab *next_slab(struct model_cache *cache, unsigned int node_number, bool may_grow)
+/* The slab that the next objects come from, or NULL. */
+static struct slab *first_slab(struct slab_node *node)
 {
-	struct slab_node *node = &((struct slab_cache *)cache->own)->nodes[node_number];
-	struct slab *slab = node->partial.first;
+	if (node->partial.first)
+		return node->partial.first;
+	node->touched = true;
+	return node->free.first;
+}
+
+/* NULL: no memory. */
+static struct slab *new_slab(struct model_cache *cache, unsigned int node_number)
+{
+	struct slab *slab = slab_create(cache, node_number);
 
 	if (slab)
-		return slab;
-	node->touched = true;
-	if (node->free.first || !may_grow)
-		return node->free.first;
-	slab = slab_create(cache, node_number);
-	if (slab)
-		node->free_objects += cache->per_slab;
+		((struct slab_cache *)cache->own)->nodes[node_number].free_objects +=
+			cache->per_slab;
 	return slab;
 }
 
@@ -238,24 +244,49 @@ static struct slab *take_object(struct model_cache *cache, struct slab *slab)
 	return slab;
 }
 
+/* Returns how many there were. */
+static uint64_t take_objects(struct model_cache *cache, struct object_array *array,
+			     struct slab *slab, uint64_t wanted)
+{
+	uint64_t n = 0;
+
+	for (; n < wanted && slab->inuse < cache->per_slab; n++)
+		array->objects[array->count++] = take_object(cache, slab);
+	return n;
+}
+
+static void grow(struct model_cache *cache, struct object_array *array, unsigned int node_number,
+		 uint64_t wanted)
+{
+	struct slab *slab = new_slab(cache, node_number);
+
+	if (slab)
+		take_objects(cache, array, slab, wanted);
+}
+
 /* A CPU's array is empty: it gets objects of the shared array, or of slabs. */
 static void refill(struct model_cache *cache, struct object_array *array, unsigned int node_number)
 {
 	struct slab_cache *own = cache->own;
-	struct object_array *shared = own->nodes[node_number].shared;
+	struct slab_node *node = &own->nodes[node_number];
+	struct object_array *shared = node->shared;
 	uint64_t wanted = own->batch;
 	struct slab *slab;
 
 	if (!array->touched && wanted > REFILL_IDLE)
 		wanted = REFILL_IDLE;
+	if (!node->free_objects && (!shared || !shared->count)) {
+		grow(cache, array, node_number, wanted);
+		return;
+	}
 	if (shared && move_newest(array, shared, wanted)) {
 		shared->touched = true;
 		return;
 	}
-	while (wanted && (slab = next_slab(cache, node_number, !array->count))) {
-		for (; wanted && slab->inuse < cache->per_slab; wanted--)
-			array->objects[array->count++] = take_object(cache, slab);
-	}
+	while (wanted && (slab = first_slab(node)))
+		wanted -= take_objects(cache, array, slab, wanted);
+	if (!array->count)
+		grow(cache, array, node_number, wanted);
 }
 
 /* --- operations ------------------------------------------------------------------------------ */
@@ -271,7 +302,9 @@ static int alloc(struct model_cache *cache, const struct placement *where,
 	if (!array)
 		return -ENOMEM;
 	if (where->node != model_node_of(cache, where->cpu)) {
-		slab = next_slab(cache, where->node, true);
+		slab = first_slab(&own->nodes[where->node]);
+		if (!slab)
+			slab = new_slab(cache, where->node);
 		*token = (uintptr_t)(slab ? take_object(cache, slab) : NULL);
 		return slab ? 0 : -ENOMEM;
 	}
@@ -336,30 +369,43 @@ static void reap_array(struct model_cache *cache, struct object_array *array)
 	free_oldest(cache, array, n <= array->count ? n : (array->count + 1) / 2);
 }
 
-static void reap_node(struct model_cache *cache, struct slab_node *node)
+static void give_empty_slabs(struct model_cache *cache, struct slab_node *node)
 {
 	const uint64_t parts = REAP_PARTS * cache->per_slab;
 	uint64_t slabs = (node->free_limit + parts - 1) / parts;
 
-	reap_array(cache, node->shared);
-	if (node->touched) {
-		node->touched = false;
-		return;
-	}
 	for (; slabs && node->free.last; slabs--)
 		give_empty_slab(cache, node);
 }
 
-static void reap(struct model_cache *cache)
+static void reap(struct model_cache *cache, unsigned int cpu, int64_t ns, bool keeps_slabs)
 {
 	struct slab_cache *own = cache->own;
+	struct slab_node *node = &own->nodes[model_node_of(cache, cpu)];
 
-	for (unsigned int i = 0; i < cache->cpus; i++)
-		reap_array(cache, own->cpus[i]);
-	if (++own->reaps % REAPS_OF_NODE)
+	reap_array(cache, own->cpus[cpu]);
+	if (node->reap_ns > ns)
 		return;
-	for (unsigned int i = 0; i < cache->nodes; i++)
-		reap_node(cache, &own->nodes[i]);
+	node->reap_ns = ns + REAP_NODE_NS;
+	reap_array(cache, node->shared);
+	if (!node->touched && !keeps_slabs)
+		give_empty_slabs(cache, node);
+	node->touched = false;
+}
+
+/* Of one time the guest may have given back several slabs. */
+static void drain(struct model_cache *cache, unsigned int cpu, int64_t ns)
+{
+	struct slab_cache *own = cache->own;
+	struct slab_node *node = &own->nodes[model_node_of(cache, cpu)];
+
+	if (node->drain_ns > ns)
+		return;
+	node->drain_ns = ns + REAP_NODE_NS / 2;
+	if (node->reap_ns <= ns)
+		reap_array(cache, node->shared);
+	node->reap_ns = ns + REAP_NODE_NS;
+	give_empty_slabs(cache, node);
 }
 
 const struct allocator_ops slab_allocator = {
@@ -370,4 +416,5 @@ const struct allocator_ops slab_allocator = {
 	.alloc = alloc,
 	.free = free_object,
 	.reap = reap,
+	.drain = drain,
 };

@@ -81,6 +81,10 @@ static int init(struct analysis *base, struct error *err)
 					&a->simulation, err);
 	if (!ret)
 		prepare_buckets(a, sidecar);
+	if (!ret && sidecar && sidecar->info.from_first_allocation)
+		simulation_from_start(a->simulation);
+	if (!ret && sidecar && !strcmp(sidecar->info.slab_allocator, "slab"))
+		simulation_follow_timer(a->simulation);
 	a->wait_flag = sidecar ? gfp_mask(sidecar, "__GFP_DIRECT_RECLAIM") : 0;
 	return ret;
 }
@@ -210,26 +214,45 @@ static void replay_block(struct allocators *a, const struct heap_change *change)
 		simulation_shrink(a->simulation, cache->name);
 }
 
+/* That a timer of SLAB ran is known likewise. */
+static void replay_drain(struct allocators *a, const struct heap_change *change)
+{
+	const struct sidecar_cache *cache =
+		sidecar_cache(trace_reader_sidecar(a->base.replay->reader), change->slab_of);
+	const char *function = function_of(a, change->record->call_site);
+
+	/* "drain_freelist.isra.0" */
+	if (cache && !strncmp(function, "drain_freelist", strlen("drain_freelist")))
+		simulation_drained(a->simulation, cache->name, change->vcpu,
+				   change->record->timestamp);
+}
+
 /* What is not an allocation or a free of an object. */
 static int replay_other(struct allocators *a, const struct heap_change *change)
 {
 	const int ret = pending_flush(&a->pending, a->simulation);
 
-	if (heap_change_origin(change)->type == KMEM_TYPE_PAGES)
+	if (heap_change_origin(change)->type == KMEM_TYPE_PAGES) {
 		replay_block(a, change);
-	else if (change->kind == HEAP_MISSED_FREE)
+		replay_drain(a, change);
+	} else if (change->kind == HEAP_MISSED_FREE) {
 		simulation_free(a->simulation, change->ptr, change->vcpu);
+	}
 	return ret;
 }
 
 static int replay_change(struct allocators *a, const struct heap_change *change)
 {
 	const bool is_object = heap_change_origin(change)->type != KMEM_TYPE_PAGES;
+	const int64_t ns = change->record->timestamp;
 
-	if (is_object) {
-		a->shrunk = 0;
-		simulation_advance(a->simulation, change->record->timestamp);
+	if (simulation_is_due(a->simulation, change->vcpu, ns)) {
+		if (pending_flush(&a->pending, a->simulation))
+			return -ENOMEM;
+		simulation_run_timer(a->simulation, change->vcpu, ns);
 	}
+	if (is_object)
+		a->shrunk = 0;
 	if (is_object && change->kind == HEAP_ALLOC)
 		return replay_alloc(a, change);
 	if (is_object && change->kind == HEAP_FREE)

@@ -2,73 +2,8 @@
 /* Models at work: which pages they hold after given allocations and frees. */
 #include <stdlib.h>
 #include <string.h>
-#include "formats/allocators/simulation.h"
+#include "tests/lib/simulate.h"
 #include "tests/lib/tap.h"
-
-/* A model, by text; and a simulation of it. */
-static struct simulation *make(const char *text, unsigned int cpus)
-{
-	struct simulation *simulation;
-	struct model model;
-
-	if (model_parse("m", text, strlen(text), &model, NULL) ||
-	    simulation_create(&model, cpus, &simulation, NULL))
-		abort();
-	return simulation;
-}
-
-static void alloc_from(struct simulation *simulation, uint64_t ptr, const char *cache,
-		       uint64_t size, unsigned int cpu)
-{
-	const struct allocation allocation = {.ptr = ptr,
-					      .cache = cache,
-					      .object_size = size,
-					      .taken = size,
-					      .requested = size,
-					      .node = -1,
-					      .cpu = cpu};
-
-	if (simulation_alloc(simulation, &allocation))
-		abort();
-}
-
-static void kmalloc_at(struct simulation *simulation, uint64_t ptr, const char *cache,
-		       uint64_t size, uint64_t call_site)
-{
-	const struct allocation allocation = {.ptr = ptr,
-					      .cache = cache,
-					      .taken = size,
-					      .requested = size,
-					      .call_site = call_site,
-					      .node = -1,
-					      .is_kmalloc = true};
-
-	if (simulation_alloc(simulation, &allocation))
-		abort();
-}
-
-/* n objects of 1 KiB, 4 to a slab of one page, at addresses from `from` on. */
-static void fill(struct simulation *simulation, uint64_t from, uint64_t n, unsigned int cpu)
-{
-	for (uint64_t i = 0; i < n; i++)
-		alloc_from(simulation, from + i, "c", 1024, cpu);
-}
-
-static void drop(struct simulation *simulation, uint64_t from, uint64_t n, uint64_t step,
-		 unsigned int cpu)
-{
-	for (uint64_t i = 0; i < n; i++)
-		simulation_free(simulation, from + i * step, cpu);
-}
-
-static const struct model_cache *find(const struct simulation *simulation, const char *name)
-{
-	for (size_t i = 0; i < simulation_nr_caches(simulation); i++) {
-		if (!strcmp(simulation_cache(simulation, i)->name, name))
-			return simulation_cache(simulation, i);
-	}
-	return NULL;
-}
 
 /* Orders that /proc/slabinfo of Debian's 6.1 shows with 1 CPU. */
 static void test_orders(void)
@@ -415,51 +350,6 @@ static void test_slab_orders(void)
 	simulation_destroy(s);
 }
 
-/* 4 objects to a page, and arrays of 8, of which 4 move at once: a node keeps 12 free objects. */
-static void test_slab(void)
-{
-	struct simulation *s = make("base = slab-5.10\ncpu_array = 8\norder_max = 0\n", 1);
-
-	fill(s, 0, 40, 0);
-	ok(simulation_pages(s) == 10, "SLAB: 40 objects take 10 pages");
-	drop(s, 0, 8, 1, 0);
-	ok(simulation_pages(s) == 10, "the array of the CPU keeps what it freed");
-	fill(s, 100, 8, 0);
-	ok(simulation_pages(s) == 10, "and gives it to the next allocations");
-	drop(s, 100, 8, 1, 0);
-	drop(s, 8, 32, 1, 0);
-	ok(simulation_pages(s) == 5, "the array keeps 2 slabs, the node those of 12 free objects");
-	for (int64_t i = 0; i <= 100; i++)
-		simulation_advance(s, i * (int64_t)MODEL_REAP_NS);
-	ok(!simulation_pages(s), "what is not used is given back over time");
-	simulation_destroy(s);
-}
-
-static void test_slab_sharing(void)
-{
-	struct simulation *s = make("base = slab-5.10\ncpu_array = 8\norder_max = 0\n", 2);
-
-	fill(s, 0, 32, 0);
-	drop(s, 0, 32, 1, 0);
-	ok(simulation_pages(s) == 8, "SLAB: CPUs share an array of 8 batches");
-	fill(s, 100, 16, 1);
-	ok(simulation_pages(s) == 8, "which serves the other CPU");
-	simulation_destroy(s);
-	s = make("base = slab-5.10\n", 1);
-	kmalloc_at(s, 2, "kmalloc-8", 1, 0);
-	alloc_from(s, 3, "tiny", 8, 0);
-	alloc_from(s, 4, "tiny", 8, 0);
-	ok(simulation_nr_caches(s) == 2 && find(s, "tiny")->slot == 16,
-	   "objects of SLAB take 16 bytes at least");
-	kmalloc_at(s, 1, "kmalloc-64", 3000000, 0);
-	ok(find(s, "kmalloc-4096k") && find(s, "kmalloc-4096k")->pages == 1024,
-	   "kmalloc() of SLAB has caches up to 4 MiB");
-	simulation_advance(s, INT64_MIN);
-	simulation_advance(s, INT64_MAX);
-	ok(find(s, "kmalloc-4096k")->pages == 1024, "times may be any distance apart");
-	simulation_destroy(s);
-}
-
 static void test_slob(void)
 {
 	struct simulation *s = make("base = slob-5.10\n", 1);
@@ -534,8 +424,6 @@ int main(void)
 	test_variants();
 	test_buckets();
 	test_slab_orders();
-	test_slab();
-	test_slab_sharing();
 	test_slob();
 	test_slob_kmalloc();
 	return tap_done();

@@ -310,6 +310,56 @@ static void test_collected(void)
 	scratch_remove(&dir);
 }
 
+/* Objects of 8 KiB in slabs of their own are freed, more than a CPU keeps; one slab is given back.
+ */
+static void put_drained(const char *dir, const char *giving)
+{
+	enum { OBJECTS = 10, BYTES = 8192 };
+	const uint64_t base = 0xffff888000100000;
+	struct kmem_record records[3 * OBJECTS + 1];
+	uint8_t caches[2 * sizeof(records) / sizeof(records[0])] = {0};
+	char text[1024];
+	size_t n = 0;
+
+	for (uint64_t i = 0; i < OBJECTS; i++) {
+		records[n++] = make_alloc(KMEM_TYPE_PAGES, base + i * BYTES, SLAB, BYTES, BYTES,
+					  (int64_t)(1 + i) * MS);
+		caches[2 * n] = 1;
+		records[n++] = make_alloc(KMEM_TYPE_CACHE, base + i * BYTES, USER, BYTES, BYTES,
+					  (int64_t)(1 + i) * MS);
+	}
+	for (uint64_t i = 0; i < OBJECTS; i++) {
+		caches[2 * n] = 1;
+		records[n++] = make_free(KMEM_TYPE_CACHE, base + i * BYTES, 0x3010,
+					 (int64_t)(20 + i) * MS);
+	}
+	records[n] = make_free(KMEM_TYPE_PAGES, base, 0x4010, 60 * MS);
+	records[n++].bytes_req = BYTES;
+	snprintf(text, sizeof(text),
+		 "{\"version\":1,\"complete\":true,\"vcpus\":[{}],\"slab_allocator\":\"slab\","
+		 "\"banner\":\"Linux version 6.1.0\",\"caches\":[{\"id\":1,\"name\":\"large\","
+		 "\"object_size\":8192,\"size\":8192}],\"symbols\":["
+		 "{\"name\":\"allocate_slab\",\"start\":\"0x1000\",\"size\":256},"
+		 "{\"name\":\"user\",\"start\":\"0x2000\",\"size\":256},"
+		 "{\"name\":\"%s\",\"start\":\"0x4000\",\"size\":256}]}",
+		 giving);
+	stream_put(dir, 0, records, n);
+	file_put(dir, "caches0", caches, 2 * n);
+	file_put(dir, "sonde.json", text, strlen(text));
+}
+
+static void test_drained(void)
+{
+	struct scratch dir = scratch_make();
+
+	put_drained(dir.path, "drain_freelist.isra.0");
+	ok(pages_at(dir.path, ",0.055") == 20, "empty slabs of SLAB are kept");
+	ok(pages_at(dir.path, "0,") == 16, "until the guest's timer gives one back");
+	put_drained(dir.path, "slabs_destroy");
+	ok(pages_at(dir.path, "0,") == 20, "which others are not");
+	scratch_remove(&dir);
+}
+
 int main(void)
 {
 	struct scratch dir = scratch_make();
@@ -325,6 +375,7 @@ int main(void)
 	test_usage(dir.path, file);
 	test_buckets();
 	test_collected();
+	test_drained();
 	scratch_remove(&dir);
 	return tap_done();
 }
