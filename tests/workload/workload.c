@@ -3,7 +3,10 @@
  * The work that test guests do while they are traced (see README.md):
  *
  *   workload [-n ITERATIONS] [-p PROCESSES]   one process pinned to each CPU in turn
- *            [-F]                             which fork no further ones
+ *            [-O]                             which only use pipes and events of their own
+ *            [-S]                             which only make 300 short system calls each time
+ *            [-w]                             says when all are ready and when all are done, and
+ *                                             waits for a line of standard input each time
  *   workload --marker begin|end               the markers of a window, on every CPU
  *
  * Deterministic: uses no random numbers and no clock, and does not depend on earlier runs.
@@ -29,6 +32,17 @@
 
 #define MAX_PROCESSES 64
 #define MAX_ITERATIONS 10000000
+
+enum work { ALL, OWN, CALLS };
+
+struct job {
+	enum work work;
+	unsigned long iterations;
+	unsigned int processes;
+	bool waits;
+	/* If it waits, pipes to the first process and from it: one to begin, and one to end. */
+	int up[2], begin[2], end[2];
+};
 
 static void check(bool pass, const char *what)
 {
@@ -167,47 +181,115 @@ static void use_events(void)
 	close(counter);
 }
 
-static void run_process(unsigned int number, unsigned long iterations, bool forks)
+/* They touch only what is the process's own, so that none waits for another process. */
+static void make_calls(unsigned long iterations)
 {
-	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
-	bool sockets = has_sockets();
-	char own[32], folder[40];
+	int fd = open("/dev/zero", O_RDONLY);
+	unsigned int i;
 
-	check(pin_to((int)(number % (unsigned int)cpus)), "sched_setaffinity");
-	snprintf(own, sizeof(own), "/tmp/workload.%u", number);
+	check(fd >= 0, "/dev/zero");
+	while (iterations--) {
+		for (i = 0; i < 100; i++) {
+			getppid();
+			check(fcntl(fd, F_GETFD) == 0, "fcntl");
+			check(lseek(fd, 0, SEEK_SET) == 0, "lseek");
+		}
+	}
+	close(fd);
+}
+
+/* A process waits until all others have come here, too, and the first one lets them go on. */
+static void meet(const struct job *job, const int *gate)
+{
+	char byte = 0;
+
+	if (job->waits)
+		check(write(job->up[1], &byte, 1) == 1 && read(gate[0], &byte, 1) == 1, "meet");
+}
+
+static void lead(const struct job *job, const int *gate, const char *what)
+{
+	char bytes[MAX_PROCESSES] = "";
+	unsigned int i;
+
+	if (!job->waits)
+		return;
+	for (i = 0; i < job->processes; i++)
+		check(read(job->up[0], bytes, 1) == 1, "meet");
+	printf("workload: %s\n", what);
+	fflush(stdout);
+	while (read(STDIN_FILENO, bytes, 1) == 1 && bytes[0] != '\n')
+		;
+	check(write(gate[1], bytes, job->processes) == (ssize_t)job->processes, "meet");
+}
+
+static void do_all(const char *own, unsigned long iterations)
+{
+	bool sockets = has_sockets();
+	char folder[40];
+
 	snprintf(folder, sizeof(folder), "%s/files", own);
-	/* Processes that change the same folder wait for each other. */
-	check(mkdir(own, 0700) == 0, own);
 	while (iterations--) {
 		use_files(folder);
 		use_pipes();
 		if (sockets)
 			use_sockets();
-		if (forks)
-			use_fork();
+		use_fork();
 		use_memory();
 		use_events();
 	}
+}
+
+/* Of all, what processes hardly ever wait for each other in. */
+static void do_own(unsigned long iterations)
+{
+	while (iterations--) {
+		use_pipes();
+		use_events();
+	}
+}
+
+static void run_process(unsigned int number, const struct job *job)
+{
+	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+	char own[32];
+
+	check(pin_to((int)(number % (unsigned int)cpus)), "sched_setaffinity");
+	snprintf(own, sizeof(own), "/tmp/workload.%u", number);
+	/* Processes that change the same folder wait for each other. */
+	check(mkdir(own, 0700) == 0, own);
+	meet(job, job->begin);
+	if (job->work == CALLS)
+		make_calls(job->iterations);
+	else if (job->work == OWN)
+		do_own(job->iterations);
+	else
+		do_all(own, job->iterations);
+	meet(job, job->end);
 	check(rmdir(own) == 0, own);
 	exit(0);
 }
 
-static int run(unsigned int processes, unsigned long iterations, bool forks)
+static int run(struct job *job)
 {
 	unsigned int i, failed = 0;
 	int status;
 
-	for (i = 0; i < processes; i++) {
+	if (job->waits)
+		check(pipe(job->up) == 0 && pipe(job->begin) == 0 && pipe(job->end) == 0, "pipe");
+	for (i = 0; i < job->processes; i++) {
 		pid_t pid = fork();
 
 		check(pid >= 0, "fork");
 		if (pid == 0)
-			run_process(i, iterations, forks);
+			run_process(i, job);
 	}
-	for (i = 0; i < processes; i++)
+	lead(job, job->begin, "ready");
+	lead(job, job->end, "done");
+	for (i = 0; i < job->processes; i++)
 		failed += wait(&status) < 0 || status != 0;
-	printf("workload: %u processes, %lu iterations, %u failed\n", processes, iterations,
-	       failed);
+	printf("workload: %u processes, %lu iterations, %u failed\n", job->processes,
+	       job->iterations, failed);
 	return failed != 0;
 }
 
@@ -237,22 +319,27 @@ static unsigned long count_of(const char *text, unsigned long max)
 
 int main(int argc, char **argv)
 {
-	unsigned long iterations = 100;
-	unsigned int processes = (unsigned int)sysconf(_SC_NPROCESSORS_ONLN);
-	bool forks = true;
+	struct job job = {
+		.iterations = 100,
+		.processes = (unsigned int)sysconf(_SC_NPROCESSORS_ONLN),
+	};
 	int option;
 
 	if (argc == 3 && strcmp(argv[1], "--marker") == 0)
 		return mark(argv[2]);
-	while ((option = getopt(argc, argv, "n:p:F")) != -1) {
+	while ((option = getopt(argc, argv, "n:p:OSw")) != -1) {
 		if (option == 'n')
-			iterations = count_of(optarg, MAX_ITERATIONS);
+			job.iterations = count_of(optarg, MAX_ITERATIONS);
 		else if (option == 'p')
-			processes = (unsigned int)count_of(optarg, MAX_PROCESSES);
-		else if (option == 'F')
-			forks = false;
+			job.processes = (unsigned int)count_of(optarg, MAX_PROCESSES);
+		else if (option == 'O')
+			job.work = OWN;
+		else if (option == 'S')
+			job.work = CALLS;
+		else if (option == 'w')
+			job.waits = true;
 		else
 			return 2;
 	}
-	return run(processes, iterations, forks);
+	return run(&job);
 }
