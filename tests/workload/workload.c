@@ -3,6 +3,7 @@
  * The work that test guests do while they are traced (see README.md):
  *
  *   workload [-n ITERATIONS] [-p PROCESSES]   one process pinned to each CPU in turn
+ *            [-F]                             which fork no further ones
  *            [-O]                             which only use pipes and events of their own
  *            [-S]                             which only make 300 short system calls each time
  *            [-w]                             says when all are ready and when all are done, and
@@ -33,7 +34,7 @@
 #define MAX_PROCESSES 64
 #define MAX_ITERATIONS 10000000
 
-enum work { ALL, OWN, CALLS };
+enum work { ALL, NO_FORKS, OWN, CALLS };
 
 struct job {
 	enum work work;
@@ -223,7 +224,7 @@ static void lead(const struct job *job, const int *gate, const char *what)
 	check(write(gate[1], bytes, job->processes) == (ssize_t)job->processes, "meet");
 }
 
-static void do_all(const char *own, unsigned long iterations)
+static void do_all(const char *own, unsigned long iterations, bool forks)
 {
 	bool sockets = has_sockets();
 	char folder[40];
@@ -234,7 +235,8 @@ static void do_all(const char *own, unsigned long iterations)
 		use_pipes();
 		if (sockets)
 			use_sockets();
-		use_fork();
+		if (forks)
+			use_fork();
 		use_memory();
 		use_events();
 	}
@@ -264,7 +266,7 @@ static void run_process(unsigned int number, const struct job *job)
 	else if (job->work == OWN)
 		do_own(job->iterations);
 	else
-		do_all(own, job->iterations);
+		do_all(own, job->iterations, job->work == ALL);
 	meet(job, job->end);
 	check(rmdir(own) == 0, own);
 	exit(0);
@@ -327,11 +329,13 @@ int main(int argc, char **argv)
 
 	if (argc == 3 && strcmp(argv[1], "--marker") == 0)
 		return mark(argv[2]);
-	while ((option = getopt(argc, argv, "n:p:OSw")) != -1) {
+	while ((option = getopt(argc, argv, "n:p:FOSw")) != -1) {
 		if (option == 'n')
 			job.iterations = count_of(optarg, MAX_ITERATIONS);
 		else if (option == 'p')
 			job.processes = (unsigned int)count_of(optarg, MAX_PROCESSES);
+		else if (option == 'F')
+			job.work = NO_FORKS;
 		else if (option == 'O')
 			job.work = OWN;
 		else if (option == 'S')
