@@ -21,6 +21,8 @@ use constant { FUNCTION_RUN => 20, FUNCTION_STEADY_RUN => 100 };
 
 # All vCPUs take turns on the host's only CPU.
 use constant { VCPUS => 4, WIDE_TRIES => 5 };
+# What the guest does now and then, some 6,000 instructions in an iteration, is in one of them and not in another.
+use constant TRIES => 3;
 # Iterations of a short and of a long run there.
 my %wide_run = (kmem => [400, 2000], functions => [100, 400], syscall => [300, 1000]);
 # Rings of 4 MiB: those of 2 MiB have room for the counts of 39,321 functions.
@@ -252,6 +254,7 @@ sub measure_exitless {
 	my ($dir, @machine) = @_;
 	my $vm = boot('exitless', $dir, @machine);
 	my %cost;
+	$vm->{tries} = TRIES;
 	run_workload($vm, RUN);    # fills the guest's caches
 	$cost{untraced} = $cost{syscall_untraced} = untraced_cost($vm, RUN, STEADY_RUN);
 	for my $kinds (qw(slab all)) {
