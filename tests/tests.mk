@@ -131,8 +131,8 @@ DECIDING := $(addprefix vmm/libvirt/,attach/owner.c \
 		gdb/owner.c gdb/stub.c journal/file.c journal/parse.c recovery/places.c recovery/recover.c recovery/watchdog.c) \
 	vmm/machine/stop-gate.c introspect/tasks/quiesce.c introspect/tasks/stack-scan.c $(wildcard patcher/coexist/*.c) \
 	$(addprefix patcher/engine/,direct-change.c direct-retire.c ring-asks.c ring-drain.c ring-engine.c ring-traps.c) \
-	$(addprefix patcher/,plan/patch-plan.c session/asks.c session/change.c session/leaving.c session/session.c session/switch.c \
-		text/patch-apply.c)
+	$(addprefix patcher/,plan/patch-plan.c session/asks.c session/change.c session/leaving.c session/modules.c session/session.c \
+		session/switch.c text/patch-apply.c)
 FILES ?= $(DECIDING)
 # Tests of all these rooms decide: a file's decisions show in the rooms that use it, too.
 INVERTED_ROOMS = $(if $(filter vmm/libvirt/%,$(FILES)),vmm/libvirt) $(if $(filter vmm/machine/%,$(FILES)),vmm/machine) \

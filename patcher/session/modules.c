@@ -296,14 +296,15 @@ static int leave_out(struct trace_session *s, bool rings)
 
 static int look(struct trace_session *s, const struct module_bell *now, struct error *err)
 {
+	const bool rung = now->rung != now->heard;
 	bool held, rings;
 	int ret;
 
 	if (s->ftrace.out)
-		return leave_out(s, now->rung != now->heard);
+		return leave_out(s, rung);
 	held = !atomic_load(&s->bell.asking) && is_bell_held(s);
 	rings = !held && !s->bell.was_held;
-	ret = has_changed(s, now->rung != now->heard);
+	ret = has_changed(s, rung);
 	if (ret > 0)
 		return follow(s, rings, err);
 	s->bell.was_held = held || (ret && s->bell.was_held);

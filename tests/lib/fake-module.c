@@ -6,6 +6,7 @@
 #include <string.h>
 #include "tests/lib/fake-module-btf.h"
 #include "tests/lib/fake-sections.h"
+#include "tests/lib/tap.h"
 
 enum {
 	DISABLED = 1 << 25,
@@ -29,6 +30,8 @@ enum {
 
 	/* offsets in fake-kernel.c's struct module */
 };
+
+enum { CALL = 0xe8 };
 
 static const uint8_t nop[] = {0x0f, 0x1f, 0x44, 0x00, 0x00};
 
@@ -204,4 +207,27 @@ void fake_module_claim_text(struct fake_session *fs, uint64_t gva)
 	put64(fs, MODULE_GPA + FAKE_MODULE_MEM, gva);
 	fake_put_return_sites(&fs->fg.base, TEXT_GPA + RETURN_SITES,
 			      FAKE_MODULE_TEXT + RETURN_SITES, &gva, 1);
+}
+
+bool fake_module_is_recorded(struct fake_session *fs, bool first, bool second)
+{
+	return (*fake_module_text(fs, 0) == CALL) == first &&
+	       (*fake_module_text(fs, FAKE_MODULE_FUNCTION) == CALL) == second;
+}
+
+/* Where it is loaded, its sites have their own bytes. */
+static bool is_untouched(struct fake_session *fs)
+{
+	if (!fake_module_is_mapped(fs))
+		return true;
+	return !memcmp(fake_module_text(fs, 0), nop, sizeof(nop)) &&
+	       !memcmp(fake_module_text(fs, FAKE_MODULE_FUNCTION), nop, sizeof(nop));
+}
+
+void fake_module_end(struct fake_session *fs)
+{
+	ok(!trace_session_failure(fs->session), "nothing has failed while tracing");
+	ok(!trace_session_stop(fs->session, NULL) && fake_session_text_same(fs) && is_untouched(fs),
+	   "after a stop the texts of kernel and module are what they were");
+	fake_session_destroy(fs);
 }

@@ -54,4 +54,9 @@ bool fake_module_is_mapped(struct fake_session *fs);
 /* Its memory, mapped or not. */
 uint8_t *fake_module_text(struct fake_session *fs, uint64_t offset);
 
+/* Whether just these of its functions have calls at their sites. */
+bool fake_module_is_recorded(struct fake_session *fs, bool brd_read, bool brd_write);
+/* As fake_session_end(), also for the module's text. */
+void fake_module_end(struct fake_session *fs);
+
 #endif

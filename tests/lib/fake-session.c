@@ -285,6 +285,18 @@ void fake_session_list_reserved(struct fake_session *fs)
 	fake_reserved_add(&fs->fg, to);
 }
 
+void fake_session_hold_site(struct fake_session *fs, uint64_t gva, uint8_t *bytes, bool held)
+{
+	static const uint8_t call[SITE] = {CALL, 0, 0x10, 0, 0};
+	struct patch *patch = (struct patch *)patch_set_at(&fs->session->plan.shared, gva);
+
+	if (!patch)
+		abort();
+	atomic_store(&patch->holder, (uint8_t)(held ? SITE_CALL_OTHER : SITE_NOP));
+	patch->yielded = held;
+	memcpy(bytes, held ? call : patch->new_bytes, SITE);
+}
+
 void fake_session_put_kprobe(struct fake_session *fs, uint64_t offset, uint32_t flags)
 {
 	struct fake_kernel *base = &fs->fg.base;

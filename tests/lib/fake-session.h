@@ -136,6 +136,9 @@ void fake_session_list_return_sites(struct fake_session *fs);
 /* Give the image the kernel's lists of text that has to stay (struct
  * reserved_text): with a jump label at FAKE_LABEL. */
 void fake_session_list_reserved(struct fake_session *fs);
+/* The guest's own ftrace traces the function with this site, which has a patch and these bytes; or
+ * no longer. */
+void fake_session_hold_site(struct fake_session *fs, uint64_t gva, uint8_t *bytes, bool held);
 /* The guest's only registered kprobe, at this image offset; 0: there is none. */
 void fake_session_put_kprobe(struct fake_session *fs, uint64_t offset, uint32_t flags);
 
