@@ -79,8 +79,7 @@ struct ring_engine {
 	enum trampoline_full full;
 	bool has_pid_gate;
 	struct guest_region scratch; /* size 0: none */
-	struct scratch_mapping mapping;
-	bool mapped;
+	struct scratch_mapping mapping; /* likewise */
 	uint64_t code_bytes; /* of the scratch memory, in front of the rings */
 	struct trampoline_kernel facts;
 	struct task_stacks tasks;

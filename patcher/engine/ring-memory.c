@@ -242,18 +242,15 @@ static int map_scratch(struct ring_engine *x, struct error *err)
 	}
 	parts[0] = (struct scratch_part){.size = x->code_bytes, .executable = true};
 	parts[1] = (struct scratch_part){.offset = x->code_bytes, .size = data};
-	ret = scratch_mapping_create(x->kernel, &x->scratch, parts, 2, &x->mapping, err);
-	x->mapped = !ret;
-	return ret;
+	return scratch_mapping_create(x->kernel, &x->scratch, parts, 2, &x->mapping, err);
 }
 
 int ring_engine_remove_memory(struct ring_engine *x, struct error *err)
 {
-	int ret = x->mapped ? scratch_mapping_remove(&x->mapping, err) : 0;
+	int ret = scratch_mapping_remove(&x->mapping, err);
 	int removed = 0;
 
-	x->mapped = x->mapped && x->mapping.size;
-	if (x->mapped)
+	if (x->mapping.size)
 		return ret;
 	direct_keep_counts(x);
 	if (x->scratch.size)
