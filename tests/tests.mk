@@ -130,7 +130,8 @@ DECIDING := $(addprefix vmm/libvirt/,attach/owner.c \
 		$(addprefix backend/,asker.c beat.c breaks.c guest.c serve.c slot.c stop.c traps.c) connection/process.c \
 		gdb/owner.c gdb/stub.c journal/file.c journal/parse.c recovery/places.c recovery/recover.c recovery/watchdog.c) \
 	vmm/machine/stop-gate.c introspect/tasks/quiesce.c introspect/tasks/stack-scan.c $(wildcard patcher/coexist/*.c) \
-	$(addprefix patcher/engine/,direct-change.c direct-retire.c ring-asks.c ring-drain.c ring-engine.c ring-traps.c) \
+	$(addprefix patcher/engine/,direct-change.c direct-retire.c ring-asks.c ring-drain.c ring-engine.c ring-memory.c \
+		ring-traps.c) \
 	$(addprefix patcher/,plan/patch-plan.c session/asks.c session/change.c session/leaving.c session/modules.c session/session.c \
 		session/switch.c text/patch-apply.c)
 FILES ?= $(DECIDING)

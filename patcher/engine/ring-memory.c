@@ -48,9 +48,12 @@ static int read_task_facts(struct ring_engine *x, struct error *err)
 {
 	const struct task_places *places = find_task_places(x->config.plan);
 	struct percpu_task task;
-	int ret = places ? percpu_current_task(x->kernel, &task, err) : 0;
+	int ret;
 
-	if (ret || !places)
+	if (!places)
+		return 0;
+	ret = percpu_current_task(x->kernel, &task, err);
+	if (ret)
 		return ret;
 	x->facts.current_task = task.displacement;
 	x->facts.task_pid = task.pid;
@@ -263,10 +266,10 @@ int ring_engine_remove_memory(struct ring_engine *x, struct error *err)
 static int make_rings(struct ring_engine *x, struct error *err)
 {
 	const uint32_t stride = ring_stride(x->ring_bytes);
-	const bool spin = x->full == TRAMPOLINE_SPIN;
 	struct ring_config config = {.data_bytes = x->ring_bytes,
-				     .queue_bytes = x->ring_bytes + RING_MAX_RECORD +
-						    (spin ? SPIN_QUEUE_BYTES : 0),
+				     .queue_bytes =
+					     x->ring_bytes + RING_MAX_RECORD +
+					     (x->full == TRAMPOLINE_SPIN ? SPIN_QUEUE_BYTES : 0),
 				     .shapes = x->set.shapes,
 				     .nr_shapes = x->set.n};
 	struct ring_config traps = {.data_bytes = TRAP_RING_BYTES,
@@ -401,7 +404,7 @@ static void find_takers(struct ring_engine *x)
 	for (size_t i = 0; x->config.taker && i < x->set.n; i++) {
 		struct trampoline_place *place = &x->set.places[i];
 
-		if (place->made && !place->has_words)
+		if (!place->has_words)
 			place->take = x->config.taker(place->ref);
 	}
 }
