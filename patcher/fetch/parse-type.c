@@ -71,6 +71,12 @@ static bool is_parameter(const struct fetch_parser *p)
 	return p->arg->ops[0].kind == FETCH_PARAMETER && p->arg->nr_ops == 1;
 }
 
+/* Likewise, but it lies in memory. */
+static bool is_member(const struct fetch_parser *p)
+{
+	return is_parameter(p) && strpbrk(p->arg->symbol, "-.");
+}
+
 static int take_count(struct fetch_parser *p)
 {
 	const char *place = p->at++;
@@ -89,7 +95,7 @@ static int take_count(struct fetch_parser *p)
 				  FETCH_MAX_LONG_STRINGS);
 	if (p->arg->bit_width)
 		return FETCH_FAIL(p, place, "an array of bit-fields cannot be recorded");
-	if (!p->has_place)
+	if (!p->has_place && !is_member(p))
 		return FETCH_FAIL(p, place, "an array lies in memory, as in +0(%%di):u8[4]");
 	p->arg->count = (uint8_t)count;
 	return 0;

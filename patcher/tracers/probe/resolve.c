@@ -156,7 +156,9 @@ static int take_type(const struct resolver *r, struct fetch_arg *arg, struct btf
 	if (value.kind == BTF_VALUE_OTHER ||
 	    (value.kind != BTF_VALUE_TEXT && value.size != 1 && value.size != 2 &&
 	     value.size != 4 && value.size != WORD))
-		return fail(r, arg, "it is a struct or an array: name a member, or give a type");
+		return fail(r, arg,
+			    "it is a struct or an array: name a member, or give a type, such as "
+			    "x8[16]");
 	arg->show = shows[value.kind];
 	arg->size = value.kind == BTF_VALUE_TEXT ? FETCH_LENGTH_SIZE : (uint8_t)value.size;
 	arg->count = 1;

@@ -124,6 +124,35 @@ static void test_numbers(const struct kernel *kernel)
 	   "and a member of a number: %s", err.text);
 }
 
+/* An array begins where the member does, whatever that is. */
+static void test_arrays(const struct kernel *kernel)
+{
+	const int64_t dentry = offset("file", "f_path.dentry"), iname = offset("dentry", "d_iname"),
+		      inode = offset("file", "f_inode"), sb = offset("inode", "i_sb"),
+		      uuid = offset("super_block", "s_uuid.b"), op = offset("file", "f_op");
+	struct fetch_probe probe;
+	struct error err;
+	const struct fetch_arg *arg = &probe.args[0];
+	const struct fetch_op *ops = arg->ops;
+
+	ok(resolve(kernel, "file->f_path.dentry->d_iname:char[32]", &probe, &err) &&
+		   arg->nr_ops == 3 && op_is(&ops[1], FETCH_DEREF, dentry) &&
+		   op_is(&ops[2], FETCH_MEMORY, iname) && arg->show == FETCH_CHARACTER &&
+		   arg->size == 1 && arg->count == 32 && probe.bytes == 32,
+	   "characters that a member is: %s", err.text);
+	ok(resolve(kernel, "$arg1->f_inode->i_sb->s_uuid.b:x8[16] count", &probe, &err) &&
+		   arg->nr_ops == 4 && op_is(&ops[1], FETCH_DEREF, inode) &&
+		   op_is(&ops[2], FETCH_DEREF, sb) && op_is(&ops[3], FETCH_MEMORY, uuid) &&
+		   arg->size == 1 && arg->count == 16 && probe.nr_fields == 17,
+	   "an array in a struct: %s", err.text);
+	ok(resolve(kernel, "file->f_path:x64[2]", &probe, &err) && arg->nr_ops == 2 &&
+		   op_is(&ops[1], FETCH_MEMORY, offset("file", "f_path")) && arg->count == 2,
+	   "a struct: %s", err.text);
+	ok(resolve(kernel, "file->f_op:x32[2]", &probe, &err) && arg->nr_ops == 2 &&
+		   op_is(&ops[1], FETCH_MEMORY, op) && arg->size == 4 && arg->count == 2,
+	   "a pointer is not followed: %s", err.text);
+}
+
 static bool resolve_result(const struct kernel *kernel, const char *text, struct fetch_probe *probe,
 			   struct error *err)
 {
@@ -193,7 +222,8 @@ static const struct {
 	{"x=file->f_mod", "struct file has no member 'f_mod': did you mean 'f_mode'?"},
 	{"x=count->a", "no pointer to a struct is in front of 'a'"},
 	{"x=file.f_mode", "'.' follows a pointer: write '->'"},
-	{"x=file->f_path", "it is a struct or an array"},
+	{"x=file->f_path",
+	 "it is a struct or an array: name a member, or give a type, such as x8[16]"},
 	{"+0(file->f_flags)", "only a pointer can be followed"},
 	{"count:string", "this is no pointer"},
 	{"@no_such_symbol", "the kernel has no symbol 'no_such_symbol'"},
@@ -218,6 +248,7 @@ static void test_kernel(const struct kernel_image *image, const char *version)
 	test_parameters(&kernel);
 	test_chains(&kernel);
 	test_numbers(&kernel);
+	test_arrays(&kernel);
 	test_results(&kernel);
 	test_file_names(&kernel);
 	test_wrong(&kernel);
