@@ -165,6 +165,7 @@ static int take_argument(struct fetch_parser *p, const char *place)
 		return FETCH_FAIL(p, place, "arguments are $arg1 to $arg%d", MAX_ARGUMENT);
 	if (at_members(p))
 		return take_chain(p, place);
+	p->variable = place;
 	if (number <= NR_ARGUMENTS)
 		return add_register(p, place, arguments[number - 1]);
 	ret = add_register(p, place, FETCH_SP);
@@ -195,6 +196,7 @@ static int take_result(struct fetch_parser *p, const char *place)
 		return FETCH_FAIL(p, place, "$retval is for probes of returns, which begin with r");
 	if (at_members(p))
 		return take_chain(p, place);
+	p->variable = place;
 	return add_register(p, place, FETCH_AX);
 }
 
@@ -424,7 +426,7 @@ static void default_name(struct fetch_parser *p)
 
 	while ((next = strpbrk(name, "->.")))
 		name = next + 1;
-	if (p->arg->ops[0].kind == FETCH_PARAMETER && p->arg->nr_ops == 1 && *name != '*')
+	if (p->arg->ops[0].kind == FETCH_PARAMETER && p->arg->nr_ops == 1 && !strchr("*$", *name))
 		snprintf(text, sizeof(text), "%s", name);
 	else
 		snprintf(text, sizeof(text), "arg%zu", p->probe->nr_args);
@@ -463,6 +465,7 @@ int fetch_take_arg(struct fetch_parser *p)
 	int ret = 0;
 
 	p->has_place = false;
+	p->variable = NULL;
 	if (is_named) {
 		ret = fetch_take_name(p, "the name of an argument", length, p->arg->name);
 		p->at++;

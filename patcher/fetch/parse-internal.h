@@ -11,6 +11,7 @@ struct fetch_parser {
 	struct fetch_probe *probe;
 	struct fetch_arg *arg;
 	bool has_place; /* of the argument: its last operation reads memory that the user wrote */
+	const char *variable; /* the argument's "$argN" or "$retval", without members; or NULL */
 	struct error *err;
 };
 

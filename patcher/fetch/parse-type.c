@@ -4,6 +4,7 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 enum { MAX_ELEMENTS = 64 /* as in the kernel, MAX_ARRAY_LEN */ };
@@ -146,6 +147,18 @@ static int begin_strings(struct fetch_parser *p, const char *place, bool user)
 	return fetch_add_op(p->arg, (struct fetch_op){.kind = FETCH_TEXT, .user = user}, p->err);
 }
 
+/* "$arg2", "$retval": their types tell whether they are pointers. */
+static void be_parameter(struct fetch_parser *p)
+{
+	struct fetch_arg *arg = p->arg;
+
+	snprintf(arg->symbol, sizeof(arg->symbol), "$%.*s", (int)fetch_name_length(p->variable + 1),
+		 p->variable + 1);
+	arg->symbol_column = (unsigned int)(p->variable - p->text) + 1;
+	arg->nr_ops = 1;
+	arg->ops[0] = (struct fetch_op){.kind = FETCH_PARAMETER};
+}
+
 /* p->at is behind the type. */
 static int check_string(struct fetch_parser *p, const char *place, bool user)
 {
@@ -153,6 +166,8 @@ static int check_string(struct fetch_parser *p, const char *place, bool user)
 		return begin_strings(p, place, user);
 	if (whole_string(p))
 		p->arg->size = FETCH_STRING_SIZE;
+	if (p->variable && !p->has_place)
+		be_parameter(p);
 	if (whole_string(p) || is_parameter(p))
 		return 0;
 	if (!p->has_place)

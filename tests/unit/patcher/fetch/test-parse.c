@@ -119,6 +119,10 @@ static const struct {
 	{"p:x f skb->cb:x8[48] n=$arg1->a.b:char[17] $arg2->c:symbol[2]",
 	 "p kprobes x f 88; cb x 1x48 param skb->cb; n c 1x17 param $arg1->a.b; c code 8x2 param "
 	 "$arg2->c"},
+	{"p:x f $arg2:ustring n=$arg7:string +0($arg1):string",
+	 "p kprobes x f 24; arg1 string 8x1 param $arg2; n string 8x1 param $arg7; arg3 string 8x1 "
+	 "reg 7 text 0"},
+	{"r:x f $retval:string", "r kprobes x f 8; arg1 string 8x1 param $retval"},
 	{"r:x f $retval->a:u16[3]", "r kprobes x f 8; a u 2x3 param $retval->a"},
 	{"p:x f %di $arg*", "p kprobes x f 16; arg1 x 8x1 reg 7; arg2 x 8x1 param *"},
 	{"p:x f %di:char", "p kprobes x f 8; arg1 c 1x1 reg 7"},
@@ -222,6 +226,7 @@ static const struct {
 	{"p f +0(%di):string[8]", 19, "a probe has at most 7 strings"},
 	{"p f +0(%di):string[4] +0(%si):ustring[4]", 23, "more than 7 strings"},
 	{"p f %di:string[2]", 9, "pointers to strings lie in memory, as in +0(%di):string[4]"},
+	{"p f $arg1:string[2]", 11, "pointers to strings lie in memory"},
 	{"p f argv:string[2]", 10, "pointers to strings lie in memory"},
 	{"p f $comm:string[2]", 11, "pointers to strings lie in memory"},
 	{"p f +0x7fffffff(%di):string[2]", 5, "the offset is too large"},

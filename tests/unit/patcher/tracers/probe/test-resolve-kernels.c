@@ -112,6 +112,17 @@ static void test_numbers(const struct kernel *kernel)
 		   op_is(&ops[2], FETCH_DEREF, inode) && op_is(&ops[3], FETCH_MEMORY, 8) &&
 		   probe.args[1].ops[0].reg == FETCH_DX,
 	   "a chain from there on: %s", err.text);
+	ok(resolve(kernel, "file $arg2:ustring", &probe, &err) &&
+		   !strcmp(probe.args[1].name, "arg2") && probe.args[1].nr_ops == 2 &&
+		   probe.args[1].ops[0].reg == FETCH_SI &&
+		   op_is(&probe.args[1].ops[1], FETCH_TEXT, 0),
+	   "the second argument, which is a string: %s", err.text);
+	ok(!resolve(kernel, "%di $arg3:string", &probe, &err) &&
+		   strstr(err.text, "argument 'arg2': a string lies in memory") && err.column == 16,
+	   "a number is none: %s", err.text);
+	ok(!resolve(kernel, "%di x=$arg5:string", &probe, &err) &&
+		   strstr(err.text, "vfs_read has 4 parameters only") && err.column == 18,
+	   "nor is an argument that the function does not have: %s", err.text);
 	ok(!resolve(kernel, "%di x=$arg5->f_mode", &probe, &err) &&
 		   strstr(err.text, "argument 'x': vfs_read has 4 parameters only") &&
 		   err.column == 18,
@@ -180,6 +191,13 @@ static void test_results(const struct kernel *kernel)
 		   probe.args[0].nr_ops == 4 && op_is(&ops[1], FETCH_DEREF, dentry) &&
 		   op_is(&ops[2], FETCH_DEREF, inode) && op_is(&ops[3], FETCH_MEMORY, 8),
 	   "a chain from there on: %s", err.text);
+	ok(resolve_result(kernel, "r d_path $retval:string", &probe, &err) &&
+		   probe.args[0].nr_ops == 2 && ops[0].reg == FETCH_AX &&
+		   op_is(&ops[1], FETCH_TEXT, 0),
+	   "a string that a function returns: %s", err.text);
+	ok(!resolve_result(kernel, "r vfs_read $retval:string", &probe, &err) &&
+		   strstr(err.text, "this is no pointer"),
+	   "a number that one returns is none: %s", err.text);
 	ok(!resolve_result(kernel, "r do_filp_open %bx a=$retval->f_mod", &probe, &err) &&
 		   strstr(err.text, "struct file has no member 'f_mod'") && err.column == 31,
 	   "a wrong member is refused at its place: %s", err.text);
