@@ -81,6 +81,10 @@ struct stack_slice {
 	uint64_t bp;           /* RBP */
 	const uint64_t *words; /* from sp on */
 	size_t n;
+	/* So many words follow in `words`, of the stack that the CPU was on before this one, from
+	 * the gva rest_sp on */
+	size_t rest;
+	uint64_t rest_sp;
 	/* gva of the end of the task's stack, where the registers of user mode lie; 0: the slice is
 	 * of another stack */
 	uint64_t top;

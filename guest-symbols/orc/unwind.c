@@ -23,14 +23,29 @@ struct unwinder {
 
 enum step { STEP_FRAME, STEP_WHOLE, STEP_CUT };
 
+enum { NOWHERE = -1 };
+
+/* Bytes from the slice's first word to the gva, which may be its end; NOWHERE: it is in no part. */
+static int64_t place_of(const struct unwinder *u, uint64_t gva)
+{
+	const struct stack_slice *slice = u->slice;
+	const uint64_t first = slice->n * WORD, rest = slice->rest * WORD;
+
+	if (gva - slice->sp < first + !rest)
+		return (int64_t)(gva - slice->sp);
+	if (rest && gva - slice->rest_sp <= rest)
+		return (int64_t)(first + gva - slice->rest_sp);
+	return NOWHERE;
+}
+
 /* False: it is not in the slice. */
 static bool read_word(const struct unwinder *u, uint64_t gva, uint64_t *word)
 {
-	const uint64_t offset = gva - u->slice->sp;
+	const int64_t place = place_of(u, gva);
 
-	if (offset % WORD || offset / WORD >= u->slice->n)
+	if (place < 0 || place % WORD || (uint64_t)place / WORD >= u->slice->n + u->slice->rest)
 		return false;
-	*word = u->slice->words[offset / WORD];
+	*word = u->slice->words[place / WORD];
 	return true;
 }
 
@@ -86,16 +101,19 @@ static bool find_bp(const struct unwinder *u, const struct orc_entry *entry, uin
 	}
 }
 
-/* Stacks grow down: each frame lies above the one before. */
+/* Stacks grow down: each frame lies above the one before, or on the stack before. */
 static bool goes_up(const struct unwinder *u, uint64_t sp)
 {
-	return sp > u->sp && sp - u->slice->sp <= u->slice->n * WORD;
+	return place_of(u, sp) > place_of(u, u->sp);
 }
 
-/* The kernel's half of the addresses; the last one is no instruction's. */
-static bool is_kernel_code(uint64_t ip)
+/* The kernel's half of the addresses; the last one is no instruction's. What was interrupted in
+ * other code, such as a trampoline's, is no caller. */
+static bool is_caller(const struct unwinder *u)
 {
-	return ip >> 63 && ip != UINT64_MAX;
+	struct orc_entry entry;
+
+	return u->ip >> 63 && u->ip != UINT64_MAX && (!u->exact || find_entry(u, &entry));
 }
 
 static enum step step_call(struct unwinder *u, const struct orc_entry *entry, uint64_t cfa)
@@ -181,7 +199,7 @@ bool stack_unwind(const struct orc_text *text, const struct stack_slice *slice, 
 	enum step step = unwind_begin(&u, text, slice);
 
 	*n = 0;
-	while (step == STEP_FRAME && *n < max && is_kernel_code(u.ip)) {
+	while (step == STEP_FRAME && *n < max && is_caller(&u)) {
 		frames[(*n)++] = u.ip;
 		step = unwind_step(&u);
 	}

@@ -139,7 +139,7 @@ static void see_chain(const struct trap_reader *r, const struct capture *capture
 {
 	const uint32_t most = (uint32_t)trap_record_max_chain(capture);
 	struct direct_stack *chain = &seen->chain;
-	size_t n;
+	size_t n, rest;
 
 	if (!(capture->fields & CAPTURE(FIELD_CHAIN)))
 		return;
@@ -148,8 +148,13 @@ static void see_chain(const struct trap_reader *r, const struct capture *capture
 	if (task_read_stack(r->kernel, capture->task, trap->vcpu, &chain->task, NULL))
 		chain->task = 0;
 	n = direct_stack_words(chain, capture->task->stack_bytes, most);
-	if (!kernel_read(r->kernel, chain->sp, chain->words, n * sizeof(uint64_t), NULL))
-		seen->hit.chain = (struct probe_chain){.at = &chain->sp, .words = n};
+	if (kernel_read(r->kernel, chain->sp, chain->words, n * sizeof(uint64_t), NULL))
+		return;
+	rest = direct_stack_rest(chain, capture->task->stack_bytes, (uint32_t)n, most);
+	if (rest && !kernel_read(r->kernel, chain->words[n - 1], chain->words + n,
+				 rest * sizeof(uint64_t), NULL))
+		n += rest;
+	seen->hit.chain = (struct probe_chain){.at = &chain->sp, .words = n};
 }
 
 static void see_slab_cache(const struct capture *capture, struct probe_hit *hit)

@@ -39,6 +39,7 @@ static struct stack_slice copy_slice(const struct probe_chain *chain, uint32_t s
 	const uint32_t most =
 		chain->words < STACK_MAX_WORDS ? (uint32_t)chain->words : STACK_MAX_WORDS;
 	const size_t head = offsetof(struct direct_stack, words);
+	const uint8_t *from;
 	struct stack_slice slice;
 
 	memcpy(copy, chain->at, head);
@@ -47,8 +48,15 @@ static struct stack_slice copy_slice(const struct probe_chain *chain, uint32_t s
 				     .bp = copy->bp,
 				     .words = copy->words,
 				     .n = direct_stack_words(copy, stack_bytes, most)};
-	memcpy(copy->words, (const uint8_t *)chain->at + head, slice.n * sizeof(uint64_t));
-	if (direct_stack_is_task(copy, stack_bytes))
+	from = (const uint8_t *)chain->at + head;
+	memcpy(copy->words, from, slice.n * sizeof(uint64_t));
+	slice.rest = direct_stack_rest(copy, stack_bytes, (uint32_t)slice.n, most);
+	if (slice.rest) {
+		slice.rest_sp = copy->words[slice.n - 1];
+		memcpy(copy->words + slice.n, from + slice.n * sizeof(uint64_t),
+		       slice.rest * sizeof(uint64_t));
+	}
+	if (slice.rest || direct_stack_is_task(copy, stack_bytes))
 		slice.top = copy->task + stack_bytes;
 	return slice;
 }

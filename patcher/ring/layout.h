@@ -174,7 +174,9 @@ enum direct_field {
 /*
  * From the call's return address up, or in the middle of a function from where RSP points, as far
  * as memory is known to be there: to the end of the task's stack, or on another stack to that of
- * the page (direct_stack_words()). Words behind are not written.
+ * the page (direct_stack_words()). The last word of the stack of interrupts is where RSP was on the
+ * task's stack (Linux, arch/x86/include/asm/irq_stack.h): as much as there is room for from there
+ * on follows (direct_stack_rest()). Words behind are not written.
  */
 struct direct_stack {
 	uint64_t sp;                     /* gva of words[0] */
@@ -205,6 +207,24 @@ static inline uint32_t direct_stack_words(const struct direct_stack *stack, uint
 
 	bytes /= sizeof(uint64_t);
 	return bytes < most ? (uint32_t)bytes : most;
+}
+
+/*
+ * How many words of the task's stack follow the first `n`, which direct_stack_words() says. The
+ * first of them is the one that words[n - 1] points to.
+ */
+static inline uint32_t direct_stack_rest(const struct direct_stack *stack, uint32_t stack_bytes,
+					 uint32_t n, uint32_t most)
+{
+	uint64_t offset, words;
+
+	if (!n || (stack->sp + n * sizeof(uint64_t)) % DIRECT_PAGE_BYTES)
+		return 0;
+	offset = stack->words[n - 1] - stack->task;
+	if (offset >= stack_bytes)
+		return 0;
+	words = (stack_bytes - offset) / sizeof(uint64_t);
+	return words < most - n ? (uint32_t)words : most - n;
 }
 
 /* Bytes from the record's start; only of fields that it has. */

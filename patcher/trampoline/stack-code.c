@@ -38,9 +38,10 @@ static void emit_bytes(const struct stack_code *s)
 	asm_bind(s->a, &known);
 }
 
+static const uint8_t rep_movsq[] = {0xf3, 0x48, 0xa5};
+
 static void emit_words(const struct stack_code *s)
 {
-	static const uint8_t rep_movsq[] = {0xf3, 0x48, 0xa5};
 	const int32_t most = (int32_t)(s->words * sizeof(uint64_t));
 	struct asm_label fits = {0};
 
@@ -51,6 +52,33 @@ static void emit_words(const struct stack_code *s)
 	asm_shift_right(s->a, ASM_RCX, 3);
 	asm_lea(s->a, ASM_RDI, stack_at(s, offsetof(struct direct_stack, words)));
 	asm_bytes(s->a, rep_movsq, sizeof(rep_movsq));
+}
+
+/* direct_stack_rest(), likewise. RSI and RDI are behind the words that were copied. */
+static void emit_rest(const struct stack_code *s)
+{
+	const int32_t stack_bytes = (int32_t)s->kernel->stack_bytes;
+	const size_t end = offsetof(struct direct_stack, words) + s->words * sizeof(uint64_t);
+	struct asm_label none = {0}, fits = {0};
+
+	asm_test_bits(s->a, ASM_RSI, DIRECT_PAGE_BYTES - 1);
+	asm_jump_if(s->a, ASM_NE, &none);
+	asm_load(s->a, ASM_64, ASM_RSI, asm_at(ASM_RSI, (uint32_t)-8));
+	asm_move(s->a, ASM_RCX, ASM_RSI);
+	asm_sub(s->a, ASM_RCX, ASM_RAX);
+	asm_alu(s->a, ASM_64, ASM_CMP, ASM_RCX, stack_bytes);
+	asm_jump_if(s->a, ASM_AE, &none);
+	asm_negate(s->a, ASM_RCX);
+	asm_alu(s->a, ASM_32, ASM_ADD, ASM_RCX, stack_bytes);
+	asm_lea(s->a, ASM_RAX, stack_at(s, end));
+	asm_sub(s->a, ASM_RAX, ASM_RDI);
+	asm_compare(s->a, ASM_RCX, ASM_RAX);
+	asm_jump_if(s->a, ASM_BE, &fits);
+	asm_move(s->a, ASM_RCX, ASM_RAX);
+	asm_bind(s->a, &fits);
+	asm_shift_right(s->a, ASM_RCX, 3);
+	asm_bytes(s->a, rep_movsq, sizeof(rep_movsq));
+	asm_bind(s->a, &none);
 }
 
 void stack_emit(const struct stack_code *s)
@@ -67,6 +95,7 @@ void stack_emit(const struct stack_code *s)
 	asm_store(s->a, ASM_64, stack_at(s, offsetof(struct direct_stack, task)), ASM_RAX);
 	emit_bytes(s);
 	emit_words(s);
+	emit_rest(s);
 	for (int i = saved; i-- > 0;)
 		asm_pop(s->a, saved_regs[i]);
 }

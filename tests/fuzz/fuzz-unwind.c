@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * ORC tables and slices of stacks of any bytes. The input begins with how many entries the tables
- * have and of what layout they are; the tables follow, then RBP and the slice.
+ * have, of what layout they are, and whether the slice is of two stacks; the tables follow, then
+ * RBP and the slice.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -41,6 +42,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	const struct orc_text text = {&table, LINK, LINK + TEXT_BYTES, 0, find_other, &of_module};
 	struct stack_slice slice = {.sp = STACK};
 	uint64_t frames[MAX_FRAMES], *words;
+	uint8_t more;
 	size_t n;
 	bool whole;
 
@@ -50,6 +52,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	table.type_bits = 2 + (data[1] & 1);
 	table.end_bit = data[1] & 2 ? 10 : 0;
 	slice.top = data[1] & 4 ? STACK + data[1] * UINT64_C(8) : 0;
+	more = data[1];
 	data += 2;
 	size -= 2;
 	if (!table.n || size < table.n * (IP_BYTES + ENTRY_BYTES) + sizeof(slice.bp))
@@ -69,6 +72,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	memcpy(words, data + sizeof(slice.bp), slice.n * sizeof(uint64_t));
 	slice.words = words;
+	if (more & 8) {
+		slice.rest = slice.n - slice.n / 2;
+		slice.n /= 2;
+		slice.rest_sp = STACK + (more & 16 ? 1 : -1) * (INT64_C(8) << (more >> 5));
+	}
 	whole = stack_unwind(&text, &slice, frames, MAX_FRAMES, &n);
 	check(&slice, frames, n, whole);
 	free(words);

@@ -202,6 +202,25 @@ void fake_site_deinit(struct fake_site *s)
 		fake_rings_destroy(&s->groups[i].memory);
 }
 
+static uint8_t other_stack[FAKE_STACK];
+
+/* The task's, or another one, whose last word may be where the CPU was on the task's. */
+static void choose_stack(struct fake_site *s)
+{
+	uint8_t *const end = s->cpu->stack + FAKE_STACK - sizeof(uint64_t);
+	const bool is_task = fake_random() & 1;
+	uint64_t from = (uintptr_t)other_stack + fake_random() % FAKE_STACK;
+
+	task.stack = (uintptr_t)(is_task ? s->cpu->stack : other_stack);
+	for (unsigned int i = 0; i < FAKE_STACK; i++)
+		other_stack[i] = (uint8_t)fake_random();
+	if (is_task)
+		from = (uintptr_t)end - fake_random() % (ROOM - sizeof(from));
+	if (fake_random() & 1)
+		memcpy(end, &from, sizeof(from));
+	memcpy(s->stack + FAKE_STACK - sizeof(from), end, sizeof(from));
+}
+
 void fake_site_prepare(struct fake_site *s)
 {
 	struct fake_cpu *cpu = s->cpu;
@@ -211,8 +230,7 @@ void fake_site_prepare(struct fake_site *s)
 	for (unsigned int i = 0; i < FAKE_STACK; i++)
 		s->stack[i] = cpu->stack[i] = (uint8_t)fake_random();
 	cpu->target = (uint64_t)(uintptr_t)s->function.code;
-	/* the task's, or another one */
-	task.stack = (uint64_t)(uintptr_t)cpu->stack + (fake_random() & 1 ? 0 : FAKE_STACK);
+	choose_stack(s);
 	for (size_t i = 0; i < sizeof(registers) / sizeof(registers[0]); i++)
 		registers[i] = fake_random();
 	for (size_t i = 0; i < s->nr_records; i++)
@@ -321,10 +339,35 @@ static bool syscall_is(const uint8_t *at, const unsigned int *places)
 	return true;
 }
 
+/* What follows the first words: *n of them. */
+static bool rest_is(const struct fake_site *s, const struct direct_stack *stack, uint32_t *n)
+{
+	const uint64_t end = task.stack + FAKE_STACK;
+	const uint8_t *memory;
+	uint64_t from;
+	uint32_t words = 0;
+
+	memcpy(&from, s->stack + FAKE_STACK - sizeof(from), sizeof(from));
+	if (from >= task.stack && from < end)
+		words = (uint32_t)(end - from) / 8;
+	if (words > DIRECT_STACK_WORDS - *n)
+		words = DIRECT_STACK_WORDS - *n;
+	memory = (const uint8_t *)(uintptr_t)from;
+	if (words && task.stack == (uintptr_t)s->cpu->stack)
+		memory = s->stack + (from - task.stack);
+	if (!word_is((const uint8_t *)&(uint32_t){direct_stack_rest(stack, FAKE_STACK, *n,
+								    DIRECT_STACK_WORDS)},
+		     words, "the words of the stack before") ||
+	    (words && memcmp(stack->words + *n, memory, words * 8)))
+		return false;
+	*n += words;
+	return true;
+}
+
 /* Up to the end of the stack; what lies behind in the record is as it was. */
 static bool stack_is(const struct fake_site *s, const uint8_t *at, uint64_t sp)
 {
-	const uint32_t n = (uint32_t)((uintptr_t)s->cpu->stack + FAKE_STACK - sp) / 8;
+	uint32_t n = (uint32_t)((uintptr_t)s->cpu->stack + FAKE_STACK - sp) / 8;
 	const uint32_t most = DIRECT_STACK_WORDS;
 	struct direct_stack stack;
 
@@ -336,7 +379,8 @@ static bool stack_is(const struct fake_site *s, const uint8_t *at, uint64_t sp)
 		     "the number of words") ||
 	    !long_is((const uint8_t *)stack.words, (uintptr_t)fake_cpu_return_address,
 		     "the caller") ||
-	    memcmp(stack.words + 1, s->stack + FAKE_STACK - (n - 1) * 8, (n - 1) * 8))
+	    memcmp(stack.words + 1, s->stack + FAKE_STACK - (n - 1) * 8, (n - 1) * 8) ||
+	    !rest_is(s, &stack, &n))
 		return false;
 	for (uint32_t i = n; i < most; i++)
 		if (stack.words[i])

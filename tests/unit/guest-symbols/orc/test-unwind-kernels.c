@@ -204,6 +204,62 @@ static void test_interrupt(const char *version)
 	slice = slice_of(&c);
 	ok(fault && unwinds(&c, &slice, true, 8), "%s: a chain goes on behind a page fault",
 	   version);
+	c = (struct chain){.n = 0};
+	add_functions(&c, 3);
+	add_regs(&c, fault, KERNEL_CS, image->end + 0x1000);
+	add_functions(&c, 2);
+	slice = slice_of(&c);
+	ok(unwinds(&c, &slice, false, 4),
+	   "%s: code outside of the image that was interrupted is no caller", version);
+}
+
+/* A return address in a function behind which RSP is loaded from the stack; 0: there is none. */
+static uint64_t find_switch(struct orc_entry *entry)
+{
+	static const char *const functions[] = {"sysvec_apic_timer_interrupt", "common_interrupt",
+						"asm_call_sysvec_on_stack", "__do_softirq", NULL};
+
+	for (size_t f = 0; functions[f]; f++) {
+		const struct symbol *symbol = symbols_find(image->symbols, functions[f]);
+
+		for (uint64_t i = 1; symbol && i < symbol->size; i++)
+			if (orc_table_find(&table, symbol->address + i - 1, entry) &&
+			    entry->kind == ORC_KIND_CALL && entry->sp_base == ORC_BASE_SP_INDIRECT)
+				return symbol->address + i;
+	}
+	return 0;
+}
+
+/* From the stack of interrupts to that of the task, which lies above or below it. */
+static void test_switch(const char *version, uint64_t task)
+{
+	const uint64_t entry = address_of_kind("entry_SYSCALL_64_after_hwframe", ORC_KIND_REGS);
+	struct orc_entry at_switch;
+	const uint64_t ip = find_switch(&at_switch);
+	struct chain c = {.n = 0};
+	struct stack_slice slice, cut;
+
+	if (!ip) {
+		tap_skip("a chain on two stacks", "the kernel has no such code");
+		return;
+	}
+	add_functions(&c, 3);
+	add_frame(&c, ip);
+	c.words[c.n++] = task;
+	slice = slice_of(&c);
+	slice.rest_sp = task;
+	for (int16_t at = 8; at < at_switch.sp_offset; at += 8)
+		c.words[c.n++] = (uint64_t)random();
+	add_functions(&c, 3);
+	add_regs(&c, entry, USER_CS, 0x401000);
+	slice.rest = c.n - slice.n;
+	ok(unwinds(&c, &slice, true, 8), "%s: a chain goes on at the stack that was left", version);
+	cut = slice;
+	cut.rest = 0;
+	ok(unwinds(&c, &cut, false, 4), "%s: without that one it is cut", version);
+	cut = slice;
+	cut.rest_sp = task + 0x100000;
+	ok(unwinds(&c, &cut, false, 4), "%s: nor does it go on at another stack", version);
 }
 
 static void test_bad(const char *version)
@@ -234,6 +290,8 @@ static void test_kernel(const struct kernel_image *kernel, const char *version)
 	test_inside(version);
 	test_short_slices(version);
 	test_interrupt(version);
+	test_switch(version, STACK + 0x10000);
+	test_switch(version, STACK - 0x10000);
 	test_bad(version);
 }
 

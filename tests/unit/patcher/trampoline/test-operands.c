@@ -107,6 +107,14 @@ static bool leads_to_items(const ZydisDecodedOperand *o)
 	       o->mem.disp.value > -4096 && o->mem.disp.value < 4096;
 }
 
+/* The last word of the stack that was copied up to its end, only ever read. */
+static bool ends_stack(const ZydisDecodedOperand *o)
+{
+	return !(o->actions & ZYDIS_OPERAND_ACTION_MASK_WRITE) &&
+	       o->mem.base == ZYDIS_REGISTER_RSI && o->mem.index == ZYDIS_REGISTER_NONE &&
+	       o->mem.disp.value == -(int64_t)sizeof(uint64_t);
+}
+
 /* A slot of the table of saved arrays. */
 static bool in_table(const ZydisDecodedOperand *o)
 {
@@ -124,6 +132,8 @@ static bool operand_good(const struct capture *c, const struct record_layout *la
 	if (in_ring(layout, o) || per_cpu(o) || o->mem.base == ZYDIS_REGISTER_RSP)
 		return true;
 	if (z->mnemonic == ZYDIS_MNEMONIC_MOVSQ)
+		return c->fields & (CAPTURE(FIELD_STACK) | CAPTURE(FIELD_CHAIN));
+	if (ends_stack(o))
 		return c->fields & (CAPTURE(FIELD_STACK) | CAPTURE(FIELD_CHAIN));
 	if (in_table(o))
 		return c->items.from == ITEMS_SAVED || c->items.from == ITEMS_RETURNED;
