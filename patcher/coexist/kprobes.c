@@ -38,6 +38,16 @@ static size_t first_reached(const struct patch_set *set, uint64_t address)
 	return i < set->n && set->v[i].gva <= address + JUMP_REACH ? i : set->n;
 }
 
+/* Returns whether the guest had it already. */
+static bool give_one(struct kprobe_handoff *h, struct patch_set *set, size_t i)
+{
+	struct patch *patch = &set->v[i];
+
+	if (set == &h->plan->returns)
+		return atomic_exchange(&h->given[i], true);
+	return atomic_exchange(&patch->holder, (uint8_t)SITE_INT3) == SITE_INT3 || patch->off;
+}
+
 /* The first error; what can be yielded is. */
 static int yield_reached(struct kprobe_handoff *h, struct patch_set *set, uint64_t address,
 			 struct error *err)
@@ -48,10 +58,8 @@ static int yield_reached(struct kprobe_handoff *h, struct patch_set *set, uint64
 	     i < set->n && set->v[i].gva <= address + JUMP_REACH; i++) {
 		int one = patch_set_yield(set, i, h->kernel, ret ? NULL : err);
 
-		if (!one && set == &h->plan->returns && !atomic_exchange(&h->given[i], true))
+		if (!one && !give_one(h, set, i))
 			atomic_fetch_add(&h->total, 1);
-		if (!one && set != &h->plan->returns)
-			atomic_store(&set->v[i].holder, (uint8_t)SITE_INT3);
 		atomic_fetch_add(&h->yields, 1);
 		ret = ret ? ret : one;
 	}

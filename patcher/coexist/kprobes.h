@@ -32,7 +32,7 @@ struct kprobe_handoff {
 	size_t nr_given;
 
 	/* since creation */
-	_Atomic uint64_t total;  /* exits that were yielded */
+	_Atomic uint64_t total;  /* patches that were yielded */
 	_Atomic uint64_t yields; /* of any patch, again as well: rises after the patch is yielded */
 };
 

@@ -154,6 +154,7 @@ static void probe_site(struct fake_guest *fg)
 static void test_kprobe_comes(void)
 {
 	struct error err = {0};
+	struct trace_status status;
 	const struct patch *patch;
 
 	create();
@@ -164,6 +165,13 @@ static void test_kprobe_comes(void)
 	patch = patch_set_at(&fs.session->plan.shared, fake_gva(FAKE_CACHE_FREE));
 	ok(opcode(FAKE_CACHE_FREE) != CALL && patch && patch->yielded,
 	   "its site stays the guest's");
+	trace_session_status(fs.session, &status);
+	ok(status.counters.v[COUNTER_YIELDS] == 1 &&
+		   status.counters.v[COUNTER_YIELDED_FUNCTIONS] == 1,
+	   "which is counted");
+	kprobe_handoff_give(&fs.session->kprobes, fake_gva(FAKE_CACHE_FREE), NULL);
+	trace_session_status(fs.session, &status);
+	ok(status.counters.v[COUNTER_YIELDS] == 1, "once");
 	end();
 }
 
