@@ -87,9 +87,12 @@ static const struct {
 	unsigned int types; /* of which one must be counted */
 	const char *why;
 } unknown[] = {
-	{"ptr", ALL_TYPES, "is known when a call returns, and calls are counted at their entry"},
+	{"ptr", ALL_TYPES,
+	 "is known when a call returns, and a histogram counts calls at their entry: record "
+	 "events, without hist:, and use 'sonde report --by pointer'"},
 	{"bytes_alloc", KMALLOC,
-	 "is known when a call returns, and calls are counted at their entry"},
+	 "of kmalloc is known when a call returns, and a histogram counts calls at their entry: "
+	 "record events, without hist:, and use 'sonde report --by callsite --sort bytes'"},
 	{"cache", ALL_TYPES, "is a name that the host looks up: use 'sonde report --by cache'"},
 	{"call_site", PAGES,
 	 "of pages is found by the host, which unwinds their stacks: use the key 'stacktrace', "
