@@ -70,6 +70,22 @@ static const struct trace_alias *find_alias(const struct spec_parser *p, struct 
 	return alias && alias->name ? alias : NULL;
 }
 
+static bool has_hist_behind(struct spec_span item)
+{
+	return strstr(item.from + item.length, "hist:");
+}
+
+static int refuse_alias(const struct spec_parser *p, struct spec_span item,
+			const struct trace_alias *alias)
+{
+	if (alias->counted && has_hist_behind(item))
+		return FAIL(p, item.from,
+			    "unknown item '%s': a histogram of %s counts allocations; %s",
+			    alias->name, p->grammar->tracer, alias->counted);
+	return FAIL(p, item.from, "unknown item '%s': its events are among those of '%s'",
+		    alias->name, alias->meant);
+}
+
 /* A word that another item follows as if it were one. */
 static const char *behind_word(const struct spec_parser *p, struct spec_span item)
 {
@@ -89,8 +105,7 @@ int spec_unknown_item(const struct spec_parser *p, struct spec_span item, const 
 	const char *colon = behind_word(p, item);
 
 	if (alias)
-		return FAIL(p, item.from, "unknown item '%s': its events are among those of '%s'",
-			    alias->name, alias->meant);
+		return refuse_alias(p, item, alias);
 	if (hint)
 		return FAIL(p, item.from, "unknown item '%.*s': %s", (int)item.length, item.from,
 			    hint);

@@ -57,9 +57,10 @@ struct trace_read_option {
 	const char *name, *command, *why;
 };
 
-/* Another tool's name for events, and the tracer's word that has them. */
+/* Another tool's name for events, the tracer's word that has them, and how they are counted if not
+ * by its histograms (NULL: by these, or the tracer has none). */
 struct trace_alias {
-	const char *name, *meant;
+	const char *name, *meant, *counted;
 };
 
 /* What a tracer understands. */

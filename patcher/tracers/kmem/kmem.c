@@ -11,9 +11,14 @@
  * that of a field behind them. */
 static const char *const words[] = {"kmalloc", "cache", "pages", TRACER_TASK_WORDS, NULL};
 static const struct trace_alias aliases[] = {
-	{"kfree", "kmalloc"}, {"kmem_cache_alloc", "cache"}, {"kmem_cache_free", "cache"},
-	{"slab", "cache"},    {"mm_page_alloc", "pages"},    {"mm_page_free", "pages"},
-	{NULL, NULL},
+	{"kfree", "kmalloc", "frees are calls of a function: function:kfree,hist:keys=parent_ip"},
+	{"kmem_cache_alloc", "cache", NULL},
+	{"kmem_cache_free", "cache",
+	 "frees are calls of a function: function:kmem_cache_free,hist:keys=parent_ip"},
+	{"slab", "cache", NULL},
+	{"mm_page_alloc", "pages", NULL},
+	{"mm_page_free", "pages", "several functions free pages: record kmem:pages"},
+	{NULL, NULL, NULL},
 };
 enum { NR_WORDS = sizeof(words) / sizeof(words[0]) - 1 };
 _Static_assert((EVENT_TASK_ALL | EVENT_TASK_STACK) == (1 << (NR_WORDS - KMEM_TYPE_COUNT)) - 1,

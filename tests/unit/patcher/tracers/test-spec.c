@@ -17,7 +17,7 @@ static const struct trace_read_option readers[] = {{"only", "sonde show --only",
 						   {"filter", NULL, "there is a reason"},
 						   {NULL, NULL, NULL}};
 
-static const struct trace_alias aliases[] = {{"kfree", "kmalloc"}, {NULL, NULL}};
+static const struct trace_alias aliases[] = {{"kfree", "kmalloc", NULL}, {NULL, NULL, NULL}};
 
 static const char *const probe_words[] = {"stack", NULL};
 static const struct trace_grammar grammars[] = {
