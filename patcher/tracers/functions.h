@@ -43,10 +43,10 @@ int functions_add_pids(struct gate *gate, const struct trace_spec *spec, struct 
 
 /*
  * Conditions of tracers that see a call and its return, whose events (or those that one could have)
- * are of `class`. Entry and return have the same gate: it can ask for pid, tgid and parent_ip,
- * which do not change during a call. -ENOTSUP with the column in the spec if the condition asks for
- * more; `readers`: the command that chooses events by it, or NULL. -EINVAL: it does not suit the
- * class.
+ * are of `class`. Entry and return have the same gate: it can ask for pid, tgid and parent_ip
+ * (those that the class has), which do not change during a call. -ENOTSUP with the column in the
+ * spec if the condition asks for more; `readers`: the command that chooses events by it, or NULL.
+ * -EINVAL: it does not suit the class.
  */
 int functions_check_calls(const struct trace_spec *spec, const struct event_class *class,
 			  const char *readers, struct error *err);

@@ -258,14 +258,12 @@ static bool at_condition(const struct spec_parser *p)
 static int parse_condition(struct spec_parser *p)
 {
 	const char *word = p->at;
-	const unsigned int takes = p->grammar->takes;
-	const bool of_hist = takes & TRACE_TAKES_HIST_FILTER && p->spec->hist;
 	const struct trace_read_option *reader =
 		find_reader(p, (struct spec_span){"filter", strlen("filter")});
 
-	if (reader && !of_hist)
+	if (reader)
 		return refuse_for(p, word, reader);
-	if (!(takes & TRACE_TAKES_FILTER) && !of_hist)
+	if (!(p->grammar->takes & TRACE_TAKES_FILTER))
 		return refuse(p, word, "filter");
 	p->at += strlen("if");
 	skip_blanks(p);

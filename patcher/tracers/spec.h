@@ -48,7 +48,6 @@ enum trace_takes {
 	TRACE_TAKES_FILTER = 1 << 3,
 	TRACE_TAKES_PROBE = 1 << 4, /* instead of items */
 	TRACE_TAKES_HIST = 1 << 5,
-	TRACE_TAKES_HIST_FILTER = 1 << 6, /* behind `if`, of a histogram only */
 };
 
 /* What users may look for in a spec, and readers of the trace have: "only", the command with that

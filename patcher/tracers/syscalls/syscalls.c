@@ -13,7 +13,6 @@ enum { MAX_SITE_OFFSET = 4 /* of an mcount site: behind an ENDBR */ };
 static const char *const words[] = {TRACER_TASK_WORDS, "ia32", NULL};
 
 static const struct trace_read_option readers[] = {
-	{"filter", "sonde events --syscalls --filter EXPR", "a call is chosen with its result"},
 	{"vcpu", "sonde events --vcpu N", FUNCTIONS_OTHER_VCPU},
 	{"cpu", "sonde events --vcpu N", FUNCTIONS_OTHER_VCPU},
 	{NULL, NULL, NULL}};
@@ -21,6 +20,36 @@ enum { WORD_IA32 = 1 << EVENT_TASK_FIELDS };
 _Static_assert((int)SYSCALL_ENTER == TRACER_ENTRY && (int)SYSCALL_EXIT == TRACER_EXIT &&
 		       (int)SYSCALL_ENTER_ONLY == TRACER_CALL,
 	       "the classes by their numbers");
+
+/* A call as readers see it. No event is one: a condition on it is decided by the guest, or refused.
+ */
+struct whole_call {
+	uint64_t id, args[SYSCALL_ARGS], cgroup, ret, duration;
+	uint32_t pid, tgid;
+	char name[EVENT_STRING_MAX], comm[EVENT_STRING_MAX];
+};
+
+#define FIELD(name_, type_, member)                                                             \
+	{                                                                                       \
+		.name = name_, .type = type_, .size = sizeof(((struct whole_call *)0)->member), \
+		.at = offsetof(struct whole_call, member)                                       \
+	}
+
+static const struct event_field call_fields[] = {
+	FIELD("pid", EVENT_UINT, pid),     FIELD("tgid", EVENT_UINT, tgid),
+	FIELD("comm", EVENT_STRING, comm), FIELD("cgroup", EVENT_UINT, cgroup),
+	FIELD("name", EVENT_STRING, name), FIELD("id", EVENT_UINT, id),
+	FIELD("arg0", EVENT_HEX, args[0]), FIELD("arg1", EVENT_HEX, args[1]),
+	FIELD("arg2", EVENT_HEX, args[2]), FIELD("arg3", EVENT_HEX, args[3]),
+	FIELD("arg4", EVENT_HEX, args[4]), FIELD("arg5", EVENT_HEX, args[5]),
+	FIELD("ret", EVENT_INT, ret),      FIELD("duration", EVENT_UINT, duration)};
+
+static const struct event_class call_class = {.system = "syscalls",
+					      .name = "call",
+					      .fields = call_fields,
+					      .nr_fields =
+						      sizeof(call_fields) / sizeof(call_fields[0]),
+					      .size = sizeof(struct whole_call)};
 
 struct syscalls_tracer {
 	struct tracer tracer;
@@ -85,6 +114,21 @@ static int add_callers(struct syscalls_tracer *t, struct error *err)
 	return ret;
 }
 
+/* Those of a histogram are on entries, and its own. */
+static int syscalls_check(const struct trace_spec *spec, struct error *err)
+{
+	if (spec->hist)
+		return 0;
+	return functions_check_calls(spec, &call_class, "sonde events --syscalls --filter EXPR",
+				     err);
+}
+
+static int add_conditions(struct gate *gate, const struct trace_spec *spec, struct error *err)
+{
+	return spec->hist ? functions_add_pids(gate, spec, err)
+			  : functions_add_calls(gate, spec, &call_class, err);
+}
+
 static int syscalls_create(const struct tracer_context *context,
 			   const struct trace_spec *const *specs, size_t nr_specs,
 			   struct tracer **out, struct error *err)
@@ -100,13 +144,13 @@ static int syscalls_create(const struct tracer_context *context,
 	t->spec = specs[0];
 	ret = image_syscalls_of(t->kernel->image, abi_of(t->spec), &t->calls, err);
 	if (!ret)
-		ret = tracer_check_task(t->kernel, t->spec->words, NULL, err);
-	if (!ret)
 		ret = function_set_create(&t->spec->functions, &t->set, err);
 	if (!ret)
 		ret = add_callers(t, err);
 	if (!ret)
-		ret = functions_add_pids(&t->gate, t->spec, err);
+		ret = add_conditions(&t->gate, t->spec, err);
+	if (!ret)
+		ret = tracer_check_task(t->kernel, t->spec->words, &t->gate, err);
 	if (ret)
 		syscalls_destroy(&t->tracer);
 	else
@@ -215,15 +259,6 @@ static const struct gate *syscalls_gate(const struct tracer *tracer)
 	return syscalls_of(tracer)->gate.n ? &syscalls_of(tracer)->gate : NULL;
 }
 
-static void syscalls_conditions(const struct tracer *tracer, const struct trace_spec *spec,
-				enum tracer_decider decider, char *out, size_t size)
-{
-	(void)tracer;
-	*out = '\0';
-	if (decider == DECIDED_BY_GUEST)
-		trace_spec_print_pids(spec, out, size);
-}
-
 const struct tracer_ops tracer_syscalls = {
 	.name = "syscalls",
 	.help = "system calls, with their arguments and results",
@@ -231,9 +266,9 @@ const struct tracer_ops tracer_syscalls = {
 	.classes = syscalls_tracer_classes,
 	.prototypes = syscalls_prototypes,
 	.words = words,
-	.takes = TRACE_TAKES_FUNCTIONS | TRACE_TAKES_PIDS | TRACE_TAKES_HIST |
-		 TRACE_TAKES_HIST_FILTER,
+	.takes = TRACE_TAKES_FUNCTIONS | TRACE_TAKES_PIDS | TRACE_TAKES_FILTER | TRACE_TAKES_HIST,
 	.readers = readers,
+	.check = syscalls_check,
 	.check_image = syscalls_check_image,
 	.create = syscalls_create,
 	.destroy = syscalls_destroy,
@@ -242,6 +277,6 @@ const struct tracer_ops tracer_syscalls = {
 	.return_fields = syscalls_return_fields,
 	.tails = syscalls_tails,
 	.no_tail_calls = true,
-	.conditions = syscalls_conditions,
+	.conditions = functions_call_conditions,
 	.gate = syscalls_gate,
 };

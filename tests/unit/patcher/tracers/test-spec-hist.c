@@ -63,6 +63,8 @@ static const struct {
 	{"kmem:hist:keys=gfp_flags,pid", "kmem kmem keys gfp_flags,pid sort 0"},
 	{"function:vfs_*,pid=1,hist:keys=ip.sym-offset,pid.execname,cpu:sort=hitcount",
 	 "function function keys ip.sym-offset,pid.execname,cpu sort 0"},
+	{"syscalls:filter=arg1 & 2,hist:keys=stacktrace",
+	 "syscalls syscalls keys stacktrace sort 0 if arg1 & 2"},
 	{"syscalls:hist:keys=id.syscall,arg2.log2:values=arg2",
 	 "syscalls syscalls keys "
 	 "id.syscall,arg2.log2 vals arg2 sort 0"},
@@ -149,8 +151,13 @@ static const struct {
 	 "takes no vcpu: a call may return on another one than it began on. Choose when you read "
 	 "the trace: sonde events --vcpu N"},
 	{"profile:vfs_*,cpu=0", 15, "takes no cpu: a call may return on another one"},
-	{"syscalls if id == 3", 10,
-	 "Choose when you read the trace: sonde events --syscalls --filter"},
+	{"syscalls if id == 3", 13,
+	 "by pid and tgid as numbers: it cannot decide 'id == 3'. Choose when you read the trace: "
+	 "sonde events --syscalls --filter EXPR"},
+	{"syscalls:openat if pid == 3 && ret < 0", 20, "it cannot decide 'ret < 0'. Choose when"},
+	{"syscalls if name == openat", 13, "it cannot decide 'name == \"openat\"'"},
+	{"syscalls:filter=duration > 5,pid=3", 17, "it cannot decide 'duration > 5'"},
+	{"syscalls if pidd == 3", 13, "did you mean 'pid'?"},
 	{"graph:vfs_* if pidd == 3", 16, "did you mean 'pid'?"},
 	{"graph:vfs_*,max_depth=3", 13, "sonde events --graph --depth N"},
 	{"kmem:kmalloc,hist:keys=ptr", 24, "'ptr' is known when a call returns"},
