@@ -73,15 +73,14 @@ static const char **cut_names(const struct traceable_list *list, size_t length)
 	return names;
 }
 
-/* A word of the same place; false: none is near. */
-static bool find_word(const struct function_pattern *p, char out[WHY_SIZE])
+/* A word of the same place; NULL: none is near. */
+static const char *nearest_word(const struct function_pattern *p)
 {
-	const char *word =
-		p->words && !p->negated && !p->module ? text_nearest(p->name, p->words) : NULL;
+	const bool is_glob = p->name[glob_prefix(p->name)];
 
-	if (word)
-		snprintf(out, WHY_SIZE, "%s", word);
-	return word;
+	if (!*p->name || !p->words || p->negated || p->module || is_glob)
+		return NULL;
+	return text_nearest(p->name, p->words);
 }
 
 /* The nearest name, or if the pattern is a glob with a beginning, the glob with the nearest one. */
@@ -94,7 +93,7 @@ static int find_nearest(const struct function_pattern *p, const struct traceable
 	const char **names, *nearest;
 
 	out[0] = '\0';
-	if (!prefix || (!glob && find_word(p, out)))
+	if (!prefix)
 		return 0;
 	names = cut_names(list, glob ? prefix : 0);
 	if (!names)
@@ -133,14 +132,14 @@ static int set_why(const struct function_pattern *p, struct error *err, const ch
 
 /* What is near, and where the function may be else. */
 static int set_hints(const struct function_pattern *p, const struct traceable_list *list,
-		     const char *nearest, struct error *err)
+		     const char *what, const char *nearest, struct error *err)
 {
 	const bool later = list->no_modules && !p->module;
 	char why[WHY_SIZE] = "";
 	size_t used = 0;
 
 	if (*nearest)
-		used = (size_t)snprintf(why, sizeof(why), "did you mean '%.80s'?", nearest);
+		used = (size_t)snprintf(why, sizeof(why), "did you mean %s'%.80s'?", what, nearest);
 	if (later)
 		snprintf(why + used, sizeof(why) - used,
 			 "%sthose of a module are '%.80s:mod:MODULE'", used ? " Or " : "", p->text);
@@ -151,6 +150,7 @@ int function_unmatched(const struct function_pattern *p, const struct traceable_
 		       struct error *err)
 {
 	char why[WHY_SIZE], nearest[WHY_SIZE];
+	const char *word;
 	int ret;
 
 	if (p->module && !p->module_negated && !has_module(p, list)) {
@@ -166,8 +166,9 @@ int function_unmatched(const struct function_pattern *p, const struct traceable_
 	if (p->is_foreign_word)
 		return set_why(p, err,
 			       "it is a word of other tracers, which this one does not take");
+	word = nearest_word(p);
+	if (word)
+		return set_hints(p, list, "the word ", word, err);
 	ret = find_nearest(p, list, nearest, err);
-	if (ret)
-		return ret;
-	return set_hints(p, list, nearest, err);
+	return ret ? ret : set_hints(p, list, "", nearest, err);
 }

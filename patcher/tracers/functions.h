@@ -52,6 +52,9 @@ int functions_check_calls(const struct trace_spec *spec, const struct event_clas
 			  const char *readers, struct error *err);
 /* Why their specs take no vCPUs. */
 #define FUNCTIONS_OTHER_VCPU "a call may return on another one than it began on"
+/* Why those that record no returns take no "only" and "depth"; the command's options follow. */
+#define FUNCTIONS_NESTED \
+	"what is called within others is seen in a trace of graph, with sonde events --graph "
 /* Such a condition, and the spec's pids. -E2BIG, and as above. */
 int functions_add_calls(struct gate *gate, const struct trace_spec *spec,
 			const struct event_class *class, struct error *err);

@@ -67,7 +67,7 @@ refuses('a probe of a function that is none', 1, qr/instance 'r': trace spec, ch
 	'--trace', 'r=probe:p:x vfs_raed %di', '-o', "$work/t");
 refuses('a probe of a member that is none', 1, qr/character 45: .*'f_mod': did you mean 'f_mode'\?\n  probe:p vfs_read n=count \+0\(buf\) mode=file->f_mod\n {46}\^\n/, @run,
 	'--trace', 'probe:p vfs_read n=count +0(buf) mode=file->f_mod', '-o', "$work/t");
-refuses('a word that is none in a trace spec', 1, qr/'pdi': did you mean 'pid'\?/, @run, '--trace', 'function:vfs_*,pdi', '-o', "$work/t");
+refuses('a word that is none in a trace spec', 1, qr/'pdi': did you mean the word 'pid'\?/, @run, '--trace', 'function:vfs_*,pdi', '-o', "$work/t");
 refuses("kmemtrace of @$_[2 .. $#$_]", 2, qr/--format: $_->[0]: the format kmemtrace $_->[1]; use ctf/, @run, '--format', 'kmemtrace', '-o', "$work/t",
 	map { ('--trace', $_) } @$_[2 .. $#$_])
 	for ['function', 'has no events but those of kmem', 'function:vfs_read'], ['b', 'has no events .*', 'kmem', 'b=function:vfs_read'],

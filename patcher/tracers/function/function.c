@@ -13,6 +13,14 @@ _Static_assert((int)FUNCTION_ALL == ((DIRECT_TASK_FIELDS & ~DIRECT_STACK) | DIRE
 		       (int)FUNCTION_STACK == DIRECT_STACK,
 	       "the bits of words[]");
 
+static const struct trace_read_option readers[] = {
+	{"only", NULL, FUNCTIONS_NESTED "--only FUNCTION"},
+	{"depth", NULL, FUNCTIONS_NESTED "--depth N"},
+	{"max_depth", NULL, FUNCTIONS_NESTED "--depth N"},
+	{"max_graph_depth", NULL, FUNCTIONS_NESTED "--depth N"},
+	{NULL, NULL, NULL},
+};
+
 /* What is known of a call in the guest. */
 static const struct gate_field gate_fields[] = {
 	{.name = "vcpu", .source = GATE_VCPU, .size = 4},
@@ -218,6 +226,7 @@ const struct tracer_ops tracer_function = {
 	.words = words,
 	.takes = TRACE_TAKES_FUNCTIONS | TRACE_TAKES_PIDS | TRACE_TAKES_VCPUS | TRACE_TAKES_FILTER |
 		 TRACE_TAKES_HIST,
+	.readers = readers,
 	.check = function_check,
 	.check_image = functions_check_image,
 	.create = function_create,

@@ -10,9 +10,15 @@
 static const char *const words[] = {"hist", NULL};
 enum { WORD_HIST = 1 << 0 };
 
-static const struct trace_read_option readers[] = {{"vcpu", NULL, FUNCTIONS_OTHER_VCPU},
-						   {"cpu", NULL, FUNCTIONS_OTHER_VCPU},
-						   {NULL, NULL, NULL}};
+static const struct trace_read_option readers[] = {
+	{"only", NULL, FUNCTIONS_NESTED "--only FUNCTION"},
+	{"depth", NULL, FUNCTIONS_NESTED "--depth N"},
+	{"max_depth", NULL, FUNCTIONS_NESTED "--depth N"},
+	{"max_graph_depth", NULL, FUNCTIONS_NESTED "--depth N"},
+	{"vcpu", NULL, FUNCTIONS_OTHER_VCPU},
+	{"cpu", NULL, FUNCTIONS_OTHER_VCPU},
+	{NULL, NULL, NULL},
+};
 
 struct profile_tracer {
 	struct tracer tracer;

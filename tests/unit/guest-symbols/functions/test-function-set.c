@@ -206,11 +206,11 @@ static void test_hints(const struct traceable_list *list)
 		abort();
 	ok(function_set_resolve(set, list, &s, &err) == -ENOENT && err.column == 7,
 	   "an error says where the pattern stands");
-	is_str(err.text, "no function matches 'pdi': did you mean 'pid'?",
+	is_str(err.text, "no function matches 'pdi': did you mean the word 'pid'?",
 	       "a word may have been meant");
 	function_set_resolve(set, &image, &s, &err);
 	is_str(err.text,
-	       "no function matches 'pdi': did you mean 'pid'? Or those of a module are "
+	       "no function matches 'pdi': did you mean the word 'pid'? Or those of a module are "
 	       "'pdi:mod:MODULE'",
 	       "or a function of a module that is not known yet");
 	function_set_destroy(set);

@@ -103,7 +103,7 @@ static void test_booting(void)
 	       "'kfree'? Or those of a module are 'kfre:mod:MODULE'",
 	       "a pattern that means no function of the kernel is refused at once");
 	ok(start("function:kfree,pdi", NULL, &err) == -ENOENT &&
-		   strstr(err.text, "matches 'pdi': did you mean 'pid'?"),
+		   strstr(err.text, "matches 'pdi': did you mean the word 'pid'?"),
 	   "a word may have been meant: %s", err.text);
 	ok(start("syscalls:raed", NULL, &err) < 0, "so are system calls: %s", err.text);
 	ok(!fake_session_status(&fs).enabled && fake_session_text_same(&fs),

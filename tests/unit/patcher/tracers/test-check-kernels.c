@@ -86,6 +86,8 @@ int main(void)
 		for (int boots = 0; boots < 2; boots++)
 			check(image, probes[i].spec, boots, probes[i].column, probes[i].text);
 	check(image, unknown_functions, true, 12, "did you mean 'vfs_read'?");
+	check(image, "graph:vfs_read,retval", true, 16,
+	      "no function matches 'retval': did you mean the word 'ret'?");
 	check(image, "profile:vfs_*,stack", true, 15,
 	      "no function matches 'stack': it is a word of other tracers");
 	check(image, "probe:p:open vfs_opn %di", true, 14,

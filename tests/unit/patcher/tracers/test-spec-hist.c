@@ -160,6 +160,12 @@ static const struct {
 	{"syscalls if pidd == 3", 13, "did you mean 'pid'?"},
 	{"graph:vfs_* if pidd == 3", 16, "did you mean 'pid'?"},
 	{"graph:vfs_*,max_depth=3", 13, "sonde events --graph --depth N"},
+	{"function:vfs_*,only=vfs_read", 16,
+	 "the function tracer takes no only: what is called within others is seen in a trace of "
+	 "graph, with sonde events --graph --only FUNCTION"},
+	{"function:vfs_*,depth=3", 16, "takes no depth: what is called"},
+	{"function:max_depth=3,hist:keys=ip", 10, "sonde events --graph --depth N"},
+	{"profile:vfs_*,depth=3", 15, "the profile tracer takes no depth: what is called"},
 	{"kmem:kmalloc,hist:keys=ptr", 24, "'ptr' is known when a call returns"},
 	{"kmem:kmalloc,hist:keys=stacktrace,ptr", 35, "and use 'sonde report --by pointer'"},
 	{"kmem:kmalloc,hist:keys=call_site:vals=bytes_alloc", 39,
