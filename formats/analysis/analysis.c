@@ -68,7 +68,7 @@ struct show {
 	size_t n;
 };
 
-static bool has(const struct replay *replay, bool (*is)(const struct trace_instance *))
+bool analysis_has_instance(const struct replay *replay, bool (*is)(const struct trace_instance *))
 {
 	size_t n;
 	const struct trace_instance *all = trace_reader_instances(replay->reader, &n);
@@ -95,9 +95,9 @@ static void choose(const struct replay *replay, const char *names[MOST_CHOSEN + 
 		names[n++] = analysis_names[0];
 	} else {
 		names[n++] = "events";
-		if (!of_events && has(replay, graph_is_of))
+		if (!of_events && analysis_has_instance(replay, graph_is_of))
 			names[n++] = "functions";
-		if (!of_events && has(replay, syscall_is_of))
+		if (!of_events && analysis_has_instance(replay, syscall_is_of))
 			names[n++] = "syscalls";
 	}
 	names[n] = NULL;

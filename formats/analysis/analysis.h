@@ -99,6 +99,8 @@ int analysis_create(const struct analysis_ops *ops, const struct replay *replay,
 /* NULL-safe. Frees `analysis`. */
 void analysis_destroy(struct analysis *analysis);
 
+/* Whether the trace, or what the user named of it, has such an instance. */
+bool analysis_has_instance(const struct replay *replay, bool (*is)(const struct trace_instance *));
 /* Refuse a heap of several instances that the user named. */
 int analysis_check_heap(const struct replay *replay, struct error *err);
 /* The same, if the analysis is of the heap, and a trace without allocations; for another one, a

@@ -125,3 +125,16 @@ void command_print_events(FILE *out, const struct replay *replay, const char *op
 	print_time(out, replay->from_ns, replay->view->time.to_ns);
 	print_rest(out, replay->view, dir);
 }
+
+void command_print_report(FILE *out, const struct replay *replay, const char *analysis,
+			  const char *dir)
+{
+	const struct replay_view *view = replay->view;
+
+	fprintf(out, "sonde report --analysis %s", analysis);
+	print_vcpus(out, &view->choice.vcpus);
+	if (view->since_init)
+		fputs(" --since init", out);
+	print_time(out, view->time.from_ns, view->time.to_ns);
+	print_rest(out, view, dir);
+}

@@ -22,4 +22,10 @@ void command_print(FILE *out, const struct replay *replay, const struct command 
 void command_print_events(FILE *out, const struct replay *replay, const char *options,
 			  const char *dir);
 
+/* The same of `sonde report --analysis NAME`, of calls or events: what chose allocations is left
+ * out.
+ */
+void command_print_report(FILE *out, const struct replay *replay, const char *analysis,
+			  const char *dir);
+
 #endif

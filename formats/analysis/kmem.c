@@ -5,9 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include "formats/analysis/analysis.h"
+#include "formats/analysis/command.h"
 #include "formats/analysis/sites.h"
 #include "formats/groups/groups.h"
 #include "formats/base/json.h"
+#include "formats/event/function.h"
+#include "formats/event/graph.h"
 #include "formats/report/parts.h"
 #include "formats/report/table.h"
 #include "formats/report/trace-text.h"
@@ -312,6 +315,39 @@ static void print_table(FILE *out, const struct kmem_analysis *a)
 	table_destroy(table);
 }
 
+static bool is_of_functions(const struct trace_instance *instance)
+{
+	return instance->nr_classes &&
+	       !strcmp(instance->classes[0].system, function_class(0)->system);
+}
+
+/* The analysis of functions' calls, for a user who has asked for functions; NULL: the trace has
+ * none, or the user has named analyses. */
+static const char *find_calls(const struct kmem_analysis *a)
+{
+	const struct analysis_options *options = &a->base.options;
+	bool by_function = false;
+
+	for (size_t i = 0; i < options->by.n; i++)
+		by_function |= options->by.by[i] == BY_FUNCTION;
+	if (!by_function || options->in_sections)
+		return NULL;
+	if (analysis_has_instance(a->base.replay, graph_is_of))
+		return "functions";
+	return analysis_has_instance(a->base.replay, is_of_functions) ? "events" : NULL;
+}
+
+static void print_calls(FILE *out, const struct kmem_analysis *a)
+{
+	const char *calls = find_calls(a);
+
+	if (!calls)
+		return;
+	fprintf(out, "%-*s", LABEL, "Calls");
+	command_print_report(out, a->base.replay, calls, a->base.options.dir);
+	fputc('\n', out);
+}
+
 static void print_text(const struct analysis *base, FILE *out)
 {
 	const struct kmem_analysis *a = (const struct kmem_analysis *)base;
@@ -322,6 +358,7 @@ static void print_text(const struct analysis *base, FILE *out)
 		line_print(out, LABEL, "Invalid", "%s of unknown kind left out; see sonde check",
 			   text_number(sites_of(a)->invalid, "record").s);
 	print_table(out, a);
+	print_calls(out, a);
 }
 
 /* --- JSON ------------------------------------------------------------------------------------ */

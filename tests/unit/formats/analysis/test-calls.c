@@ -6,6 +6,7 @@
 #include "formats/cmd.h"
 #include "formats/event/function.h"
 #include "formats/event/graph.h"
+#include "formats/event/kmem.h"
 #include "formats/trace/writer.h"
 #include "tests/lib/tap.h"
 #include "tests/lib/trace-make.h"
@@ -242,6 +243,56 @@ static void test_lacking(void)
 	scratch_remove(&dir);
 }
 
+/* The line "Calls" of a report of memory; NULL: none is expected. */
+static void shows_calls(const char *const *argv, const char *wanted, const char *what)
+{
+	struct verb_result result = verb_run(cmd_report, argv);
+	const char *line = strstr(result.out, "\nCalls         ");
+
+	if (!ok(!result.status && !line == !wanted &&
+			(!line || !strcmp(line + strlen("\nCalls         "), wanted)),
+		"%s", what))
+		tap_diag("%s%s", result.out, result.err);
+	verb_result_deinit(&result);
+}
+
+static void test_hint(const char *name, const struct event_class *classes, size_t n,
+		      const char *analysis)
+{
+	struct scratch scratch = scratch_make();
+	const char *const dir = scratch.path;
+	char wanted[200];
+
+	begin_without(dir);
+	add("kmem", kmem_classes_of(0), KMEM_NR_CLASSES);
+	add(name, classes, n);
+	end();
+	snprintf(wanted, sizeof(wanted), "sonde report --analysis %s %s\n", analysis, dir);
+	shows_calls((const char *[]){"report", "--by", "function", dir, NULL}, wanted,
+		    "memory by function is not all that the trace has of functions");
+	shows_calls((const char *[]){"report", "--by", "cache,function", "--type", "kmalloc", dir,
+				     NULL},
+		    wanted, "by function and cache, too, without what chose allocations");
+	snprintf(wanted, sizeof(wanted), "sonde report --analysis %s --vcpu 0 --time 1,2.5 %s\n",
+		 analysis, dir);
+	shows_calls(
+		(const char *[]){"report", "--by", "function", "-C0", "--time", "1,2.5", dir, NULL},
+		wanted, "the time and vCPU are those that were chosen");
+	shows_calls((const char *[]){"report", "--by", "callsite", dir, NULL}, NULL,
+		    "by call site nobody looks for them");
+	shows_calls((const char *[]){"report", "--by", "function", "-i", "kmem", dir, NULL}, NULL,
+		    "nor who has named kmem");
+	shows_calls((const char *[]){"report", "-a", "events", dir, NULL}, NULL,
+		    "nor another report");
+	scratch_remove(&scratch);
+}
+
+static void test_hints(void)
+{
+	test_hint("graph", graph_classes(0), GRAPH_NR_CLASSES, "functions");
+	test_hint("function", function_class(0), 1, "events");
+}
+
 int main(void)
 {
 	struct scratch dir = scratch_make();
@@ -255,6 +306,7 @@ int main(void)
 	test_text(dir.path);
 	test_conversion(dir.path);
 	test_lacking();
+	test_hints();
 	scratch_remove(&dir);
 	return tap_done();
 }
