@@ -13,6 +13,7 @@ enum {
 	KIB = 1 << 10,
 	MIB = 1 << 20,
 	DEFAULT_SUBBUFS = 8,
+	PROFILE_SUBBUFS = 16, /* with room for the counts of all functions of any kernel known */
 	MAX_SUBBUFS = 1024,
 	DEFAULT_SUBBUF_BYTES = 256 * KIB,
 	MIN_SUBBUF_BYTES = 4 * KIB,
@@ -116,7 +117,8 @@ const struct cli_option recorder_option_table[] = {
 	 .words = on_full_words},
 	{.name = "subbufs",
 	 .value = "N",
-	 .help = "exitless: parts of each vCPU's ring, a power of two (8)",
+	 .help = "exitless: parts of each vCPU's ring, a power of two (8;\n"
+		 "16 where a profile is)",
 	 .store = store_power,
 	 FIELD(subbufs),
 	 .min = 1,
@@ -190,8 +192,31 @@ const struct cli_option recorder_option_table[] = {
 
 void recorder_options_init(struct recorder_options *options)
 {
-	*options = (struct recorder_options){.subbufs = DEFAULT_SUBBUFS,
-					     .subbuf_bytes = DEFAULT_SUBBUF_BYTES};
+	*options = (struct recorder_options){.subbuf_bytes = DEFAULT_SUBBUF_BYTES};
+}
+
+static bool has_profile(const struct recorder_options *options)
+{
+	bool any = false;
+
+	for (size_t i = 0; !any && i < options->nr_specs; i++) {
+		struct trace_spec parsed;
+
+		if (tracer_parse_spec(options->specs[i], &parsed, NULL))
+			continue;
+		any = tracer_ops_of(&parsed)->profile != NULL;
+		trace_spec_deinit(&parsed);
+	}
+	return any;
+}
+
+uint64_t recorder_ring_bytes(const struct recorder_options *options)
+{
+	uint64_t subbufs = has_profile(options) ? PROFILE_SUBBUFS : DEFAULT_SUBBUFS;
+
+	if (options->subbufs)
+		subbufs = options->subbufs;
+	return subbufs * options->subbuf_bytes;
 }
 
 /* What the trace will have of the specs; `out` names each as `parsed` does. */
@@ -234,7 +259,7 @@ int recorder_options_check(const struct recorder_options *options, const char *v
 	if (options->live_bytes && options->keep_bytes)
 		return cli_usage(verb, "--live-metrics follows the trace, of which a flight "
 				       "recorder writes none meanwhile");
-	if (options->subbufs * options->subbuf_bytes > MAX_RING_BYTES)
+	if (recorder_ring_bytes(options) > MAX_RING_BYTES)
 		return cli_usage(verb, "--subbufs times --subbuf-size is more than %d MiB",
 				 MAX_RING_BYTES / MIB);
 	if (options->output && !*options->output)

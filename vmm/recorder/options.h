@@ -20,7 +20,7 @@ struct recorder_options {
 	unsigned int encoding;          /* enum trace_encoding */
 	unsigned int mode;              /* enum recorder_mode */
 	unsigned int on_full;           /* enum recorder_on_full */
-	uint64_t subbufs, subbuf_bytes; /* powers of two; a vCPU's ring is their product */
+	uint64_t subbufs, subbuf_bytes; /* powers of two; 0 subbufs: as many as the specs need */
 	uint64_t max_rate;              /* RECORDER_TRAP: calls traced per second; 0: no bound */
 	uint64_t duration_ms;           /* 0: no limit */
 	uint64_t until_events;          /* 0: no limit */
@@ -39,6 +39,9 @@ extern const struct cli_option recorder_option_table[];
 
 /* The defaults, before the command line is parsed. */
 void recorder_options_init(struct recorder_options *options);
+
+/* The size of a vCPU's ring. */
+uint64_t recorder_ring_bytes(const struct recorder_options *options);
 
 /* After parsing: check what concerns several options. 0, or CLI_USAGE with one line printed. */
 int recorder_options_check(const struct recorder_options *options, const char *verb);

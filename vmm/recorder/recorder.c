@@ -206,7 +206,7 @@ static int create_session(struct recorder *r, struct error *err)
 	const struct trace_options options = {
 		.exitless = o->mode == RECORDER_EXITLESS,
 		.drop = o->on_full == RECORDER_DROP,
-		.ring_bytes = (uint32_t)(o->subbufs * o->subbuf_bytes),
+		.ring_bytes = (uint32_t)recorder_ring_bytes(o),
 		.max_rate = o->mode == RECORDER_TRAP ? o->max_rate : 0,
 		.wake = recorder_wake,
 		.wake_arg = r,

@@ -33,7 +33,7 @@ static void test_defaults(void)
 	       "the default command line has a console, and ends at a panic");
 	ok(options.recorder.mode == RECORDER_EXITLESS &&
 		   options.recorder.on_full == RECORDER_BLOCK &&
-		   options.recorder.subbufs * options.recorder.subbuf_bytes == 2 << 20,
+		   recorder_ring_bytes(&options.recorder) == 2 << 20,
 	   "tracing is exitless and blocking by default, with rings of 2 MiB");
 	ok(!options.recorder.max_rate && !options.recorder.duration_ms &&
 		   !options.recorder.until_events && !options.recorder.nr_specs,
@@ -84,6 +84,10 @@ static void test_recorder(void)
 	ok(!strcmp(trace_encoding_names[r->encoding], "kmemtrace"), "it arrives");
 	is_u64((uint64_t)parse("-k b -o out --monitor s --format kmemtrace"), 0,
 	       "and without one, which may come later");
+	parse("-k b --trace kmem --trace all=profile:vfs_*");
+	ok(recorder_ring_bytes(r) == 4 << 20, "counts of all functions have larger rings");
+	parse("-k b --trace profile --subbufs 8");
+	ok(recorder_ring_bytes(r) == 2 << 20, "unless their size is said");
 	parse("-k b --subbuf-size 256K --duration 1m");
 	ok(r->subbuf_bytes == 256 << 10 && r->duration_ms == 60000, "units are understood");
 }
@@ -130,6 +134,7 @@ static void test_refusals(void)
 	refuses("-k b --boot uefi", "'uefi'");
 	refuses("-k b --mode fast", "'fast'");
 	refuses("-k b --on-full wait", "block or drop");
+	refuses("-k b --subbuf-size 64M", "128 MiB");
 	refuses("-k b --subbufs 3", "power of two");
 	refuses("-k b --subbuf-size 12K", "power of two");
 	refuses("-k b --subbuf-size 2", "from 4K to 64M");
