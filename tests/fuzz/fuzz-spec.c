@@ -5,7 +5,7 @@
 #include "patcher/tracers/spec.h"
 
 static const char *const words[] = {"kmalloc", "cache", "pages", NULL};
-static const struct trace_alias aliases[] = {{"kfree", "kmalloc"}, {NULL, NULL}};
+static const struct trace_alias aliases[] = {{"kfree", "kmalloc", "kfree"}, {NULL, NULL, NULL}};
 static const struct trace_grammar grammars[] = {
 	{"k", words, 0, NULL, aliases},
 	{"f", words,
