@@ -25,13 +25,14 @@ use Tree;
 # What a task calls for itself. None of the second list is called in another one of them.
 use constant FUNCTIONS => 'pipe_*,unix_*,sock_*,shmem_*,ep_*,eventfd_*,timerfd_*,do_epoll*,vfs_*,path_*,do_mmap,'
 	. 'kernel_clone,vm_*,anon_*,copy_*,dup_*,filemap_*,kmem_cache_*,__kmalloc*,d_*,simple_*';
-use constant OWN_FUNCTIONS => 'anon_inode_getfd,dup_mmap,dup_fd,filemap_map_pages,pipe_write,pipe_release,shmem_mkdir,'
+use constant OWN_FUNCTIONS => 'anon_inode_getfd,dup_mmap,dup_fd,filemap_map_pages,pipe_write,pipe_release,'
 	. 'shmem_mknod,shmem_write_end,do_epoll_ctl,do_epoll_create,ep_eventpoll_release,vfs_rename,shmem_unlink,shmem_rmdir';
 
 # Calls of a function that is compared; what the instructions between two readings of the clock may be apart by, in each call; and the part of the functions
 # for which that holds: an interrupt between the two readings takes thousands of instructions, and the host's thread that drains the
 # rings takes the only CPU for some milliseconds. In two runs interrupts come at other moments.
-use constant { ITERATIONS => 300, CALLS => 100, PERCENT => 2, CALL_NS => 12, PART => 0.9, LEAF_PART => 1, TWO_RUNS_PART => 0.75 };
+use constant { ITERATIONS => 300, CALLS => 100, PERCENT => 2, CALL_NS => 12, PART => 0.9, LEAF_PART => 1, TWO_RUNS_PART => 0.75,
+	INTERRUPT_NS => 20_000 };
 use constant NAME_SIZE => 30; # that the guest's profiler prints
 
 sub json { return eval { JSON::PP::decode_json(slurp($_[0])) } // {} }
@@ -124,9 +125,12 @@ sub test_profiler {
 		$profile{$_}{total_ns} / $profile{$_}{timed}, $own{$_}{ns} / $own{$_}{hits}) for @timed;
 	cmp_ok($middle, '>', 0, sprintf "%s: its own work makes a call %.0f ns longer in the guest's profile (the middle one of %d "
 		. 'functions)', $kernel, $middle, scalar(@timed));
-	my @close = grep { is_near($profile{$_}, $own{$_}{ns} - $middle * $own{$_}{hits}) } @timed;
+	my @close = grep {
+		my $own_ns = $own{$_}{ns} - $middle * $own{$_}{hits};
+		is_near($profile{$_}, $own_ns) || abs($own_ns - $profile{$_}{total_ns}) <= INTERRUPT_NS;
+	} @timed;
 	cmp_ok(scalar(@close), '>=', TWO_RUNS_PART * @timed, sprintf '%s: without that %d of them have the same time within %d %%, '
-		. 'or %d ns for a call', $kernel, scalar(@close), PERCENT, CALL_NS);
+		. '%d ns for a call, or an interrupt in all calls', $kernel, scalar(@close), PERCENT, CALL_NS);
 	add_total($hits, "hits by the guest's own profiler, each function equal to Sonde's");
 }
 
