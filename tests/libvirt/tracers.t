@@ -44,6 +44,14 @@ sub test_function {
 	is_deeply([sort keys %calls], [qw(vfs_read vfs_write)], 'function: the functions that were asked for are recorded');
 }
 
+# All of them, and their returns: each of tens of thousands of sites is patched, with rings of 2 MiB in all.
+sub test_all_functions {
+	my $report = JSON::PP::decode_json(traced('graph:*', 'report', '--analysis', 'functions', '--json', '--top', 0));
+	my %calls = map { $_->{name} => $_->{calls} } @{$report->{functions}};
+	cmp_ok(scalar(keys %calls), '>', 300, 'all functions: ' . keys(%calls) . ' are called');
+	cmp_ok($calls{vfs_read} // 0, '>', 0, 'all functions: among them is vfs_read()');
+}
+
 # A process that reads /proc/self/maps enters the file system twice: by way of ksys_read(), and in the pipe of a shell.
 sub test_graph {
 	my $text = traced('graph:ksys_read,vfs_read,seq_read*', 'events', '--graph');
@@ -160,6 +168,7 @@ AttachTest::start();
 start_ticking(NAME);
 test_kmem();
 test_function();
+test_all_functions();
 test_graph();
 test_profile();
 test_syscalls();
