@@ -17,18 +17,26 @@ static struct asm_mem stack_at(const struct stack_code *s, size_t offset)
 	return ring_record_at(s->ring, s->to + offset);
 }
 
-/* RCX = bytes from RSI up to where the stack may end: direct_stack_words(). RAX is the task's. */
-static void emit_bytes(const struct stack_code *s)
+/* RCX = bytes from RSI up to the end of the task's stack, of which RAX is the lowest address. Goes
+ * to `other` where RSI is not on it. */
+static void emit_task_bytes(const struct stack_code *s, struct asm_label *other)
 {
 	const int32_t stack_bytes = (int32_t)s->kernel->stack_bytes;
-	struct asm_label other = {0}, known = {0};
 
 	asm_move(s->a, ASM_RCX, ASM_RSI);
 	asm_sub(s->a, ASM_RCX, ASM_RAX);
 	asm_alu(s->a, ASM_64, ASM_CMP, ASM_RCX, stack_bytes);
-	asm_jump_if(s->a, ASM_AE, &other);
+	asm_jump_if(s->a, ASM_AE, other);
 	asm_negate(s->a, ASM_RCX);
 	asm_alu(s->a, ASM_32, ASM_ADD, ASM_RCX, stack_bytes);
+}
+
+/* RCX = bytes from RSI up to where the stack may end: direct_stack_words(). */
+static void emit_bytes(const struct stack_code *s)
+{
+	struct asm_label other = {0}, known = {0};
+
+	emit_task_bytes(s, &other);
 	asm_jump(s->a, &known);
 	asm_bind(s->a, &other);
 	asm_move(s->a, ASM_RCX, ASM_RSI);
@@ -54,22 +62,16 @@ static void emit_words(const struct stack_code *s)
 	asm_bytes(s->a, rep_movsq, sizeof(rep_movsq));
 }
 
-/* direct_stack_rest(), likewise. RSI and RDI are behind the words that were copied. */
+/* direct_stack_rest(). RSI and RDI are behind the words that were copied. */
 static void emit_rest(const struct stack_code *s)
 {
-	const int32_t stack_bytes = (int32_t)s->kernel->stack_bytes;
 	const size_t end = offsetof(struct direct_stack, words) + s->words * sizeof(uint64_t);
 	struct asm_label none = {0}, fits = {0};
 
 	asm_test_bits(s->a, ASM_RSI, DIRECT_PAGE_BYTES - 1);
 	asm_jump_if(s->a, ASM_NE, &none);
 	asm_load(s->a, ASM_64, ASM_RSI, asm_at(ASM_RSI, (uint32_t)-8));
-	asm_move(s->a, ASM_RCX, ASM_RSI);
-	asm_sub(s->a, ASM_RCX, ASM_RAX);
-	asm_alu(s->a, ASM_64, ASM_CMP, ASM_RCX, stack_bytes);
-	asm_jump_if(s->a, ASM_AE, &none);
-	asm_negate(s->a, ASM_RCX);
-	asm_alu(s->a, ASM_32, ASM_ADD, ASM_RCX, stack_bytes);
+	emit_task_bytes(s, &none);
 	asm_lea(s->a, ASM_RAX, stack_at(s, end));
 	asm_sub(s->a, ASM_RAX, ASM_RDI);
 	asm_compare(s->a, ASM_RCX, ASM_RAX);
