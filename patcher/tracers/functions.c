@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <stdio.h>
-#include <string.h>
 
 int functions_init(struct functions *f, const struct kernel *kernel, const struct trace_spec *spec,
 		   struct error *err)
@@ -172,15 +171,6 @@ static int split_condition(const struct trace_spec *spec, const struct event_cla
 	return 0;
 }
 
-/* Where a class has it, the guest can compare it. */
-static bool has_caller(const struct event_class *class)
-{
-	for (size_t i = 0; i < class->nr_fields; i++)
-		if (!strcmp(class->fields[i].name, "parent_ip"))
-			return true;
-	return false;
-}
-
 int functions_check_calls(const struct trace_spec *spec, const struct event_class *class,
 			  const char *readers, struct error *err)
 {
@@ -192,12 +182,12 @@ int functions_check_calls(const struct trace_spec *spec, const struct event_clas
 		ret = split_condition(spec, class, &split, rest, sizeof(rest), err);
 	if (ret || !spec->filter || split.whole)
 		return ret;
-	return error_set_column(err, ENOTSUP, trace_spec_filter_column(spec, 1),
-				"filter: the guest decides of a call and of its return alike, by "
-				"%s as numbers: it cannot decide '%s'%s%s",
-				has_caller(class) ? "pid, tgid and parent_ip" : "pid and tgid",
-				rest, readers ? ". Choose when you read the trace: " : "",
-				readers ? readers : "");
+	return error_set_column(
+		err, ENOTSUP, trace_spec_filter_column(spec, 1),
+		"filter: the guest decides of a call and of its return alike, by "
+		"%s as numbers: it cannot decide '%s'%s%s",
+		event_field_find(class, "parent_ip") ? "pid, tgid and parent_ip" : "pid and tgid",
+		rest, readers ? ". Choose when you read the trace: " : "", readers ? readers : "");
 }
 
 int functions_add_calls(struct gate *gate, const struct trace_spec *spec,
