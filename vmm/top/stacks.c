@@ -16,13 +16,10 @@ struct chains {
 
 static bool has_chains(const struct trace_instance *instance)
 {
-	for (size_t i = 0; i < instance->nr_classes; i++) {
-		const struct event_class *class = &instance->classes[i];
-
-		for (size_t k = 0; kmem_class_is_alloc(class) && k < class->nr_fields; k++)
-			if (class->fields[k].type == EVENT_STACK)
-				return true;
-	}
+	for (size_t i = 0; i < instance->nr_classes; i++)
+		if (kmem_class_is_alloc(&instance->classes[i]) &&
+		    event_field_chain(&instance->classes[i]))
+			return true;
 	return false;
 }
 
