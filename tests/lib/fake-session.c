@@ -452,6 +452,14 @@ static bool is_done(int ret, const struct error *err)
 	return !ret;
 }
 
+bool fake_session_start_with(struct fake_session *fs, const char *spec)
+{
+	const char *const specs[] = {spec, NULL};
+	struct error err = {0};
+
+	return is_done(trace_session_start(fs->session, specs, &err), &err);
+}
+
 bool fake_session_add(struct fake_session *fs, const char *spec)
 {
 	struct error err = {0};

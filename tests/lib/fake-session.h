@@ -180,6 +180,8 @@ size_t fake_session_recorded(struct fake_session *fs);
 
 struct trace_status fake_session_status(const struct fake_session *fs);
 uint64_t fake_session_count(const struct fake_session *fs, enum counter_id id);
+/* Start with this spec alone. False after an error, whose text is printed. */
+bool fake_session_start_with(struct fake_session *fs, const char *spec);
 /* Add an instance; let the session tick. False after an error, whose text is printed. */
 bool fake_session_add(struct fake_session *fs, const char *spec);
 bool fake_session_tick(struct fake_session *fs);

@@ -46,14 +46,10 @@ static bool add(const char *spec)
 /* The fake kernel has no current tasks: trampolines are not executed. */
 static bool start(const char *first, const char *graph)
 {
-	const char *const specs[] = {first, NULL};
-	struct error err = {0};
-	int ret = trace_session_start(fs.session, specs, &err);
+	const bool has_started = fake_session_start_with(&fs, first);
 
-	if (ret)
-		tap_diag("%s", err.text);
 	lane()->task_fields = DIRECT_TASK_FIELDS;
-	return !ret && add(graph);
+	return has_started && add(graph);
 }
 
 static void end(void)

@@ -42,13 +42,7 @@ static void end(void)
 
 static bool start(const char *spec)
 {
-	const char *const specs[] = {spec, NULL};
-	struct error err = {0};
-
-	if (!trace_session_start(fs.session, specs, &err))
-		return true;
-	tap_diag("%s", err.text);
-	return false;
+	return fake_session_start_with(&fs, spec);
 }
 
 static bool tick(void)

@@ -35,15 +35,11 @@ static bool add(const char *spec)
 
 static bool start(const char *spec)
 {
-	const char *const specs[] = {"function:__kmalloc", NULL};
-	struct error err = {0};
-	int ret = trace_session_start(fs.session, specs, &err);
+	const bool has_started = fake_session_start_with(&fs, "function:__kmalloc");
 
-	if (ret)
-		tap_diag("%s", err.text);
 	/* The fake kernel has no current tasks: trampolines are not executed. */
 	lane()->task_fields = DIRECT_TASK_FIELDS;
-	return !ret && add(spec);
+	return has_started && add(spec);
 }
 
 static bool tick(void)
