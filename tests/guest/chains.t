@@ -9,15 +9,14 @@
 use strict;
 use warnings;
 use FindBin;
-use IO::Uncompress::Gunzip qw(gunzip);
 use JSON::PP;
 use List::Util qw(min);
-use MIME::Base64 qw(decode_base64);
 use Test::More;
 
 use lib $FindBin::RealBin, "$FindBin::RealBin/../lib";
 use Files;
 use GuestConfigs;
+use GuestLog;
 use KmemChains;
 use Testbed;
 use Tree;
@@ -38,20 +37,12 @@ sub probes_of {
 	return grep { !$PROBED{$_}[2] || $PROBED{$_}[2] eq $version } sort keys %PROBED;
 }
 
-# What the guest has recorded, between lines with this mark.
-sub own_trace {
-	my ($log, $mark) = @_;
-	my ($packed) = $log =~ /^$mark-begin\n(.*?)^$mark-end/ms or return '';
-	gunzip(\decode_base64($packed), \my $text) or return '';
-	return $text;
-}
-
 # By function: [pid, frames] in order. In front of the function's caller the guest's chain has the handler of the kprobe, and
 # the function.
 sub own_chains {
 	my ($log, @functions) = @_;
 	my ($any, %of) = join '|', @functions;
-	for (split /^(?=.*<stack trace>$)/m, own_trace($log, 'sonde')) {
+	for (split /^(?=.*<stack trace>$)/m, unpacked($log, 'sonde-begin', 'sonde-end')) {
 		my ($pid) = /-(\d+)\s+\[\d+\].*<stack trace>/ or next;
 		my @frames = /^ => (\S+)$/mg;
 		shift @frames while @frames && $frames[0] !~ /^(?:$any)\+/;
@@ -111,7 +102,7 @@ sub compare {
 # Allocations and frees, of tasks and in interrupts, and below functions of a module.
 sub compare_kmem {
 	my ($log, $trace, $has_module) = @_;
-	my @own = KmemChains::own_events(own_trace($log, 'sonde-kmem'));
+	my @own = KmemChains::own_events(unpacked($log, 'sonde-kmem-begin', 'sonde-kmem-end'));
 	my @found = KmemChains::compare(\@own, [KmemChains::seen_events("$build/sonde", $trace)]);
 	my %count = (same => 0, cut => 0, missing => 0);
 	my @wrong = grep { !defined $count{$_} || !++$count{$_} } map { $_->[1] } @found;
