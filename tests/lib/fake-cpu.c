@@ -144,6 +144,18 @@ uint64_t fake_random(void)
 	return random_state;
 }
 
+void fake_random_fill(void *at, size_t bytes)
+{
+	for (uint8_t *p = at; bytes;) {
+		const uint64_t word = fake_random();
+		const size_t n = bytes < sizeof(word) ? bytes : sizeof(word);
+
+		memcpy(p, &word, n);
+		p += n;
+		bytes -= n;
+	}
+}
+
 void fake_cpu_randomise(struct fake_cpu *cpu)
 {
 	for (unsigned int i = 0; i < FAKE_REGS; i++)

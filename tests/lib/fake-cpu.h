@@ -77,6 +77,7 @@ bool fake_flags_preserved(const struct fake_regs *before, const struct fake_regs
  */
 bool fake_cpu_preserved(const struct fake_cpu *cpu, uint32_t may_change);
 uint64_t fake_random(void);
+void fake_random_fill(void *at, size_t bytes);
 /* Begin another sequence. */
 void fake_random_seed(uint64_t seed);
 /* Where the called function returns to. */

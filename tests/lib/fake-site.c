@@ -212,8 +212,7 @@ static void choose_stack(struct fake_site *s)
 	uint64_t from = (uintptr_t)other_stack + fake_random() % FAKE_STACK;
 
 	task.stack = (uintptr_t)(is_task ? s->cpu->stack : other_stack);
-	for (unsigned int i = 0; i < FAKE_STACK; i++)
-		other_stack[i] = (uint8_t)fake_random();
+	fake_random_fill(other_stack, FAKE_STACK);
 	if (is_task)
 		from = (uintptr_t)end - fake_random() % (ROOM - sizeof(from));
 	if (fake_random() & 1)
@@ -227,12 +226,11 @@ void fake_site_prepare(struct fake_site *s)
 
 	fake_cpu_randomise(cpu);
 	cpu->in.reg[RSP] = (uint64_t)(uintptr_t)cpu->stack + FAKE_STACK - ROOM;
-	for (unsigned int i = 0; i < FAKE_STACK; i++)
-		s->stack[i] = cpu->stack[i] = (uint8_t)fake_random();
+	fake_random_fill(s->stack, FAKE_STACK);
+	memcpy(cpu->stack, s->stack, FAKE_STACK);
 	cpu->target = (uint64_t)(uintptr_t)s->function.code;
 	choose_stack(s);
-	for (size_t i = 0; i < sizeof(registers) / sizeof(registers[0]); i++)
-		registers[i] = fake_random();
+	fake_random_fill(registers, sizeof(registers));
 	for (size_t i = 0; i < s->nr_records; i++)
 		if (s->records[i].fields & DIRECT_SYSCALL)
 			cpu->in.reg[RDI] = (uint64_t)(uintptr_t)registers;
@@ -428,11 +426,19 @@ bool fake_site_recorded(const struct fake_site *s, unsigned int i, uint64_t posi
 	       (!(fields & DIRECT_STACK) || stack_is(s, at + layout.stack, frame));
 }
 
+/* What the records of a call and of three nested ones may lie in. Clearing all rings takes 20 times
+ * as long. */
 static void clear(struct fake_group *group, uint64_t start, uint64_t room)
 {
-	memset(group->memory.memory, 0, group->memory.size);
-	fake_site_ring(group)->reserve = start;
-	fake_site_ring(group)->limit = start + room;
+	struct ring_header *ring = fake_site_ring(group);
+	const size_t at = start & (group->rings.data_bytes - 1);
+	const size_t behind = group->rings.data_bytes + RING_MAX_RECORD - at;
+
+	memset(fake_ring(&group->memory, 0), 0, sizeof(*ring)); /* has the deadline */
+	*ring = (struct ring_header){.reserve = start, .limit = start + room};
+	memset(fake_site_data(group) + at, 0, behind < RING_SLACK ? behind : RING_SLACK);
+	if (behind < RING_SLACK + RING_MAX_RECORD)
+		memset(fake_site_data(group), 0, RING_SLACK);
 }
 
 void fake_site_clear(struct fake_site *s, uint64_t start, uint64_t room)

@@ -160,8 +160,7 @@ static void prepare(struct run *r)
 	r->site.cpu->in.reg[RSP] -= ROOM;
 	r->in = r->site.cpu->in;
 	memcpy(r->stack, r->site.cpu->stack, FAKE_STACK);
-	for (size_t i = 0; i < TEXT; i++)
-		r->data[i] = (uint8_t)fake_random();
+	fake_random_fill(r->data, TEXT);
 }
 
 /* What lies below the stack pointer is nobody's. */

@@ -128,8 +128,8 @@ static void call(struct bench *b, uint32_t room, uint64_t rax)
 	fake_cpu_randomise(cpu);
 	cpu->in.reg[RAX] = rax;
 	cpu->in.reg[RSP] = (uint64_t)(uintptr_t)cpu->stack + FAKE_STACK - room;
-	for (unsigned int i = 0; i < FAKE_STACK; i++)
-		b->stack[i] = cpu->stack[i] = (uint8_t)fake_random();
+	fake_random_fill(b->stack, FAKE_STACK);
+	memcpy(cpu->stack, b->stack, FAKE_STACK);
 	cpu->target = (uint64_t)(uintptr_t)b->function.code;
 	b->tsc_before = __rdtsc();
 	fake_cpu_run();
