@@ -47,6 +47,7 @@ enum {
 	FETCH_MAX_KEPT = 192 + FETCH_MAX_LONG_STRINGS * FETCH_LONG_STRING,
 };
 
+/* The first sixteen by their numbers in instructions. */
 enum fetch_register {
 	FETCH_AX,
 	FETCH_CX,
@@ -65,6 +66,12 @@ enum fetch_register {
 	FETCH_R13,
 	FETCH_R14,
 	FETCH_R15,
+	FETCH_FLAGS, /* as they are there: with interrupts on or off */
+	FETCH_IP,    /* a byte behind the beginning of the instruction, as a kprobe sees it; at a
+		      * return where it leads to */
+	FETCH_CS,    /* the selectors that are loaded */
+	FETCH_SS,
+	FETCH_ORIG_AX, /* -1: these are the registers of no system call */
 };
 
 /* The first one makes a value, each further one makes another one of it. */

@@ -7,23 +7,18 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char *const registers[] = {[FETCH_AX] = "ax",
-					[FETCH_CX] = "cx",
-					[FETCH_DX] = "dx",
-					[FETCH_BX] = "bx",
-					[FETCH_SP] = "sp",
-					[FETCH_BP] = "bp",
-					[FETCH_SI] = "si",
-					[FETCH_DI] = "di",
-					[FETCH_R8] = "r8",
-					[FETCH_R9] = "r9",
-					[FETCH_R10] = "r10",
-					[FETCH_R11] = "r11",
-					[FETCH_R12] = "r12",
-					[FETCH_R13] = "r13",
-					[FETCH_R14] = "r14",
-					[FETCH_R15] = "r15",
-					NULL};
+/* Those of the kernel's struct pt_regs, under the names that its probes have for them. */
+static const char *const registers[] = {[FETCH_AX] = "ax",           [FETCH_CX] = "cx",
+					[FETCH_DX] = "dx",           [FETCH_BX] = "bx",
+					[FETCH_SP] = "sp",           [FETCH_BP] = "bp",
+					[FETCH_SI] = "si",           [FETCH_DI] = "di",
+					[FETCH_R8] = "r8",           [FETCH_R9] = "r9",
+					[FETCH_R10] = "r10",         [FETCH_R11] = "r11",
+					[FETCH_R12] = "r12",         [FETCH_R13] = "r13",
+					[FETCH_R14] = "r14",         [FETCH_R15] = "r15",
+					[FETCH_FLAGS] = "flags",     [FETCH_IP] = "ip",
+					[FETCH_CS] = "cs",           [FETCH_SS] = "ss",
+					[FETCH_ORIG_AX] = "orig_ax", NULL};
 
 static const enum fetch_register arguments[] = {FETCH_DI, FETCH_SI, FETCH_DX,
 						FETCH_CX, FETCH_R8, FETCH_R9};

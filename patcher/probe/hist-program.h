@@ -21,8 +21,7 @@ enum {
 enum hist_source {
 	HIST_IP,       /* gva behind the function's mcount site; entries only */
 	HIST_PARENT,   /* gva that the function returns to */
-	HIST_REGISTER, /* `reg`, by its number in instructions */
-	HIST_STACK,    /* the stack pointer, as a kprobe sees it */
+	HIST_REGISTER, /* `reg`, an enum fetch_register */
 	HIST_CONSTANT, /* `at` */
 	HIST_POINTED,  /* the 8 bytes at the register's value + at, which are there */
 	HIST_FETCHED,  /* from byte `at` of what the fetch program has read from memory on */

@@ -132,6 +132,12 @@ void asm_move(struct assembler *a, enum asm_reg to, enum asm_reg from)
 	op_reg(a, ASM_64, 0x89, from, to);
 }
 
+/* Zero-extended. */
+void asm_move_segment(struct assembler *a, enum asm_reg to, enum asm_segment from)
+{
+	op_reg(a, ASM_64, 0x8c, from, to);
+}
+
 void asm_load(struct assembler *a, enum asm_width width, enum asm_reg reg, struct asm_mem mem)
 {
 	op_mem(a, width, 0x8b, reg, mem);

@@ -31,6 +31,8 @@ enum asm_reg {
 	ASM_NO_REG = -1,
 };
 
+enum asm_segment { ASM_CS = 1, ASM_SS = 2 };
+
 enum asm_width { ASM_32, ASM_64 };
 
 /* %gs:disp(base,index); without a base, the absolute address disp, sign-extended. */
@@ -91,6 +93,7 @@ void asm_push(struct assembler *a, enum asm_reg reg);
 void asm_pop(struct assembler *a, enum asm_reg reg);
 
 void asm_move(struct assembler *a, enum asm_reg to, enum asm_reg from); /* 64 bits */
+void asm_move_segment(struct assembler *a, enum asm_reg to, enum asm_segment from);
 void asm_load(struct assembler *a, enum asm_width width, enum asm_reg reg, struct asm_mem mem);
 void asm_store(struct assembler *a, enum asm_width width, struct asm_mem mem, enum asm_reg reg);
 /* reg = 32 bits at mem, sign-extended to 64 */

@@ -2,6 +2,7 @@
 #ifndef SONDE_PATCHER_TRAMPOLINE_CODE_H
 #define SONDE_PATCHER_TRAMPOLINE_CODE_H
 
+#include "patcher/fetch/fetch.h"
 #include "patcher/trampoline/asm-x86.h"
 #include "patcher/trampoline/trampoline.h"
 
@@ -159,6 +160,16 @@ void direct_emit(struct direct_code *d);
 uint32_t direct_saved_at(const struct direct_code *d, enum asm_reg reg);
 /* Their slow paths, behind the code that calls take. */
 void direct_emit_slow(struct direct_code *d);
+
+/* --- registers as the guest had them (registers.c) -------------------------------------------- */
+
+/* Whether it holds something of the guest's at such a point. */
+bool register_is_known(enum fetch_register reg, enum probe_point point);
+/* Whether it holds the same while direct_emit()'s code runs, but for calls of functions. */
+bool register_is_live(const struct direct_code *d, enum fetch_register reg);
+/* to = the guest's value; the flags are `flags_at` bytes above RSP. */
+void register_emit(const struct direct_code *d, enum asm_reg to, enum fetch_register reg,
+		   uint32_t flags_at);
 
 /* --- a part of the stack (stack-code.c) ------------------------------------------------------- */
 

@@ -37,28 +37,13 @@ static enum asm_reg scratch(const struct direct_code *d)
 
 /* --- checks ---------------------------------------------------------------------------------- */
 
-static bool is_preserved(enum fetch_register reg)
-{
-	return reg == FETCH_SP || reg == FETCH_BX || reg == FETCH_BP || reg >= FETCH_R12;
-}
-
-static bool has_register(enum fetch_register reg, enum probe_point point)
-{
-	if (is_preserved(reg) || point == POINT_INSIDE)
-		return reg <= FETCH_R15;
-	if (point == POINT_RETURN)
-		return reg == FETCH_AX;
-	return reg == FETCH_DI || reg == FETCH_SI || reg == FETCH_DX || reg == FETCH_CX ||
-	       reg == FETCH_R8 || reg == FETCH_R9;
-}
-
 static bool op_is_possible(const struct fetch_op *op, enum probe_point point, size_t i, size_t n)
 {
 	if (op->member != FETCH_NO_MEMBER)
 		return false;
 	switch (op->kind) {
 	case FETCH_REGISTER:
-		return !i && has_register(op->reg, point);
+		return !i && register_is_known(op->reg, point);
 	case FETCH_CONSTANT:
 		return !i;
 	case FETCH_COMM:
@@ -151,12 +136,6 @@ static uint32_t frame_bytes(const struct fetch_program *program)
 	return program->bytes + (strings ? strings + WORD : 0);
 }
 
-/* As a kprobe sees it: a call's return address lies there; behind a return it is gone. */
-static uint32_t stack_pointer_at(const struct direct_code *d)
-{
-	return d->caller_at + d->pushed + (d->point == POINT_RETURN ? WORD : 0);
-}
-
 /* Those that were pushed first lie highest; KERNEL_CS lies below them. */
 static uint32_t saved_at(const struct reader *r, enum asm_reg reg)
 {
@@ -168,27 +147,15 @@ static uint32_t saved_at(const struct reader *r, enum asm_reg reg)
 
 static void emit_base(const struct reader *r, const struct fetch_op *op)
 {
-	const uint32_t outer = direct_saved_at(r->d, (enum asm_reg)op->reg);
-	uint32_t at;
+	const uint32_t at = saved_at(r, (enum asm_reg)op->reg);
 
 	if (op->kind == FETCH_CONSTANT) {
 		asm_constant64(r->a, ASM_RSI, (uint64_t)op->at);
-		return;
-	}
-	if (op->reg == FETCH_SP) {
-		asm_lea(r->a, ASM_RSI,
-			asm_at(ASM_RSP,
-			       stack_pointer_at(r->d) + r->frame + frame_bytes(r->program)));
-		return;
-	}
-	at = saved_at(r, (enum asm_reg)op->reg);
-	if (outer)
-		asm_load(r->a, ASM_64, ASM_RSI,
-			 asm_at(ASM_RSP, outer + r->frame + frame_bytes(r->program)));
-	else if (at)
+	} else if (at && register_is_live(r->d, op->reg)) {
 		asm_load(r->a, ASM_64, ASM_RSI, asm_at(ASM_RSP, at));
-	else
-		asm_move(r->a, ASM_RSI, (enum asm_reg)op->reg);
+	} else {
+		register_emit(r->d, ASM_RSI, op->reg, r->frame + frame_bytes(r->program));
+	}
 }
 
 static void emit_call(const struct reader *r, uint64_t function, struct asm_label *fault)
@@ -417,17 +384,13 @@ static void emit_value(const struct direct_code *d, const struct ring_code *ring
 {
 	const struct fetch_op *op = &arg->ops[0];
 	enum asm_reg reg = (enum asm_reg)op->reg;
-	const uint32_t saved = direct_saved_at(d, reg);
 
 	if (op->kind == FETCH_CONSTANT) {
 		reg = scratch(d);
 		asm_constant64(d->a, reg, (uint64_t)op->at);
-	} else if (op->reg == FETCH_SP) {
+	} else if (!register_is_live(d, op->reg)) {
 		reg = scratch(d);
-		asm_lea(d->a, reg, asm_at(ASM_RSP, stack_pointer_at(d)));
-	} else if (saved) {
-		reg = scratch(d);
-		asm_load(d->a, ASM_64, reg, asm_at(ASM_RSP, saved + d->pushed));
+		register_emit(d, reg, op->reg, d->pushed);
 	}
 	if (arg->bit_width) {
 		if (reg != scratch(d))

@@ -8,18 +8,6 @@ enum { WORD = 8, SITE_RETURN = 8 /* of an entry's site, from RSP: above the flag
 
 /* --- checks ---------------------------------------------------------------------------------- */
 
-static bool has_register(uint8_t reg, enum probe_point point)
-{
-	static const uint32_t preserved = 1u << ASM_RBX | 1u << ASM_RBP | 0xf000u;
-	static const uint32_t arguments = 1u << ASM_RDI | 1u << ASM_RSI | 1u << ASM_RDX |
-					  1u << ASM_RCX | 1u << ASM_R8 | 1u << ASM_R9;
-	const uint32_t known = preserved | (point == POINT_RETURN ? 1u << ASM_RAX : arguments);
-
-	if (point == POINT_INSIDE)
-		return reg < 16 && reg != ASM_RSP;
-	return reg < 16 && known >> reg & 1;
-}
-
 static bool has_source(const struct hist_operand *o, const struct fetch_program *fetch,
 		       enum probe_point point)
 {
@@ -29,9 +17,10 @@ static bool has_source(const struct hist_operand *o, const struct fetch_program 
 	case HIST_PARENT:
 		return point != POINT_INSIDE;
 	case HIST_REGISTER:
-		return has_register(o->reg, point);
+		return register_is_known((enum fetch_register)o->reg, point);
 	case HIST_POINTED:
-		return point != POINT_INSIDE && has_register(o->reg, point) &&
+		return point != POINT_INSIDE && o->reg <= FETCH_R15 && o->reg != FETCH_SP &&
+		       register_is_known((enum fetch_register)o->reg, point) &&
 		       o->at == (int32_t)o->at;
 	case HIST_FETCHED:
 		return fetch && fetch->has_faults && o->at >= 0 && !(o->at % WORD) &&
@@ -95,23 +84,6 @@ static struct asm_mem stack_at(const struct hist_code *c, uint32_t above_flags)
 	return asm_at(ASM_RSP, above_flags + c->d->pushed);
 }
 
-/* What a kprobe takes for RSP: where the call's return address lies, or behind a return lay. */
-static uint32_t stack_pointer_at(const struct hist_code *c)
-{
-	return c->d->caller_at + (c->d->point == POINT_RETURN ? WORD : 0);
-}
-
-/* Inside of a function the code has others in some. */
-static void emit_register(const struct hist_code *c, enum asm_reg reg)
-{
-	const uint32_t saved_at = direct_saved_at(c->d, reg);
-
-	if (saved_at)
-		asm_load(c->d->a, ASM_64, scratch(c), stack_at(c, saved_at));
-	else
-		asm_move(c->d->a, scratch(c), reg);
-}
-
 static void emit_source(const struct hist_code *c, const struct hist_operand *o, unsigned int word)
 {
 	const struct trampoline_kernel *kernel = c->d->kernel;
@@ -130,10 +102,7 @@ static void emit_source(const struct hist_code *c, const struct hist_operand *o,
 		asm_load(a, ASM_64, to, stack_at(c, c->d->caller_at));
 		break;
 	case HIST_REGISTER:
-		emit_register(c, (enum asm_reg)o->reg);
-		break;
-	case HIST_STACK:
-		asm_lea(a, to, stack_at(c, stack_pointer_at(c)));
+		register_emit(c->d, to, (enum fetch_register)o->reg, c->d->pushed);
 		break;
 	case HIST_CONSTANT:
 		asm_constant64(a, to, (uint64_t)o->at);

@@ -426,6 +426,25 @@ bool fake_site_recorded(const struct fake_site *s, unsigned int i, uint64_t posi
 	       (!(fields & DIRECT_STACK) || stack_is(s, at + layout.stack, frame));
 }
 
+uint64_t fake_site_register(const struct fake_site *s, enum fetch_register reg)
+{
+	const bool returns = fake_site_is_return(s);
+	uint64_t value = UINT64_MAX; /* %orig_ax */
+
+	if (reg == FETCH_SP)
+		return s->cpu->in.reg[RSP] - (returns ? 0 : 8);
+	if (reg == FETCH_FLAGS)
+		return s->cpu->in.flags;
+	if (reg == FETCH_IP)
+		return returns ? (uint64_t)(uintptr_t)fake_cpu_return_address
+			       : s->function.site_end - 4;
+	if (reg == FETCH_CS)
+		__asm__("mov %%cs, %0" : "=r"(value));
+	else if (reg == FETCH_SS)
+		__asm__("mov %%ss, %0" : "=r"(value));
+	return reg <= FETCH_R15 ? s->cpu->in.reg[reg] : value;
+}
+
 /* What the records of a call and of three nested ones may lie in. Clearing all rings takes 20 times
  * as long. */
 static void clear(struct fake_group *group, uint64_t start, uint64_t room)

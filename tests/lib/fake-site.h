@@ -2,6 +2,7 @@
 #ifndef SONDE_TESTS_LIB_FAKE_SITE_H
 #define SONDE_TESTS_LIB_FAKE_SITE_H
 
+#include "patcher/fetch/fetch.h"
 #include "patcher/trampoline/trampoline.h"
 #include "tests/lib/fake-cpu.h"
 
@@ -76,6 +77,8 @@ struct ring_header *fake_site_ring(const struct fake_group *group);
 uint8_t *fake_site_data(const struct fake_group *group);
 /* The group of record i. */
 const struct fake_group *fake_site_group(const struct fake_site *s, unsigned int i);
+/* What a register had in the last call, as a kprobe sees it. */
+uint64_t fake_site_register(const struct fake_site *s, enum fetch_register reg);
 /* Whether the last call wrote record i, whole, at this position of its ring. */
 bool fake_site_recorded(const struct fake_site *s, unsigned int i, uint64_t position);
 /* Zero all rings; each has `room` bytes left before its limit. */

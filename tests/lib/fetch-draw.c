@@ -35,6 +35,8 @@ static enum fetch_register some_register(struct fetch_draw *draw, enum fake_site
 	static const enum fetch_register ret[] = {FETCH_AX, FETCH_BX,  FETCH_BP,
 						  FETCH_SP, FETCH_R13, FETCH_R14};
 
+	if (!fetch_draw_below(draw, 5))
+		return (enum fetch_register)(FETCH_FLAGS + fetch_draw_below(draw, 5));
 	if (kind == FAKE_INSIDE)
 		return (enum fetch_register)fetch_draw_below(draw, 16);
 	if (kind == FAKE_SHARED_RETURN || kind == FAKE_PRIVATE_RETURN)

@@ -170,12 +170,11 @@ static bool read_string(const struct fetch_op *op, uint64_t value, struct expect
 static bool interpret(const struct fake_site *s, const struct fetch_arg *arg, uint8_t *out,
 		      struct expected *expected)
 {
-	uint64_t value = arg->ops[0].kind == FETCH_CONSTANT ? (uint64_t)arg->ops[0].at
-							    : s->cpu->in.reg[arg->ops[0].reg];
+	uint64_t value = arg->ops[0].kind == FETCH_CONSTANT
+				 ? (uint64_t)arg->ops[0].at
+				 : fake_site_register(s, arg->ops[0].reg);
 	size_t i;
 
-	if (arg->ops[0].kind == FETCH_REGISTER && arg->ops[0].reg == FETCH_SP)
-		value = s->cpu->in.reg[R_RSP] - (fake_site_is_return(s) ? 0 : 8);
 	for (i = 1; i + 1 < arg->nr_ops; i++)
 		if (!read_at(&arg->ops[i], value, &value, sizeof(value)))
 			return false;

@@ -129,8 +129,6 @@ static struct hist_operand operand_of(const struct fetch_arg *arg,
 		o.size = 2 * WORD;
 	} else if (op->kind == FETCH_CONSTANT) {
 		o.source = HIST_CONSTANT;
-	} else if (op->reg == FETCH_SP) {
-		o.source = HIST_STACK;
 	}
 	return o;
 }

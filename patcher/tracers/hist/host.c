@@ -85,7 +85,6 @@ static uint64_t source_word(const struct hist_operand *o, unsigned int word, uns
 	case HIST_CPU:
 		return vcpu;
 	case HIST_REGISTER:
-	case HIST_STACK:
 	case HIST_POINTED: /* have become HIST_FETCHED */
 	case HIST_CHAIN:   /* is no word */
 		break;
@@ -189,7 +188,7 @@ static const struct event_output output = {.put_run = put_run, .end = end_run};
 
 static bool is_recorded(const struct hist_operand *o)
 {
-	return o->source == HIST_REGISTER || o->source == HIST_STACK || o->source == HIST_POINTED;
+	return o->source == HIST_REGISTER || o->source == HIST_POINTED;
 }
 
 /* A word of the record. */
@@ -199,9 +198,7 @@ static int add_value(struct fetch_probe *probe, const struct hist_operand *o, st
 	int ret;
 
 	*arg = (struct fetch_arg){.show = FETCH_HEX, .size = WORD, .count = 1, .nr_ops = 1};
-	arg->ops[0] = (struct fetch_op){
-		.kind = FETCH_REGISTER,
-		.reg = o->source == HIST_STACK ? FETCH_SP : (enum fetch_register)o->reg};
+	arg->ops[0] = (struct fetch_op){.kind = FETCH_REGISTER, .reg = (enum fetch_register)o->reg};
 	if (o->source == HIST_POINTED)
 		arg->ops[arg->nr_ops++] = (struct fetch_op){.kind = FETCH_MEMORY, .at = o->at};
 	ret = fetch_add_room(probe, arg, err);

@@ -66,6 +66,12 @@ static const struct {
 	{"p vfs_read%return", "r kprobes r_vfs_read_0 vfs_read 0"},
 	{"p vfs_read+0x1f %ax %r10 %si", "p kprobes p_vfs_read_31 vfs_read+0x1f 24; arg1 x 8x1 reg "
 					 "0; arg2 x 8x1 reg 10; arg3 x 8x1 reg 6"},
+	{"p:x f %flags %ip %cs:u16 %ss %orig_ax:s64 +1(%ip):u8",
+	 "p kprobes x f 48; arg1 x 8x1 reg 16; arg2 x 8x1 reg 17; arg3 u 2x1 reg 18; arg4 x 8x1 "
+	 "reg "
+	 "19; arg5 s 8x1 reg 20; arg6 u 1x1 reg 17 mem 1"},
+	{"r:x f %flags:b1@9/64 %ip:symbol",
+	 "r kprobes x f 16; arg1 u 8x1 b1@9 reg 16; arg2 code 8x1 reg 17"},
 	{"p:x 0xffffffff81000000 %ax", "p kprobes x ffffffff81000000 8; arg1 x 8x1 reg 0"},
 	{"p:open do_sys_open", "p kprobes open do_sys_open 0"},
 	{"p:my/open do_sys_open", "p my open do_sys_open 0"},

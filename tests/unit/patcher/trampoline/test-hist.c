@@ -77,7 +77,7 @@ static struct hist_operand some_operand(const struct bench *b)
 		o.reg = other_reg(b);
 		break;
 	case 5:
-		o.source = HIST_STACK;
+		o.reg = (uint8_t)(below(2) ? FETCH_SP : FETCH_FLAGS + below(5));
 		break;
 	}
 	o.size = sizes[below(4)];
@@ -151,9 +151,7 @@ static uint64_t source_value(const struct bench *b, const struct hist_operand *o
 	case HIST_PARENT:
 		return (uint64_t)(uintptr_t)fake_cpu_return_address;
 	case HIST_REGISTER:
-		return cpu->in.reg[o->reg];
-	case HIST_STACK:
-		return cpu->in.reg[RSP] - (fake_site_is_return(&b->site) ? 0 : 8);
+		return fake_site_register(&b->site, (enum fetch_register)o->reg);
 	case HIST_CONSTANT:
 		return (uint64_t)o->at;
 	case HIST_PID:
@@ -447,7 +445,7 @@ static void test_refusals(void)
 		   refuses((struct hist_operand){.source = HIST_IP, .size = 8}, FAKE_SHARED_RETURN),
 	   "a return has no arguments, and no site");
 	ok(refuses((struct hist_operand){.source = HIST_PARENT, .size = 8}, FAKE_INSIDE) &&
-		   refuses((struct hist_operand){.source = HIST_REGISTER, .reg = RSP, .size = 8},
+		   refuses((struct hist_operand){.source = HIST_POINTED, .reg = RDI, .size = 8},
 			   FAKE_INSIDE) &&
 		   !refuses((struct hist_operand){.source = HIST_REGISTER, .reg = 10, .size = 8},
 			    FAKE_INSIDE),
@@ -457,6 +455,10 @@ static void test_refusals(void)
 		   refuses((struct hist_operand){.source = HIST_REGISTER, .reg = RDI, .size = 3},
 			   FAKE_SHARED) &&
 		   refuses((struct hist_operand){.source = HIST_FETCHED, .size = 8}, FAKE_SHARED) &&
+		   refuses((struct hist_operand){.source = HIST_POINTED, .reg = RSP, .size = 8},
+			   FAKE_SHARED) &&
+		   refuses((struct hist_operand){.source = HIST_REGISTER, .reg = 21, .size = 8},
+			   FAKE_INSIDE) &&
 		   refuses((struct hist_operand){.source = HIST_REGISTER,
 						 .reg = RDI,
 						 .size = 8,
