@@ -94,8 +94,6 @@ static int take_count(struct fetch_parser *p)
 	if (p->arg->show == FETCH_STRING && count > FETCH_MAX_LONG_STRINGS)
 		return FETCH_FAIL(p, place, "a probe has at most %d strings",
 				  FETCH_MAX_LONG_STRINGS);
-	if (p->arg->bit_width)
-		return FETCH_FAIL(p, place, "an array of bit-fields cannot be recorded");
 	if (!p->has_place && !is_member(p))
 		return FETCH_FAIL(p, place, "an array lies in memory, as in +0(%%di):u8[4]");
 	p->arg->count = (uint8_t)count;

@@ -236,10 +236,34 @@ static void emit_zero(const struct reader *r, uint32_t from, uint32_t size)
 		asm_store_constant(r->a, ASM_32, frame_at(r, from + i), 0);
 }
 
-static void emit_bits(struct assembler *a, const struct fetch_arg *arg, enum asm_reg reg)
+/* The bit-fields of a word, each in the place of its container. */
+static uint64_t bits_of_word(const struct fetch_arg *arg)
 {
-	asm_shift_left(a, reg, (uint8_t)(64 - arg->bit_offset - arg->bit_width));
-	asm_shift_right(a, reg, (uint8_t)(64 - arg->bit_width));
+	const uint64_t one = UINT64_MAX >> (64 - arg->bit_width);
+	uint64_t all = 0;
+
+	for (unsigned int i = 0; i < WORD; i += arg->size)
+		all |= one << 8 * i;
+	return all;
+}
+
+/* In the frame: of each element. What is shifted in from the next one is not in the field. */
+static void emit_bit_fields(const struct reader *r, const struct fetch_arg *arg, uint32_t at)
+{
+	struct asm_label next = {0};
+
+	asm_lea(r->a, ASM_RDI, frame_at(r, at));
+	asm_constant32(r->a, ASM_RCX, fetch_room(arg) / WORD);
+	asm_constant64(r->a, ASM_RDX, bits_of_word(arg));
+	asm_bind(r->a, &next);
+	asm_load(r->a, ASM_64, ASM_RAX, asm_at(ASM_RDI, 0));
+	if (arg->bit_offset)
+		asm_shift_right(r->a, ASM_RAX, arg->bit_offset);
+	asm_and(r->a, ASM_RAX, ASM_RDX);
+	asm_store(r->a, ASM_64, asm_at(ASM_RDI, 0), ASM_RAX);
+	asm_alu(r->a, ASM_64, ASM_ADD, ASM_RDI, WORD);
+	asm_alu(r->a, ASM_32, ASM_SUB, ASM_RCX, 1);
+	asm_jump_if(r->a, ASM_NE, &next);
 }
 
 static void emit_argument(const struct reader *r, const struct fetch_arg *arg)
@@ -258,11 +282,8 @@ static void emit_argument(const struct reader *r, const struct fetch_arg *arg)
 	else
 		emit_read(r, &arg->ops[arg->nr_ops - 1], to, (uint32_t)arg->size * arg->count,
 			  &fault);
-	if (arg->bit_width) {
-		asm_load(r->a, ASM_64, ASM_RAX, frame_at(r, to));
-		emit_bits(r->a, arg, ASM_RAX);
-		asm_store(r->a, ASM_64, frame_at(r, to), ASM_RAX);
-	}
+	if (arg->bit_width)
+		emit_bit_fields(r, arg, to);
 	asm_jump(r->a, &done);
 	asm_bind(r->a, &fault);
 	emit_zero(r, to, room);
@@ -376,6 +397,12 @@ static void emit_literal(const struct direct_code *d, const struct ring_code *ri
 		asm_constant64(d->a, scratch(d), word);
 		asm_store(d->a, ASM_64, ring_record_at(ring, to + i), scratch(d));
 	}
+}
+
+static void emit_bits(struct assembler *a, const struct fetch_arg *arg, enum asm_reg reg)
+{
+	asm_shift_left(a, reg, (uint8_t)(64 - arg->bit_offset - arg->bit_width));
+	asm_shift_right(a, reg, (uint8_t)(64 - arg->bit_width));
 }
 
 /* A value that is in a register, or known; cut to its size, and to its bits. */

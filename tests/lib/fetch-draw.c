@@ -87,7 +87,7 @@ static struct fetch_arg some_argument(struct fetch_draw *draw, enum fake_site_ki
 					       .at = (int64_t)fetch_draw_address(draw)};
 	if (fetch_draw_below(draw, 3))
 		add_steps(draw, &arg);
-	if (!fetch_draw_below(draw, 4) && arg.show != FETCH_STRING && arg.count == 1) {
+	if (!fetch_draw_below(draw, 4) && arg.show != FETCH_STRING) {
 		arg.bit_offset = (uint8_t)fetch_draw_below(draw, 8u * arg.size);
 		arg.bit_width =
 			(uint8_t)(1 + fetch_draw_below(draw, 8u * arg.size - arg.bit_offset));

@@ -166,6 +166,15 @@ static bool read_string(const struct fetch_op *op, uint64_t value, struct expect
 	return true;
 }
 
+static void cut_bits(const struct fetch_arg *arg, uint8_t *at)
+{
+	uint64_t value = 0;
+
+	memcpy(&value, at, arg->size);
+	value = value >> arg->bit_offset & UINT64_MAX >> (64 - arg->bit_width);
+	memcpy(at, &value, arg->size);
+}
+
 /* False: a fault. `out` is zeroed. */
 static bool interpret(const struct fake_site *s, const struct fetch_arg *arg, uint8_t *out,
 		      struct expected *expected)
@@ -190,11 +199,8 @@ static bool interpret(const struct fake_site *s, const struct fetch_arg *arg, ui
 		memcpy(out, &value, arg->size);
 	else if (!read_at(&arg->ops[i], value, out, (uint64_t)arg->size * arg->count))
 		return false;
-	if (arg->bit_width) {
-		memcpy(&value, out, sizeof(value));
-		value = value >> arg->bit_offset & UINT64_MAX >> (64 - arg->bit_width);
-		memcpy(out, &value, sizeof(value));
-	}
+	for (i = 0; arg->bit_width && i < arg->count; i++)
+		cut_bits(arg, out + i * arg->size);
 	return true;
 }
 
