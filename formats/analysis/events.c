@@ -62,7 +62,7 @@ static const struct event_field *counted_field(const struct event_class *class)
 {
 	if (strcmp(class->system, function_class(0)->system) != 0)
 		return NULL;
-	return event_field_find(class, "ip");
+	return event_field_own(class, "ip");
 }
 
 static int add_kind(struct events *e, const struct event *event)

@@ -166,7 +166,7 @@ static const struct context {
 static const struct context *context_of(const struct event_field *field)
 {
 	for (size_t i = 0; i < sizeof(contexts) / sizeof(contexts[0]); i++)
-		if (field->type == contexts[i].type && !strcmp(field->name, contexts[i].field))
+		if (field->type == contexts[i].type && event_field_is_own(field, contexts[i].field))
 			return &contexts[i];
 	return NULL;
 }
@@ -255,9 +255,37 @@ static struct text own_name_of(const struct ctf_form *form, const struct ctf_ste
 	return out;
 }
 
+/* Words of TSDL (CTF 1.8.3, appendix C), and names of types. */
+static const char *const words[] = {
+	"align",    "callsite", "char",           "clock",  "const",   "double",   "enum",
+	"env",      "event",    "float",          "int",    "integer", "long",     "short",
+	"signed",   "stream",   "floating_point", "string", "struct",  "trace",    "typealias",
+	"typedef",  "unsigned", "variant",        "void",   "uint5_t", "uint16_t", "uint32_t",
+	"uint64_t",
+};
+
+/* Readers leave out the first underscore: so what begins with one needs another, too. */
+static bool needs_underscore(const char *name)
+{
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+		if (!strcmp(name, words[i]))
+			return true;
+	return name[0] == '_';
+}
+
+static struct text payload_name(const struct ctf_form *form, const struct ctf_step *step)
+{
+	const struct text own = own_name_of(form, step);
+	struct text out;
+
+	snprintf(out.s, sizeof(out.s), "%s%.*s", needs_underscore(own.s) ? "_" : "",
+		 (int)sizeof(out.s) - 2, own.s);
+	return out;
+}
+
 static struct text name_of(const struct ctf_form *form, const struct ctf_step *step)
 {
-	struct text out = own_name_of(form, step);
+	struct text out = payload_name(form, step);
 
 	if (step < form->steps + count_contexts(form))
 		snprintf(out.s, sizeof(out.s), "%s",

@@ -33,6 +33,8 @@ static json_t *field_to_json(const struct event_field *field, unsigned int nr_fo
 			   "size", (int)field->size, "bits", bits);
 	if (field->implied)
 		failed |= json_object_set_new(object, "implied", json_integer(field->implied));
+	if (field->is_argument)
+		failed |= json_object_set_new(object, "argument", json_true());
 	if (failed) {
 		json_decref(object);
 		return NULL;
@@ -149,6 +151,7 @@ static int parse_field(const json_t *json, unsigned int nr_forms, struct event_f
 		return -EINVAL;
 	field->size = (uint8_t)size;
 	field->implied = (int8_t)implied;
+	field->is_argument = json_is_true(json_object_get(json, "argument"));
 	return size_is_possible(field) && read_bits(json, field, nr_forms) ? 0 : -EINVAL;
 }
 

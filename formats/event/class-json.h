@@ -12,7 +12,8 @@
  *	{"system": "kmem", "name": "kfree", "fields": [
  *	 {"name": "call_site", "type": "code", "size": 8, "bits": [13, 13, 64]}, ...]}
  *
- * "implied" is the value of a field that a form does not write.
+ * "implied" is the value of a field that a form does not write; "argument" is true of what the user
+ * of a dynamic probe has named.
  */
 
 /* A new value; NULL without memory. */

@@ -25,6 +25,35 @@ const struct event_field *event_field_find(const struct event_class *class, cons
 	return NULL;
 }
 
+bool event_field_is_own(const struct event_field *field, const char *name)
+{
+	static const char prefix[] = "common_";
+	const size_t length = sizeof(prefix) - 1;
+
+	if (field->is_argument)
+		return false;
+	return !strcmp(field->name, name) ||
+	       (!strncmp(field->name, prefix, length) && !strcmp(field->name + length, name));
+}
+
+const struct event_field *event_field_own(const struct event_class *class, const char *name)
+{
+	for (size_t i = 0; i < class->nr_fields; i++)
+		if (event_field_is_own(&class->fields[i], name))
+			return &class->fields[i];
+	return NULL;
+}
+
+const char *event_column_suffix(const char *name)
+{
+	static const char *const columns[] = {"ns", "vcpu", "instance", "event"};
+
+	for (size_t i = 0; i < sizeof(columns) / sizeof(columns[0]); i++)
+		if (!strcmp(columns[i], name))
+			return "_";
+	return "";
+}
+
 const struct event_field *event_field_chain(const struct event_class *class)
 {
 	for (size_t i = 0; i < class->nr_fields; i++)

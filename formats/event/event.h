@@ -69,6 +69,7 @@ struct event_field {
 	uint16_t at;  /* bytes from the start */
 	uint8_t bits[EVENT_FORMS];
 	int8_t implied;
+	bool is_argument; /* of a dynamic probe: the user has named it */
 };
 
 struct event_class {
@@ -185,6 +186,18 @@ unsigned int event_field_frames(const struct event_field *field, const void *byt
 
 /* NULL if the class has no such field. */
 const struct event_field *event_field_find(const struct event_class *class, const char *name);
+
+/*
+ * Whether a field is what Sonde itself records under this name: no argument. Where an argument has
+ * the name, "common_" is in front of Sonde's, as in the kernel's names for what all events have.
+ */
+bool event_field_is_own(const struct event_field *field, const char *name);
+/* The one that is; NULL: there is none. */
+const struct event_field *event_field_own(const struct event_class *class, const char *name);
+
+/* What a column or key for a field has behind the field's name: "_" if there is a column of this
+ * name for each event, else "". */
+const char *event_column_suffix(const char *name);
 
 /* The call chain of a class's events; NULL: they have none. */
 const struct event_field *event_field_chain(const struct event_class *class);

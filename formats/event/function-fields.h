@@ -8,10 +8,13 @@
  * The fields of some of function_class(), for those whose code the compiler is to make from them.
  * All others use that.
  */
-#define FIELD(member, type, ...)                                                   \
-	{                                                                          \
-#member, type, sizeof(((struct function_event *)0)->member),       \
-			offsetof(struct function_event, member), {__VA_ARGS__ }, 0 \
+#define FIELD(member, type_, ...)                                        \
+	{                                                                \
+		.name = #member, .type = type_,                          \
+		.size = sizeof(((struct function_event *)0)->member),    \
+		.at = offsetof(struct function_event, member), .bits = { \
+			__VA_ARGS__                                      \
+		}                                                        \
 	}
 
 /* A kernel has fewer than 2^16 traced functions, and no more than 2^22 threads. What says whose an

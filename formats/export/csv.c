@@ -190,7 +190,8 @@ static void put_head(const struct csv *c)
 {
 	export_text(c->base.input.file, "ns,vcpu,instance,event");
 	for (size_t i = 0; i < c->nr_columns; i++)
-		export_printf(c->base.input.file, ",%s%s", c->columns[i].name,
+		export_printf(c->base.input.file, ",%s%s%s", c->columns[i].name,
+			      event_column_suffix(c->columns[i].name),
 			      c->columns[i].is_symbol ? "_symbol" : "");
 	export_text(c->base.input.file, "\n");
 }

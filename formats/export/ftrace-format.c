@@ -59,9 +59,9 @@ void ftrace_class_init(struct ftrace_class *layout, const struct event_class *cl
 		layout->fields[i] = (struct ftrace_field){field, (uint16_t)end, size};
 		end += size;
 		layout->has_functions |= field->type == EVENT_FUNCTION;
-		if (!strcmp(field->name, "pid") && field->type == EVENT_UINT)
+		if (event_field_is_own(field, "pid") && field->type == EVENT_UINT)
 			layout->pid = field;
-		if (!strcmp(field->name, "comm") && field->type == EVENT_STRING)
+		if (event_field_is_own(field, "comm") && field->type == EVENT_STRING)
 			layout->comm = field;
 	}
 	layout->size = (uint16_t)((end + WORD_BYTES - 1) / WORD_BYTES * WORD_BYTES);

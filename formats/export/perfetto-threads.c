@@ -24,7 +24,7 @@ void thread_tracks_deinit(struct thread_tracks *tracks)
 static const struct event_field *find(const struct event_class *class, const char *name,
 				      enum event_field_type type)
 {
-	const struct event_field *field = event_field_find(class, name);
+	const struct event_field *field = event_field_own(class, name);
 
 	return field && field->type == type ? field : NULL;
 }

@@ -10,9 +10,18 @@
 
 enum { TEXT_MAX = 512 };
 
+const char *filter_plain_name(const char *name)
+{
+	if (!strcmp(name, "COMM"))
+		return "comm";
+	return !strncmp(name, "common_", 7) ? name + 7 : name;
+}
+
 static bool is_vcpu(const char *name)
 {
-	return !strcmp(name, "vcpu") || !strcmp(name, "cpu") || !strcmp(name, "CPU");
+	const char *plain = filter_plain_name(name);
+
+	return !strcmp(plain, "vcpu") || !strcmp(plain, "cpu") || !strcmp(plain, "CPU");
 }
 
 static int fail(const struct filter_term *term, unsigned int at, const char *what,
@@ -102,18 +111,11 @@ static int bind_cpus(const struct filter_term *term, struct bound_term *out, str
 	return 0;
 }
 
-const char *filter_plain_name(const char *name)
-{
-	if (!strcmp(name, "COMM"))
-		return "comm";
-	return !strncmp(name, "common_", 7) ? name + 7 : name;
-}
-
 static const struct event_field *find_field(const struct event_class *class, const char *name)
 {
 	const struct event_field *field = event_field_find(class, name);
 
-	return field ? field : event_field_find(class, filter_plain_name(name));
+	return field ? field : event_field_own(class, filter_plain_name(name));
 }
 
 bool filter_find_field(const struct filter_term *term, const struct event_class *class,
@@ -123,7 +125,7 @@ bool filter_find_field(const struct filter_term *term, const struct event_class 
 	char name[FILTER_WORD_MAX];
 	char *dot;
 
-	if (is_vcpu(term->field))
+	if (is_vcpu(term->field) && !event_field_find(class, term->field))
 		return true;
 	strcpy(name, term->field);
 	dot = strstr(name, suffix);

@@ -54,7 +54,8 @@ static struct piece_text *make_label(const char *name, const char *suffix, bool 
 {
 	char text[EVENT_NAME_BYTES];
 
-	snprintf(text, sizeof(text), json ? ",\"%.47s%s\":" : " %.47s%s=", name, suffix);
+	snprintf(text, sizeof(text), json ? ",\"%.47s%s%s\":" : " %.47s%s%s=", name,
+		 json ? event_column_suffix(name) : "", suffix);
 	return piece_text_make(text);
 }
 
@@ -90,7 +91,7 @@ static bool make_field(struct event_text_field *f, const struct event_class *cla
 static bool says_faults(const struct event_field *field)
 {
 	return field->type == EVENT_HEX && field->size >= sizeof(uint32_t) &&
-	       !strcmp(field->name, "faults");
+	       event_field_is_own(field, "faults");
 }
 
 /* Lines of text show what it says in the place of the values. */

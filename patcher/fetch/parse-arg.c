@@ -345,47 +345,15 @@ static int take_fetch(struct fetch_parser *p, unsigned int depth)
 	}
 }
 
-/* Words of TSDL (CTF 1.8.3, appendix C), and fields that each event has. */
-static const char *const taken_names[] = {"align",
-					  "callsite",
-					  "const",
-					  "char",
-					  "clock",
-					  "double",
-					  "enum",
-					  "env",
-					  "event",
-					  "float",
-					  "floating_point",
-					  "int",
-					  "integer",
-					  "long",
-					  "short",
-					  "signed",
-					  "stream",
-					  "string",
-					  "struct",
-					  "trace",
-					  "typealias",
-					  "typedef",
-					  "unsigned",
-					  "variant",
-					  "void",
-					  "_Bool",
-					  "_Complex",
-					  "_Imaginary",
-					  "pid",
-					  "vcpu",
-					  "cpu",
-					  "faults",
-					  "__probe_ip",
-					  "__probe_func",
-					  "__probe_ret_ip"};
+/* What the kernel's probes do not take for a name either: reserved_field_names in trace_probe.c. */
+static const char *const reserved_names[] = {
+	"common_type", "common_flags", "common_preempt_count", "common_pid",
+	"common_tgid", "__probe_ip",   "__probe_ret_ip",       "__probe_func"};
 
 static bool is_reserved(const char *name)
 {
-	for (size_t i = 0; i < sizeof(taken_names) / sizeof(taken_names[0]); i++)
-		if (!strcmp(name, taken_names[i]))
+	for (size_t i = 0; i < sizeof(reserved_names) / sizeof(reserved_names[0]); i++)
+		if (!strcmp(name, reserved_names[i]))
 			return true;
 	return false;
 }

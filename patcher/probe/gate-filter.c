@@ -13,11 +13,12 @@ struct splitter {
 
 static const struct gate_field *find_field(const struct splitter *s, const struct event_node *term)
 {
-	const char *name = term->field ? term->field->name : "vcpu";
+	for (size_t i = 0; i < s->nr_fields; i++) {
+		const char *name = s->fields[i].name;
 
-	for (size_t i = 0; i < s->nr_fields; i++)
-		if (!strcmp(s->fields[i].name, name))
+		if (term->field ? name && !strcmp(name, term->field->name) : !name)
 			return &s->fields[i];
+	}
 	return NULL;
 }
 

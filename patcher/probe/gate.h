@@ -147,7 +147,7 @@ static inline bool pid_gate_passes(const struct pid_gate *gate, uint32_t pid)
 
 /* A field of the event that is known at the point. */
 struct gate_field {
-	const char *name; /* as in the class; "vcpu" for the event's vCPU */
+	const char *name; /* as in the class; NULL for the event's vCPU */
 	enum gate_source source;
 	uint8_t size; /* bytes of the source that are the value */
 	bool is_signed;

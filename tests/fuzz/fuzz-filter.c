@@ -51,7 +51,7 @@ static bool split_agrees(const struct event_predicate *predicate, const struct e
 			 bool expected)
 {
 	static const struct gate_field known[] = {{"b", GATE_ARG0, 8, false},
-						  {"vcpu", GATE_VCPU, 4, false}};
+						  {NULL, GATE_VCPU, 4, false}};
 	const struct sample *sample = event->bytes;
 	const struct gate_values values = {{[GATE_ARG0] = sample->b, [GATE_VCPU] = event->vcpu}};
 	char text[EVENT_FILTER_MAX];

@@ -92,7 +92,8 @@ sub first_difference {
 	for my $i (0 .. $#$own) {
 		my @records = ($own->[$i], $again->[$i]);
 		my ($pid, $values) = @{$own->[$i]};
-		return "event $i is of task $pid, by Sonde of $seen->[$i]{pid}" unless is_same_task(\@records, $seen->[$i]{pid});
+		my $task = $seen->[$i]{common_pid} // $seen->[$i]{pid};
+		return "event $i is of task $pid, by Sonde of $task" unless is_same_task(\@records, $task);
 		for my $name (sort keys %$values) {
 			return "event $i: $name is $values->{$name}, by Sonde " . ($seen->[$i]{$name} // 'a fault')
 				unless grep { is_same($name, $_->[1]{$name}, $seen->[$i]) } @records;

@@ -23,7 +23,7 @@ static const struct trace_read_option readers[] = {
 
 /* What is known of a call in the guest. */
 static const struct gate_field gate_fields[] = {
-	{.name = "vcpu", .source = GATE_VCPU, .size = 4},
+	{.source = GATE_VCPU, .size = 4},
 	{.name = "pid", .source = GATE_PID, .size = 4},
 	{.name = "tgid", .source = GATE_TGID, .size = 4},
 	{.name = "cgroup", .source = GATE_CGROUP, .size = 8},

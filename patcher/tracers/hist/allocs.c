@@ -308,7 +308,7 @@ static size_t list_gate_fields(const struct alloc_entry *entry, struct gate_fiel
 	out[n++] = (struct gate_field){.name = "pid", .source = GATE_PID, .size = 4};
 	out[n++] = (struct gate_field){.name = "tgid", .source = GATE_TGID, .size = 4};
 	out[n++] = (struct gate_field){.name = "cgroup", .source = GATE_CGROUP, .size = 8};
-	out[n++] = (struct gate_field){.name = "vcpu", .source = GATE_VCPU, .size = 4};
+	out[n++] = (struct gate_field){.source = GATE_VCPU, .size = 4};
 	for (size_t i = 0; i < NR_ROLES; i++)
 		if (entry->argument[roles[i].role])
 			out[n++] = (struct gate_field){.name = roles[i].name,

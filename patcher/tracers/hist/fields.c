@@ -211,11 +211,24 @@ static int no_field(const struct hist_term *term, const struct hist_fields *f, s
 	return FAIL(term, "unknown field '%s'; known: %s", term->name, list);
 }
 
-static const struct hist_field *find(const struct hist_fields *f, const char *name)
+const struct hist_field *hist_chain_field(const struct trace_spec *spec, const char *name)
 {
+	for (size_t i = 0; spec->probe && i < spec->probe->nr_args; i++)
+		if (!strcmp(spec->probe->args[i].name, name))
+			return NULL;
 	for (size_t i = 0; i < sizeof(chains) / sizeof(chains[0]); i++)
 		if (!strcmp(chains[i].name, name))
 			return &chains[i];
+	return NULL;
+}
+
+static const struct hist_field *find(const struct trace_spec *spec, const struct hist_fields *f,
+				     const char *name)
+{
+	const struct hist_field *chain = hist_chain_field(spec, name);
+
+	if (chain)
+		return chain;
 	for (size_t i = 0; i < f->n; i++)
 		if (!strcmp(f->v[i].name, name))
 			return &f->v[i];
@@ -269,10 +282,10 @@ static int modify(const struct hist_term *term, const struct hist_field *field,
 	return 0;
 }
 
-static int look_up(const struct hist_term *term, const struct hist_fields *f,
-		   const struct hist_field **out, struct error *err)
+static int look_up(const struct trace_spec *spec, const struct hist_term *term,
+		   const struct hist_fields *f, const struct hist_field **out, struct error *err)
 {
-	*out = find(f, term->name);
+	*out = find(spec, f, term->name);
 	if (!*out)
 		return no_field(term, f, err);
 	if (!(*out)->operand.size)
@@ -292,14 +305,15 @@ static int check_chain(const struct hist_term *term, const struct hist_program *
 	return 0;
 }
 
-static int add_key(const struct hist_term *term, const struct hist_fields *f,
-		   struct hist_program *p, struct hist_config *c, struct error *err)
+static int add_key(const struct trace_spec *spec, const struct hist_term *term,
+		   const struct hist_fields *f, struct hist_program *p, struct hist_config *c,
+		   struct error *err)
 {
 	const struct hist_operand name = {.source = HIST_COMM, .size = 2 * WORD};
 	struct hist_operand *operand = &p->keys[p->nr_keys];
 	struct hist_column *column = &c->keys[c->nr_keys];
 	const struct hist_field *field;
-	int ret = look_up(term, f, &field, err);
+	int ret = look_up(spec, term, f, &field, err);
 
 	if (!ret)
 		ret = field->operand.source == HIST_CHAIN ? check_chain(term, p, c, err) : 0;
@@ -333,11 +347,12 @@ static uint8_t sum_of(const struct hist_term *terms, size_t term, const struct h
 	return (uint8_t)c->nr_sums;
 }
 
-static int add_sum(const struct hist_term *term, const struct hist_fields *f,
-		   struct hist_program *p, struct hist_column *column, struct error *err)
+static int add_sum(const struct trace_spec *spec, const struct hist_term *term,
+		   const struct hist_fields *f, struct hist_program *p, struct hist_column *column,
+		   struct error *err)
 {
 	const struct hist_field *field;
-	int ret = look_up(term, f, &field, err);
+	int ret = look_up(spec, term, f, &field, err);
 
 	if (ret)
 		return ret;
@@ -349,12 +364,13 @@ static int add_sum(const struct hist_term *term, const struct hist_fields *f,
 	return 0;
 }
 
-static int add_value(const struct hist_action *h, size_t i, const struct hist_fields *f,
+static int add_value(const struct trace_spec *spec, size_t i, const struct hist_fields *f,
 		     struct hist_program *p, struct hist_config *c, struct error *err)
 {
 	static const enum hist_show shows[HIST_MODIFIERS] = {[HIST_MOD_HEX] = HIST_HEX,
 							     [HIST_MOD_PERCENT] = HIST_PERCENT,
 							     [HIST_MOD_GRAPH] = HIST_BAR};
+	const struct hist_action *h = spec->hist;
 	const struct hist_term *term = &h->values[i];
 	struct hist_column *column = &c->values[i];
 	int ret = 0;
@@ -362,7 +378,7 @@ static int add_value(const struct hist_action *h, size_t i, const struct hist_fi
 	c->sum_of[i] = HIST_HITS;
 	if (strcmp(term->name, "hitcount") != 0) {
 		c->sum_of[i] = sum_of(h->values, i, c);
-		ret = c->sum_of[i] == c->nr_sums ? add_sum(term, f, p, column, err) : 0;
+		ret = c->sum_of[i] == c->nr_sums ? add_sum(spec, term, f, p, column, err) : 0;
 	}
 	c->nr_sums = p->nr_values;
 	memcpy(column->name, term->name, sizeof(column->name));
@@ -382,9 +398,9 @@ int hist_make_program(const struct trace_spec *spec, const struct hist_fields *f
 	*program = (struct hist_program){0};
 	*c = (struct hist_config){.size = h->size, .order = h->order, .nohitcount = h->nohitcount};
 	for (size_t i = 0; !ret && i < h->nr_keys; i++)
-		ret = add_key(&h->keys[i], fields, program, c, err);
+		ret = add_key(spec, &h->keys[i], fields, program, c, err);
 	for (size_t i = 0; !ret && i < h->nr_values; i++)
-		ret = add_value(h, i, fields, program, c, err);
+		ret = add_value(spec, i, fields, program, c, err);
 	c->has_faults = program->faults;
 	if (ret && err && err->column)
 		error_prefix(err, "trace spec, character %u: ", err->column);

@@ -85,6 +85,10 @@ bool hist_rest_matches(const struct hist_rest *rest, unsigned int vcpu, const ui
 void hist_rest_print(const struct hist_rest *rest, enum tracer_decider decider, char *out,
 		     size_t size);
 
+/* The field that is the call chain of the event, if that is what the name of a key means: NULL of
+ * others, and of a probe's argument. */
+const struct hist_field *hist_chain_field(const struct trace_spec *spec, const char *name);
+
 /* --- where the host sums up (host.c) ---------------------------------------------------------- */
 
 /* Whether a key is a call chain. */

@@ -44,8 +44,7 @@ bool hist_is_on_host(const struct trace_spec *spec)
 	bool any = false;
 
 	for (size_t i = 0; i < spec->hist->nr_keys; i++)
-		any |= !strcmp(spec->hist->keys[i].name, "stacktrace") ||
-		       !strcmp(spec->hist->keys[i].name, "common_stacktrace");
+		any |= hist_chain_field(spec, spec->hist->keys[i].name) != NULL;
 	return any;
 }
 

@@ -179,7 +179,7 @@ int hist_rest_of_syscalls(const struct trace_spec *spec, const struct hist_field
 		{.name = "pid", .source = GATE_PID, .size = 4},
 		{.name = "tgid", .source = GATE_TGID, .size = 4},
 		{.name = "cgroup", .source = GATE_CGROUP, .size = 8},
-		{.name = "vcpu", .source = GATE_VCPU, .size = 4}};
+		{.source = GATE_VCPU, .size = 4}};
 	const struct hist_condition condition = {.spec = spec,
 						 .class = &entry_class,
 						 .in_guest = in_guest,

@@ -47,6 +47,18 @@ static int add_field(struct made_class *m, const char *name, enum event_field_ty
 	return 0;
 }
 
+/* Sonde's own makes room for an argument of its name: see event_field_is_own(). */
+static const char *own_name(const struct fetch_program *program, const char *name,
+			    char out[FIELD_NAME_SIZE])
+{
+	bool taken = false;
+
+	for (size_t i = 0; i < program->nr_args; i++)
+		taken |= !strcmp(program->args[i].name, name);
+	snprintf(out, FIELD_NAME_SIZE, "%s%s", taken ? "common_" : "", name);
+	return out;
+}
+
 static enum event_field_type type_of(const struct fetch_arg *arg)
 {
 	static const enum event_field_type types[] = {
@@ -64,13 +76,24 @@ static unsigned int first_bits(enum event_field_type type, unsigned int size)
 	return type == EVENT_STRING && size == EVENT_STRING_MAX ? 10 : 8 * size;
 }
 
+/* Of an argument. */
+static int add_value(struct made_class *m, const char *name, enum event_field_type type,
+		     uint8_t size, size_t at, unsigned int bits, struct error *err)
+{
+	int ret = add_field(m, name, type, size, at, bits, err);
+
+	if (!ret)
+		m->fields[m->class.nr_fields - 1].is_argument = true;
+	return ret;
+}
+
 /* Behind all other arguments. */
 static int add_long_string(struct made_class *m, const struct fetch_arg *arg, struct error *err)
 {
 	const size_t at = m->class.size;
 
 	m->class.size = (uint16_t)(at + EVENT_LONG_STRING_MAX);
-	return add_field(m, arg->name, EVENT_LONG_STRING, 1, at, 8, err);
+	return add_value(m, arg->name, EVENT_LONG_STRING, 1, at, 8, err);
 }
 
 static int add_argument(struct made_class *m, const struct fetch_program *program,
@@ -88,7 +111,7 @@ static int add_argument(struct made_class *m, const struct fetch_program *progra
 		return add_long_string(m, arg, err);
 	for (unsigned int i = 0; !ret && i < elements; i++) {
 		snprintf(name, sizeof(name), elements > 1 ? "%s_%u" : "%s", arg->name, i);
-		ret = add_field(m, name, type, size, at + i * size, first_bits(type, size), err);
+		ret = add_value(m, name, type, size, at + i * size, first_bits(type, size), err);
 	}
 	return ret;
 }
@@ -118,7 +141,7 @@ static void fill_byte(struct made_class *m)
 #define AT(member) offsetof(struct function_event, member)
 
 /* To a class without fields; but for the call chain. */
-static void add_task(struct made_class *m, uint32_t fields)
+static void add_task(struct made_class *m, const struct fetch_program *program, uint32_t fields)
 {
 	static const struct event_task_places places = {
 		.pid = AT(pid), .tgid = AT(tgid), .comm = AT(comm), .cgroup = AT(cgroup)};
@@ -126,6 +149,8 @@ static void add_task(struct made_class *m, uint32_t fields)
 
 	event_class_add_task(&plain, (fields & EVENT_TASK_ALL) | EVENT_TASK_PID, &places, m->fields,
 			     &m->class);
+	for (size_t i = 0; i < m->class.nr_fields; i++)
+		m->fields[i].name = own_name(program, m->fields[i].name, m->names[i]);
 	fill_byte(m);
 }
 
@@ -133,11 +158,12 @@ static int add_fields(struct made_class *m, const struct fetch_probe *probe,
 		      const struct fetch_program *program, struct error *err)
 {
 	const uint8_t fault_bytes = fetch_fault_bytes(program);
+	char name[FIELD_NAME_SIZE];
 	int ret = add_place(m, probe, err);
 
 	if (!ret && program->has_faults)
-		ret = add_field(m, "faults", EVENT_HEX, fault_bytes, sizeof(struct function_event),
-				8u * fault_bytes, err);
+		ret = add_field(m, own_name(program, "faults", name), EVENT_HEX, fault_bytes,
+				sizeof(struct function_event), 8u * fault_bytes, err);
 	for (size_t i = 0; !ret && i < program->nr_args; i++) {
 		ret = add_argument(m, program, &program->args[i], err);
 		if (ret && err)
@@ -156,16 +182,11 @@ _Static_assert((int)FETCH_MAX_LONG_STRINGS == (int)EVENT_MAX_LONG_STRINGS &&
 
 static int add_stack(struct made_class *m, const struct fetch_program *program, struct error *err)
 {
-	static const char name[] = "stack";
 	const size_t at = m->class.size;
-	int ret;
+	char name[FIELD_NAME_SIZE];
 
 	m->class.size = (uint16_t)(at + EVENT_STACK_WORDS * WORD);
-	ret = add_field(m, name, EVENT_STACK, WORD, at, ID_BITS, err);
-	for (size_t i = 0; ret && err && i < program->nr_args; i++)
-		if (!strcmp(program->args[i].name, name))
-			err->column = program->args[i].column;
-	return ret;
+	return add_field(m, own_name(program, "stack", name), EVENT_STACK, WORD, at, ID_BITS, err);
 }
 
 /* --- classes --------------------------------------------------------------------------------- */
@@ -227,7 +248,7 @@ int probe_class_of(const struct fetch_probe *probe, const struct fetch_program *
 		.fields = m->fields,
 		.nr_forms = 2,
 		.size = (uint16_t)(sizeof(struct function_event) + program->bytes)};
-	add_task(m, task);
+	add_task(m, program, task);
 	ret = add_fields(m, probe, program, err);
 	if (!ret && task & EVENT_TASK_STACK)
 		ret = add_stack(m, program, err);

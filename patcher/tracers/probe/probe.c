@@ -86,20 +86,28 @@ static bool is_gate_source(const struct fetch_arg *arg, enum gate_source *source
 	return false;
 }
 
+/* If events have it. */
+static void add_own(const struct probe_tracer *t, const char *name, enum gate_source source,
+		    uint8_t size, struct gate_field *out, size_t *n)
+{
+	const struct event_field *field = event_field_own(t->class, name);
+
+	if (field)
+		out[(*n)++] = (struct gate_field){field->name, source, size, false};
+}
+
 /* What is known of a call, or of a return, in the guest. */
 static size_t list_gate_fields(const struct probe_tracer *t, struct gate_field *out)
 {
 	enum gate_source source;
 	size_t n = 0;
 
-	out[n++] = (struct gate_field){.name = "pid", .source = GATE_PID, .size = 4};
-	if (t->spec->words & EVENT_TASK_TGID)
-		out[n++] = (struct gate_field){.name = "tgid", .source = GATE_TGID, .size = 4};
-	if (t->spec->words & EVENT_TASK_CGROUP)
-		out[n++] = (struct gate_field){.name = "cgroup", .source = GATE_CGROUP, .size = 8};
+	add_own(t, "pid", GATE_PID, 4, out, &n);
+	add_own(t, "tgid", GATE_TGID, 4, out, &n);
+	add_own(t, "cgroup", GATE_CGROUP, 8, out, &n);
 	if (t->probe.returns)
 		return n;
-	out[n++] = (struct gate_field){.name = "vcpu", .source = GATE_VCPU, .size = 4};
+	out[n++] = (struct gate_field){.source = GATE_VCPU, .size = 4};
 	for (size_t i = 0; i < t->probe.nr_args; i++) {
 		const struct fetch_arg *arg = &t->probe.args[i];
 

@@ -61,8 +61,15 @@ static void make_field(struct event_field *field, char *name, unsigned int i, un
 		       bool *has_stack)
 {
 	static const uint8_t sizes[] = {1, 2, 4, 8};
+	/* of TSDL's words, types, and what lies in front of an event's fields */
+	static const char *const words[FIELDS] = {"string", "_Bool", "event", "uint64_t",
+						  "_name",  "name",  "pid",   "timestamp"};
 
-	snprintf(name, NAME, "field_%u", i);
+	if (below(2))
+		snprintf(name, NAME, "field_%u", i);
+	else
+		snprintf(name, NAME, "%s", words[i]);
+	field->is_argument = below(2);
 	field->name = name;
 	do
 		field->type = below(EVENT_NR_TYPES);
@@ -210,6 +217,7 @@ static bool is_same(const struct event *event, const struct event_class *class,
 		const struct event_field *from = &class->fields[i], *to = &event->class->fields[i];
 
 		same = !strcmp(from->name, to->name) && from->type == to->type &&
+		       from->is_argument == to->is_argument &&
 		       !memcmp(want->bytes + from->at, (const uint8_t *)event->bytes + to->at,
 			       event_field_bytes(from));
 	}

@@ -77,22 +77,60 @@ static int flag_of(void *arg, const struct event_field *field, const char *name,
 static const struct event_names names = {NULL, text_of, flag_of, flag_name};
 
 /* 1, 0, or a negative errno. */
-static int match(const char *text, struct error *err)
+static int match_of(const char *text, const struct event *event, struct error *err)
 {
-	const struct event event = {.class = &class, .vcpu = 2, .bytes = &sample};
 	struct event_filter *filter;
 	struct event_predicate *predicate;
 	int ret = event_filter_parse(text, &filter, err);
 
 	if (ret)
 		return ret;
-	ret = event_filter_bind(filter, &class, &names, &predicate, err);
+	ret = event_filter_bind(filter, event->class, &names, &predicate, err);
 	if (!ret) {
-		ret = event_predicate_matches(predicate, &event);
+		ret = event_predicate_matches(predicate, event);
 		event_predicate_destroy(predicate);
 	}
 	event_filter_destroy(filter);
 	return ret;
+}
+
+static int match(const char *text, struct error *err)
+{
+	const struct event event = {.class = &class, .vcpu = 2, .bytes = &sample};
+
+	return match_of(text, &event, err);
+}
+
+/* Fields that arguments of probes have the names of. */
+static void test_own(void)
+{
+	static const struct event_field with_arguments[] = {
+		{.name = "common_pid", .type = EVENT_UINT, .size = 8, .at = 0},
+		{.name = "pid", .type = EVENT_UINT, .size = 8, .at = 8, .is_argument = true},
+		{.name = "cpu", .type = EVENT_UINT, .size = 8, .at = 16, .is_argument = true},
+		{.name = "tgid", .type = EVENT_UINT, .size = 8, .at = 24, .is_argument = true}};
+	static const struct event_class own = {.system = "test",
+					       .name = "own",
+					       .fields = with_arguments,
+					       .nr_fields = 4,
+					       .size = 32};
+	static const struct {
+		const char *filter;
+		int matches;
+	} rows[] = {{"pid == 11 && common_pid == 10", 1},
+		    {"cpu == 12 && vcpu == 2", 1},
+		    {"common_cpu == 2 && CPU == 2", 1},
+		    {"tgid == 13", 1},
+		    {"common_tgid == 13", -ENOENT}};
+	const uint64_t values[] = {10, 11, 12, 13};
+	const struct event event = {.class = &own, .vcpu = 2, .bytes = values};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct error err = {0};
+
+		ok(match_of(rows[i].filter, &event, &err) == rows[i].matches,
+		   "with arguments of such names: %s: %s", rows[i].filter, err.text);
+	}
 }
 
 static void test_matches(void)
@@ -354,6 +392,7 @@ int main(void)
 {
 	test_tree();
 	test_matches();
+	test_own();
 	test_errors();
 	test_caps();
 	return tap_done();

@@ -79,10 +79,38 @@ static void test_bits(uint8_t size, size_t n)
 	   "without one all fields have their values");
 }
 
+/* An argument may have the name of what is recorded beside it. */
+static void test_arguments(void)
+{
+	static const struct event_field own[] = {
+		{.name = "common_faults", .type = EVENT_HEX, .size = 4, .at = 0},
+		{.name = "faults", .type = EVENT_HEX, .size = 4, .at = 4, .is_argument = true},
+		{.name = "vcpu", .type = EVENT_UINT, .size = 1, .at = 8, .is_argument = true}};
+	struct event_class class = {.system = "s",
+				    .name = "e",
+				    .fields = own,
+				    .nr_fields = 3,
+				    .size = 16,
+				    .nr_forms = 1};
+	const char *text;
+
+	fields[0].size = 4;
+	text = printed(&class, 2, false);
+	ok(strstr(text, " faults=0x7070707 vcpu=(fault)"), "it is shown as others are: %s", text);
+	text = printed(&class, 2, true);
+	ok(strstr(text, "\"vcpu\":0") && strstr(text, "\"vcpu_\":null"),
+	   "and has a key of its own beside those of each event: %s", text);
+	class.fields++;
+	class.nr_fields--;
+	text = printed(&class, 0, false);
+	ok(strstr(text, " faults=0x7070707 vcpu=7"), "no argument says what are faults: %s", text);
+}
+
 int main(void)
 {
 	test_bits(4, 32);
 	test_bits(8, 33);
 	test_bits(8, FIELDS);
+	test_arguments();
 	return tap_done();
 }

@@ -40,7 +40,7 @@ static const struct event_class class = {
 static const struct gate_field at_entry[] = {
 	{"bytes_req", GATE_ARG0, 8, false}, {"gfp_flags", GATE_ARG1, 8, false},
 	{"node", GATE_ARG2, 4, true},       {"pid", GATE_PID, 4, false},
-	{"vcpu", GATE_VCPU, 4, false},
+	{NULL, GATE_VCPU, 4, false},
 };
 enum { KNOWN = sizeof(at_entry) / sizeof(at_entry[0]) };
 

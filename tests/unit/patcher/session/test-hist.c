@@ -359,6 +359,15 @@ static void test_inside(void)
 	ok(opcode(FAKE_CACHE_ALLOC + 5) == JMP && slot && slot->want.point == POINT_INSIDE &&
 		   slot->want.hist && slot->want.program->keys[0].reg == 10,
 	   "its instruction is a jump to code that counts");
+	ok(!try_add("n=probe:p kmem_cache_alloc+5 pid=%di stacktrace=%si,hist:keys=pid,stacktrace,"
+		    "common_pid if pid > 4 && common_pid != 7",
+		    &err),
+	   "arguments with names of what is known of each event%s", err.text);
+	slot = slot_of(2);
+	ok(slot && slot->want.hist && slot->want.program->keys[0].source == HIST_REGISTER &&
+		   slot->want.program->keys[1].source == HIST_REGISTER &&
+		   slot->want.program->keys[2].source == HIST_PID,
+	   "are the keys of these names, and common_ is in front of the others");
 	ok(try_add("p=probe:p kmem_cache_alloc+5,hist:keys=parent_ip", &err) == -ENOTSUP &&
 		   strstr(err.text, "use the key 'stacktrace'"),
 	   "the caller alone is refused: %s", err.text);

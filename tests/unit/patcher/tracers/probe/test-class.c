@@ -66,10 +66,44 @@ static void test_largest(void)
 	   "one of more than 32 fields has 64 bits for faults");
 	ok(class && class->size <= EVENT_MAX_SIZE && class->nr_fields <= EVENT_MAX_FIELDS,
 	   "an event of many values has room for the task and a chain");
-	ok(!class_of("p:my/twice vfs_read stack=%di", EVENT_TASK_STACK) &&
-		   !class_of("p:my/twice vfs_read comm=$comm", EVENT_TASK_COMM),
-	   "a value cannot have the name of what is recorded beside it");
-	ok(class_of("p:my/once vfs_read comm=$comm", 0), "a value can have a name that is free");
+}
+
+/* "NAME ...", those of arguments with a + in front. */
+static const char *names_of(const struct event_class *class)
+{
+	static char text[400];
+
+	*text = '\0';
+	for (size_t i = 0; class && i < class->nr_fields; i++) {
+		strcat(text, i ? " " : "");
+		strcat(text, class->fields[i].is_argument ? "+" : "");
+		strcat(text, class->fields[i].name);
+	}
+	return text;
+}
+
+/* As the kernel's names for what all events have. */
+static void test_names(void)
+{
+	const uint32_t all = EVENT_TASK_ALL | EVENT_TASK_STACK;
+	const struct event_class *class;
+
+	class = class_of("p:my/twice f pid=%di comm=$comm stack=%si faults=+0(%di) string=%dx",
+			 all);
+	is_str(names_of(class),
+	       "common_pid tgid common_comm cgroup __probe_ip common_faults +pid +comm +stack "
+	       "+faults +string common_stack",
+	       "an argument may have the name of what is recorded beside it");
+	ok(!strcmp(event_field_own(class, "pid")->name, "common_pid") &&
+		   !strcmp(event_field_own(class, "tgid")->name, "tgid"),
+	   "which is found all the same");
+	class = class_of("p:my/free f tgid=%di comm=$comm faults=%si", 0);
+	is_str(names_of(class), "pid __probe_ip +tgid +comm +faults",
+	       "what is not recorded leaves its name as it is");
+	ok(!event_field_own(class, "tgid") && !event_field_own(class, "faults"),
+	   "and is not taken for recorded");
+	ok(!class_of("p:my/three f comm=%di common_comm=%si", EVENT_TASK_COMM),
+	   "a third field of that name is refused");
 }
 
 static void test_strings(void)
@@ -129,5 +163,6 @@ int main(void)
 	test_characters();
 	test_contexts();
 	test_largest();
+	test_names();
 	return tap_done();
 }
