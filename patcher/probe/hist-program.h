@@ -23,6 +23,7 @@ enum hist_source {
 	HIST_PARENT,   /* gva that the function returns to */
 	HIST_REGISTER, /* `reg`, an enum fetch_register */
 	HIST_CONSTANT, /* `at` */
+	HIST_KMALLOC,  /* bytes that kmalloc() gives for the request in `reg`; entries only */
 	HIST_POINTED,  /* the 8 bytes at the register's value + at, which are there */
 	HIST_FETCHED,  /* from byte `at` of what the fetch program has read from memory on */
 	HIST_PID,      /* of the current task */
@@ -56,11 +57,18 @@ static inline unsigned int hist_operand_words(const struct hist_operand *operand
 	return (operand->size + 7u) / 8;
 }
 
+/* What HIST_KMALLOC takes to find the cache for a request, as the kernel does. */
+struct hist_kmalloc {
+	int64_t caches;  /* gva of the pointers to them: kmalloc_caches */
+	int64_t size_at; /* where a struct kmem_cache has its `size` */
+};
+
 struct hist_program {
 	struct hist_operand keys[HIST_MAX_OPERANDS];
 	size_t nr_keys;
 	struct hist_operand values[HIST_MAX_VALUES]; /* of one word each */
 	size_t nr_values;
+	struct hist_kmalloc kmalloc;
 	uint32_t faults; /* bits of the word of faults that belong to keys; 0: it is no key */
 };
 

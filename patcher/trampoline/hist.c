@@ -4,6 +4,11 @@
 #include "patcher/fetch/fetch.h"
 #include "patcher/trampoline/code.h"
 
+enum {
+	KMALLOC_MIN = 8, /* bytes of the smallest cache of kmalloc()'s, and of the largest one: */
+	KMALLOC_MAX = 8192, /* KMALLOC_MAX_CACHE_SIZE (include/linux/slab.h) */
+};
+
 enum { WORD = 8, SITE_RETURN = 8 /* of an entry's site, from RSP: above the flags */ };
 
 /* --- checks ---------------------------------------------------------------------------------- */
@@ -18,6 +23,9 @@ static bool has_source(const struct hist_operand *o, const struct fetch_program 
 		return point != POINT_INSIDE;
 	case HIST_REGISTER:
 		return register_is_known((enum fetch_register)o->reg, point);
+	case HIST_KMALLOC:
+		return point == POINT_ENTRY && o->reg <= FETCH_R15 && o->reg != FETCH_SP &&
+		       register_is_known((enum fetch_register)o->reg, point);
 	case HIST_POINTED:
 		return point != POINT_INSIDE && o->reg <= FETCH_R15 && o->reg != FETCH_SP &&
 		       register_is_known((enum fetch_register)o->reg, point) &&
@@ -58,6 +66,9 @@ int hist_check(const struct hist_spec *spec, const struct fetch_program *fetch,
 	for (size_t i = 0; good && i < p->nr_values; i++)
 		good = is_possible(&p->values[i], fetch, point) &&
 		       hist_operand_words(&p->values[i]) == 1;
+	if (good && hist_program_uses(p, HIST_KMALLOC))
+		good = p->kmalloc.caches == (int32_t)p->kmalloc.caches && p->kmalloc.size_at >= 0 &&
+		       p->kmalloc.size_at <= INT32_MAX;
 	if (good && p->faults)
 		good = fetch && fetch->has_faults && p->faults <= INT32_MAX;
 	if (!good || spec->layout.nr_values != p->nr_values ||
@@ -84,6 +95,76 @@ static struct asm_mem stack_at(const struct hist_code *c, uint32_t above_flags)
 	return asm_at(ASM_RSP, above_flags + c->d->pushed);
 }
 
+static void emit_bsr(struct assembler *a, enum asm_reg reg)
+{
+	const uint8_t bsr[] = {0x48, 0x0f, 0xbd, (uint8_t)(0xc0 | reg << 3 | reg)};
+
+	asm_bytes(a, bsr, sizeof(bsr));
+}
+
+/* to = which of the caches a request has, as kmalloc_slab() in mm/slab_common.c: the logarithm,
+ * rounded up; but for those of 96 and 192 bytes. One of 0 bytes has number 0, which is none. */
+static void emit_kmalloc_index(struct assembler *a, enum asm_reg to, enum asm_reg request)
+{
+	struct asm_label done = {0}, of_96 = {0}, of_192 = {0};
+
+	asm_lea(a, to, (struct asm_mem){request, ASM_NO_REG, -1, false});
+	asm_alu(a, ASM_64, ASM_OR, to, KMALLOC_MIN - 1);
+	emit_bsr(a, to);
+	asm_alu(a, ASM_64, ASM_ADD, to, 1);
+	asm_alu(a, ASM_64, ASM_AND, to, 15);
+	asm_alu(a, ASM_64, ASM_CMP, request, 192);
+	asm_jump_if(a, ASM_A, &done);
+	asm_alu(a, ASM_64, ASM_CMP, request, 128);
+	asm_jump_if(a, ASM_A, &of_192);
+	asm_alu(a, ASM_64, ASM_CMP, request, 96);
+	asm_jump_if(a, ASM_A, &done);
+	asm_alu(a, ASM_64, ASM_CMP, request, 64);
+	asm_jump_if(a, ASM_A, &of_96);
+	asm_jump(a, &done);
+	asm_bind(a, &of_192);
+	asm_constant32(a, to, 2);
+	asm_jump(a, &done);
+	asm_bind(a, &of_96);
+	asm_constant32(a, to, 1);
+	asm_bind(a, &done);
+}
+
+/* to = pages for a request, a power of two of them; 0: it is too large. */
+static void emit_kmalloc_pages(struct assembler *a, enum asm_reg to, enum asm_reg request)
+{
+	struct asm_label again = {0}, done = {0};
+
+	asm_constant32(a, to, 2 * KMALLOC_MAX);
+	asm_bind(a, &again);
+	asm_compare(a, to, request);
+	asm_jump_if(a, ASM_AE, &done);
+	asm_add(a, to, to);
+	asm_jump_if(a, ASM_NE, &again);
+	asm_bind(a, &done);
+}
+
+/* Without a cache, early in boot, 0. */
+static void emit_kmalloc(const struct hist_code *c, enum asm_reg to, enum asm_reg request)
+{
+	const struct hist_kmalloc *k = &c->spec->program->kmalloc;
+	struct assembler *a = c->d->a;
+	struct asm_label pages = {0}, done = {0};
+
+	asm_alu(a, ASM_64, ASM_CMP, request, KMALLOC_MAX);
+	asm_jump_if(a, ASM_A, &pages);
+	emit_kmalloc_index(a, to, request);
+	asm_shift_left(a, to, 3);
+	asm_load(a, ASM_64, to, asm_at(to, (uint32_t)k->caches));
+	asm_alu(a, ASM_64, ASM_CMP, to, 0);
+	asm_jump_if(a, ASM_E, &done);
+	asm_load(a, ASM_32, to, asm_at(to, (uint32_t)k->size_at));
+	asm_jump(a, &done);
+	asm_bind(a, &pages);
+	emit_kmalloc_pages(a, to, request);
+	asm_bind(a, &done);
+}
+
 static void emit_source(const struct hist_code *c, const struct hist_operand *o, unsigned int word)
 {
 	const struct trampoline_kernel *kernel = c->d->kernel;
@@ -106,6 +187,9 @@ static void emit_source(const struct hist_code *c, const struct hist_operand *o,
 		break;
 	case HIST_CONSTANT:
 		asm_constant64(a, to, (uint64_t)o->at);
+		break;
+	case HIST_KMALLOC:
+		emit_kmalloc(c, to, (enum asm_reg)o->reg);
 		break;
 	case HIST_POINTED:
 		asm_load(a, ASM_64, to, asm_at((enum asm_reg)o->reg, (uint32_t)o->at));
@@ -137,12 +221,11 @@ static void emit_source(const struct hist_code *c, const struct hist_operand *o,
 /* As ftrace has it: the least n such that 2^n is not less; 0 and 1 have 0. */
 static void emit_log2(struct assembler *a, enum asm_reg reg)
 {
-	const uint8_t bsr[] = {0x48, 0x0f, 0xbd, (uint8_t)(0xc0 | reg << 3 | reg)};
 	struct asm_label small = {0}, done = {0};
 
 	asm_alu(a, ASM_64, ASM_SUB, reg, 1);
 	asm_jump_if(a, ASM_BE, &small);
-	asm_bytes(a, bsr, sizeof(bsr));
+	emit_bsr(a, reg);
 	asm_alu(a, ASM_64, ASM_ADD, reg, 1);
 	asm_jump(a, &done);
 	asm_bind(a, &small);

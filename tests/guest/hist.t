@@ -39,7 +39,7 @@ sub traced_entries {
 	my ($log) = @_;
 	my %of;
 	for (split /\n/, printed($log, 'trace')) {
-		count($of{alloc} //= {}, $1, $2) if /: (?:kmalloc|kmem_cache_alloc)(?:_node)?: .*call_site=(\S+) .*bytes_req=(\d+)/;
+		count($of{alloc} //= {}, $1, $2, $3) if /: (?:kmalloc|kmem_cache_alloc)(?:_node)?: .*call_site=(\S+) .*bytes_req=(\d+) bytes_alloc=(\d+)/;
 		count($of{sys_enter} //= {}, $1) if /: sys_enter: NR (-?\d+)/;
 		count($of{open} //= {}, sprintf('%u %u', $1, hex $2), hex $2) if /: open: .* dfd=(-?\d+) flags=(\w+)/;
 	}
@@ -49,7 +49,7 @@ sub traced_entries {
 sub add {
 	my ($entries, $more) = @_;
 	for my $key (keys %$more) {
-		my @sums = split / /, $entries->{$key} // '0 0';
+		my @sums = split / /, $entries->{$key} // '0 0 0';
 		my @others = split / /, $more->{$key};
 		$entries->{$key} = join ' ', map { $sums[$_] + $others[$_] } 0 .. $#others;
 	}
@@ -144,7 +144,7 @@ sub check {
 		is($dropped, 0, "$kernel, $event: none is dropped");
 	}
 	my $text = slurp("$out/text");
-	like($text, qr/^\{ call_site: \[f[0-9a-f]{15}\] \w+\+0x[0-9a-f]+\S* +\} hitcount: +\d+  bytes_req: +\d+$/m,
+	like($text, qr/^\{ call_site: \[f[0-9a-f]{15}\] \w+\+0x[0-9a-f]+\S* +\} hitcount: +\d+  bytes_req: +\d+  bytes_alloc: +\d+$/m,
 		"$kernel: an entry is printed as by ftrace");
 	like($text, qr/^\{ id: sys_openat +\[257\] \} hitcount: +\d+$/m, "$kernel: system calls have names");
 	like($text, qr/^Totals:\n    Hits: \d+\n    Entries: \d+\n    Dropped: 0$/m, "$kernel: so are the totals");

@@ -38,12 +38,12 @@ static const struct role {
 } roles[] = {
 	{"call_site", ALLOC_ROLE_CALLER, 8, false, HIST_SYM_OFFSET, KMALLOC | CACHE, NULL},
 	{"bytes_req", ALLOC_ROLE_SIZE, 8, false, HIST_UNSIGNED, KMALLOC | CACHE, "object_size"},
-	{"bytes_alloc", ALLOC_ROLE_NONE, 4, false, HIST_UNSIGNED, CACHE, "size"},
+	{"bytes_alloc", ALLOC_ROLE_NONE, 4, false, HIST_UNSIGNED, KMALLOC | CACHE, "size"},
 	{"gfp_flags", ALLOC_ROLE_GFP, 4, false, HIST_HEX, ALL_TYPES, NULL},
 	{"node", ALLOC_ROLE_NODE, 4, true, HIST_SIGNED, ALL_TYPES, NULL},
 	{"order", ALLOC_ROLE_ORDER, 4, false, HIST_UNSIGNED, PAGES, NULL},
 };
-enum { NR_ROLES = sizeof(roles) / sizeof(roles[0]) };
+enum { NR_ROLES = sizeof(roles) / sizeof(roles[0]), BYTES_ALLOC = 2 };
 
 static const struct event_names no_names;
 
@@ -90,9 +90,6 @@ static const struct {
 	{"ptr", ALL_TYPES,
 	 "is known when a call returns, and a histogram counts calls at their entry: record "
 	 "events, without hist:, and use 'sonde report --by pointer'"},
-	{"bytes_alloc", KMALLOC,
-	 "of kmalloc is known when a call returns, and a histogram counts calls at their entry: "
-	 "record events, without hist:, and use 'sonde report --by callsite --sort bytes'"},
 	{"cache", ALL_TYPES, "is a name that the host looks up: use 'sonde report --by cache'"},
 	{"call_site", PAGES,
 	 "of pages is found by the host, which unwinds their stacks: use the key 'stacktrace', "
@@ -103,8 +100,23 @@ static const struct {
 	{"order", KMALLOC | CACHE, "is of pages: count only kmem:pages"},
 };
 
-static int check_term(const struct hist_term *term, unsigned int types, struct error *err)
+/* The host has what a call asks for, and no caches of the guest's. */
+static bool is_refused_on_host(const struct trace_spec *spec, const struct hist_term *term,
+			       unsigned int types)
 {
+	return types & KMALLOC && hist_is_on_host(spec) && !strcmp(term->name, "bytes_alloc");
+}
+
+static int check_term(const struct trace_spec *spec, const struct hist_term *term,
+		      unsigned int types, struct error *err)
+{
+	if (is_refused_on_host(spec, term, types))
+		return error_set_column(err, ENOTSUP, term->column,
+					"trace spec, character %u: '%s' of kmalloc is known to the "
+					"guest, and with the key 'stacktrace' the host makes the "
+					"histogram: record events, without hist:, and use 'sonde "
+					"report --by callsite --sort bytes'",
+					term->column, term->name);
 	for (size_t i = 0; i < sizeof(unknown) / sizeof(unknown[0]); i++)
 		if (!strcmp(term->name, unknown[i].name) && types & unknown[i].types)
 			return error_set_column(err, ENOTSUP, term->column,
@@ -135,9 +147,9 @@ int hist_allocs_check(const struct trace_spec *spec, struct error *err)
 				 "comm or stacktrace as a key",
 				 spec->text);
 	for (size_t i = 0; !ret && i < spec->hist->nr_keys; i++)
-		ret = check_term(&spec->hist->keys[i], types, err);
+		ret = check_term(spec, &spec->hist->keys[i], types, err);
 	for (size_t i = 0; !ret && i < spec->hist->nr_values; i++)
-		ret = check_term(&spec->hist->values[i], types, err);
+		ret = check_term(spec, &spec->hist->values[i], types, err);
 	return ret ? ret : check_filter(spec, types, err);
 }
 
@@ -326,7 +338,14 @@ static size_t list_gate_fields(const struct alloc_entry *entry, struct gate_fiel
 /* The kernel follows the pointer to the cache, too, whatever it is. */
 static bool is_of_cache(const struct alloc_entry *entry, size_t i)
 {
-	return entry->type == KMEM_TYPE_CACHE && roles[i].cache_member;
+	return entry->argument[ALLOC_ROLE_CACHE] && roles[i].cache_member &&
+	       !entry->argument[roles[i].role];
+}
+
+/* kmalloc() finds the cache itself. */
+static bool is_of_kmalloc(const struct alloc_entry *entry, size_t i)
+{
+	return entry->type == KMEM_TYPE_KMALLOC && roles[i].role == ALLOC_ROLE_NONE;
 }
 
 static struct hist_operand operand_of(const struct maker *m, const struct alloc_entry *entry,
@@ -343,6 +362,10 @@ static struct hist_operand operand_of(const struct maker *m, const struct alloc_
 					  .reg = argument_regs[entry->argument[ALLOC_ROLE_CACHE]],
 					  .at = m->members[i],
 					  .size = CACHE_MEMBER_BYTES};
+	else if (is_of_kmalloc(entry, i))
+		o = (struct hist_operand){.source = HIST_KMALLOC,
+					  .reg = argument_regs[entry->argument[ALLOC_ROLE_SIZE]],
+					  .size = 8};
 	else if (!argument && roles[i].role == ALLOC_ROLE_CALLER)
 		o.source = HIST_PARENT;
 	else if (!argument) /* as the kmem tracer records it: any node, no flags */
@@ -365,6 +388,19 @@ static void list_fields(const struct maker *m, const struct alloc_entry *entry, 
 	hist_fields_add_common(out);
 }
 
+/* Those that the host can have of the function. */
+static void list_recorded(const struct maker *m, const struct alloc_entry *entry,
+			  struct hist_fields *out)
+{
+	struct hist_fields all;
+
+	list_fields(m, entry, 1u << entry->type, &all);
+	*out = (struct hist_fields){0};
+	for (size_t i = 0; i < all.n; i++)
+		if (all.v[i].operand.source != HIST_KMALLOC)
+			hist_fields_add(out, &all.v[i]);
+}
+
 static int append_filter(struct hist_part *part, const struct maker *m,
 			 const struct alloc_entry *entry, struct error *err)
 {
@@ -377,7 +413,7 @@ static int append_filter(struct hist_part *part, const struct maker *m,
 						 .known = &known,
 						 .what = entry->name};
 
-	list_fields(m, entry, 1u << entry->type, &known);
+	list_recorded(m, entry, &known);
 	return hist_rest_create(&condition, &part->gate, &part->rest, err);
 }
 
@@ -416,6 +452,24 @@ static size_t keep_part(struct hist_allocs *a, const struct hist_part *part)
 	return a->nr_parts++;
 }
 
+static int use_kmalloc(struct hist_program *program, const struct maker *m, struct error *err)
+{
+	const char *allocator = slab_allocator_of(m->kernel->image);
+
+	if (strcmp(allocator, "slub") != 0)
+		return error_set(err, ENOTSUP,
+				 "'bytes_alloc' is known with the allocator SLUB only, and this "
+				 "kernel has %s",
+				 *allocator ? allocator : "no types that tell");
+	program->kmalloc.caches = (int64_t)kernel_symbol(m->kernel, "kmalloc_caches");
+	program->kmalloc.size_at = m->members[BYTES_ALLOC];
+	if (!program->kmalloc.caches)
+		return error_set(err, ENOTSUP,
+				 "'bytes_alloc' takes the symbol 'kmalloc_caches', which is not "
+				 "known: give --system-map");
+	return 0;
+}
+
 static int add_point(struct hist_allocs *a, const struct maker *m, const struct alloc_point *point,
 		     struct hist_config *config, struct error *err)
 {
@@ -428,6 +482,8 @@ static int add_point(struct hist_allocs *a, const struct maker *m, const struct 
 		return error_set(err, ENOTSUP, "only some calls of %s allocate", point->entry.name);
 	list_fields(m, &point->entry, m->types, &fields);
 	ret = hist_make_program(m->spec, &fields, &part.program, config, err);
+	if (!ret && hist_program_uses(&part.program, HIST_KMALLOC))
+		ret = use_kmalloc(&part.program, m, err);
 	if (ret)
 		error_prefix(err, "calls of %s: ", point->entry.name);
 	if (!ret)
@@ -457,9 +513,10 @@ static int check_unresolved(const struct alloc_points *points, unsigned int type
 static int find_members(struct maker *m, struct error *err)
 {
 	struct btf_field field = {0};
-	int ret = m->types & CACHE ? kernel_image_check_btf(m->kernel->image, err) : 0;
+	const bool needed = m->types & (KMALLOC | CACHE);
+	int ret = needed ? kernel_image_check_btf(m->kernel->image, err) : 0;
 
-	for (size_t i = 0; m->types & CACHE && !ret && i < NR_ROLES; i++) {
+	for (size_t i = 0; needed && !ret && i < NR_ROLES; i++) {
 		if (!roles[i].cache_member)
 			continue;
 		ret = btf_field(m->kernel->image->btf, "kmem_cache", roles[i].cache_member, &field,

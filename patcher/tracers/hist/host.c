@@ -84,6 +84,7 @@ static uint64_t source_word(const struct hist_operand *o, unsigned int word, uns
 	case HIST_CPU:
 		return vcpu;
 	case HIST_REGISTER:
+	case HIST_KMALLOC: /* hist_allocs_check() */
 	case HIST_POINTED: /* have become HIST_FETCHED */
 	case HIST_CHAIN:   /* is no word */
 		break;

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include "patcher/fetch/fetch.h"
 #include "patcher/probe/gate.h"
 #include "patcher/ring/hist.h"
@@ -14,7 +15,17 @@
 #include "tests/lib/fake-site.h"
 #include "tests/lib/tap.h"
 
-enum { RAX = 0, RCX = 1, RSP = 4, RDI = 7, CPUS = 2, CPU = 1, PROGRAMS = 400, EVENTS = 40 };
+enum {
+	RAX = 0,
+	RCX = 1,
+	RSP = 4,
+	RDI = 7,
+	CPUS = 2,
+	CPU = 1,
+	PROGRAMS = 400,
+	EVENTS = 40,
+	KMALLOC_CACHES = 14
+};
 enum { MODEL_ROWS = 256, ROW_WORDS = 1 + HIST_MAX_VALUES + 8 };
 
 struct model {
@@ -59,7 +70,9 @@ static struct hist_operand some_operand(const struct bench *b)
 	static const uint8_t sizes[] = {1, 2, 4, 8};
 	struct hist_operand o = {.source = HIST_REGISTER, .reg = event_reg(b)};
 
-	switch (below(8)) {
+	if (b->site.kind <= FAKE_PRIVATE && !below(8))
+		o.source = HIST_KMALLOC;
+	switch (o.source == HIST_KMALLOC ? 8 : below(8)) {
 	case 0:
 		o.source = b->site.kind == FAKE_INSIDE ? HIST_IP : HIST_PARENT;
 		break;
@@ -91,6 +104,49 @@ static struct hist_operand some_operand(const struct bench *b)
 	return o;
 }
 
+/* Caches of a kmalloc(), by their numbers; the first one is none, the largest does not exist yet.
+ */
+static struct fake_cache {
+	uint64_t pad[3];
+	uint32_t size;
+} caches[KMALLOC_CACHES];
+
+static int64_t make_caches(void)
+{
+	static uint64_t *pointers;
+
+	if (pointers)
+		return (int64_t)(uintptr_t)pointers;
+	pointers = fake_cpu_map_low(4096, PROT_READ | PROT_WRITE);
+	for (unsigned int i = 1; i + 1 < KMALLOC_CACHES; i++) {
+		caches[i].size = (i == 1 ? 96u : i == 2 ? 192u : 1u << i) + 16;
+		pointers[i] = (uint64_t)(uintptr_t)&caches[i];
+	}
+	return (int64_t)(uintptr_t)pointers;
+}
+
+/* As the kernel's kmalloc_index() and get_order(). */
+static uint64_t kmalloc_bytes(uint64_t request)
+{
+	unsigned int i = 3;
+	uint64_t pages = 4096;
+
+	if (!request)
+		return 0;
+	if (request > 8192) {
+		while (pages && pages < request)
+			pages *= 2;
+		return pages;
+	}
+	if (request > 64 && request <= 96)
+		return caches[1].size;
+	if (request > 128 && request <= 192)
+		return caches[2].size;
+	while (request > (uint64_t)1 << i)
+		i++;
+	return caches[i].size;
+}
+
 static void make_program(struct bench *b)
 {
 	static const struct hist_operand name = {.source = HIST_COMM, .size = DIRECT_COMM_SIZE};
@@ -107,6 +163,7 @@ static void make_program(struct bench *b)
 		p->values[i] = some_operand(b);
 	b->config.nr_keys = p->nr_keys;
 	b->config.nr_sums = p->nr_values;
+	p->kmalloc = (struct hist_kmalloc){make_caches(), offsetof(struct fake_cache, size)};
 }
 
 static void init(struct bench *b, enum fake_site_kind kind)
@@ -152,6 +209,8 @@ static uint64_t source_value(const struct bench *b, const struct hist_operand *o
 		return (uint64_t)(uintptr_t)fake_cpu_return_address;
 	case HIST_REGISTER:
 		return fake_site_register(&b->site, (enum fetch_register)o->reg);
+	case HIST_KMALLOC:
+		return kmalloc_bytes(cpu->in.reg[o->reg]);
 	case HIST_CONSTANT:
 		return (uint64_t)o->at;
 	case HIST_PID:
@@ -275,7 +334,9 @@ static void test_programs(enum fake_site_kind kind)
 		make_program(&b);
 		generate(&b);
 		for (int k = 0; good && k < EVENTS; k++) {
-			prepare(&b, below(2) ? below(200) : constants[below(8)]);
+			prepare(&b, below(2)   ? below(200)
+				    : below(2) ? below(20000)
+					       : constants[below(8)]);
 			see_event(&b);
 			good = call(&b);
 		}

@@ -35,15 +35,34 @@ static const struct hist_part *part_of(const struct hist_allocs *allocs, uint64_
 	return NULL;
 }
 
-/* Keys are the call site, then the size; the value is the size. */
-static bool has_registers(const struct hist_part *part, const struct alloc_entry *entry)
+/* What the function is told, or finds itself. */
+static bool has_cache(const struct hist_program *p, const struct hist_operand *o,
+		      const struct alloc_entry *entry, const struct kernel_image *image)
+{
+	const uint8_t cache = entry->argument[ALLOC_ROLE_CACHE];
+	struct btf_field size;
+
+	if (btf_field(image->btf, "kmem_cache", "size", &size, NULL))
+		return false;
+	if (cache)
+		return o->source == HIST_POINTED && o->reg == argument_regs[cache - 1] &&
+		       o->at == size.offset;
+	return o->source == HIST_KMALLOC && p->kmalloc.caches &&
+	       p->kmalloc.size_at == size.offset &&
+	       o->reg == argument_regs[entry->argument[ALLOC_ROLE_SIZE] - 1];
+}
+
+/* Keys are the call site, then the size; the values are the size, and that of the cache. */
+static bool has_registers(const struct hist_part *part, const struct alloc_entry *entry,
+			  const struct kernel_image *image)
 {
 	const struct hist_program *p = &part->program;
 	const uint8_t caller = entry->argument[ALLOC_ROLE_CALLER];
 	const uint8_t size = argument_regs[entry->argument[ALLOC_ROLE_SIZE] - 1];
 
-	if (p->nr_keys != 2 || p->nr_values != 1 || p->keys[1].reg != size ||
-	    p->values[0].reg != size || p->values[0].size != 8)
+	if (p->nr_keys != 2 || p->nr_values != 2 || p->keys[1].reg != size ||
+	    p->values[0].reg != size || p->values[0].size != 8 ||
+	    !has_cache(p, &p->values[1], entry, image))
 		return false;
 	return caller ? p->keys[0].source == HIST_REGISTER &&
 				p->keys[0].reg == argument_regs[caller - 1]
@@ -79,9 +98,9 @@ static void test_image(const struct kernel_image *image, const char *version)
 	struct error err = {0};
 	size_t n = 0;
 
-	if (tracer_parse_spec(
-		    "kmem:kmalloc,hist:keys=call_site,bytes_req:vals=bytes_req if pid == 7", &spec,
-		    NULL) ||
+	if (tracer_parse_spec("kmem:kmalloc,hist:keys=call_site,bytes_req:vals=bytes_req,bytes_"
+			      "alloc if pid == 7",
+			      &spec, NULL) ||
 	    alloc_points_of(image, &points, NULL))
 		abort();
 	if (!ok(!hist_allocs_create(&spec, &kernel, &allocs, &config, &err),
@@ -94,7 +113,7 @@ static void test_image(const struct kernel_image *image, const char *version)
 		if (!part)
 			continue;
 		n++;
-		ok(has_registers(part, &p->entry) && !gate_check(&part->gate, NULL) &&
+		ok(has_registers(part, &p->entry, image) && !gate_check(&part->gate, NULL) &&
 			   test_calls(part, points),
 		   "%s: calls of %s, by %u terms", version, p->entry.name, part->gate.n);
 	}
