@@ -157,6 +157,8 @@ static bool size_good(const struct gate_term *t)
 		return t->size == 4;
 	if (t->source == GATE_CALL_SITE || t->source == GATE_CGROUP)
 		return t->size == 8 && !t->is_signed;
+	if (t->source >= GATE_SYSCALL)
+		return t->size == 4 || t->size == 8;
 	return t->size == 1 || t->size == 2 || t->size == 4 || t->size == 8;
 }
 

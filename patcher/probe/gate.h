@@ -28,6 +28,11 @@ enum gate_source {
 	GATE_VCPU,      /* the kernel's number of this CPU; 4 bytes; only at entries */
 	GATE_CALL_SITE, /* where the function returns to; 8 bytes, unsigned; at entries, and at
 			 * returns of direct records */
+	/* What a system call is given, in the struct pt_regs that its function's parameter points
+	 * to: its number, and six arguments, of 4 or 8 bytes; only at entries of such functions. */
+	GATE_SYSCALL,
+	GATE_SYSCALL_ARG0,
+	GATE_SYSCALL_ARG5 = GATE_SYSCALL_ARG0 + 5,
 	GATE_SOURCES,
 };
 
@@ -102,6 +107,17 @@ static inline uint32_t gate_source_bit(enum gate_source source)
  * return have the same gate, on these only: a return without its entry would look like damage.
  */
 static const uint32_t gate_call_sources = UINT32_C(1) << GATE_PID | UINT32_C(1) << GATE_TGID;
+
+/* What only functions of system calls have. */
+static const uint32_t gate_syscall_sources = UINT32_C(0x7f) << GATE_SYSCALL;
+
+/* Where such a source lies, from the beginning of the struct pt_regs (64-bit calls). */
+static inline uint8_t gate_syscall_place(enum gate_source source)
+{
+	static const uint8_t places[] = {120, 112, 104, 96, 56, 72, 64};
+
+	return places[source - GATE_SYSCALL];
+}
 
 /* The bits of the sources that it reads. */
 uint32_t gate_sources(const struct gate *gate);

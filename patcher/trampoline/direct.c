@@ -15,7 +15,8 @@ static int check_gate(const struct gate *gate, enum probe_point point, struct er
 		gate_call_sources | gate_source_bit(GATE_CGROUP) | gate_source_bit(GATE_CALL_SITE);
 	int ret = gate_check(gate, err);
 
-	if (!ret && point == POINT_INSIDE && gate_sources(gate) & gate_source_bit(GATE_CALL_SITE))
+	if (!ret && point == POINT_INSIDE &&
+	    gate_sources(gate) & (gate_source_bit(GATE_CALL_SITE) | gate_syscall_sources))
 		return error_set(err, EINVAL, "a gate asks for what is known at an entry only");
 	if (!ret && point == POINT_RETURN && gate_sources(gate) & ~at_return)
 		return error_set(err, EINVAL, "a gate asks for what a return does not have");

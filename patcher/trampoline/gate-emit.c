@@ -46,6 +46,10 @@ static struct operand operand_of(const struct emitter *e, const struct gate_term
 		o.mem = asm_at(ASM_RSP, c->caller_at);
 		break;
 	default:
+		if (t->source >= GATE_SYSCALL) {
+			o.mem = asm_at(ASM_RDI, gate_syscall_place(t->source));
+			break;
+		}
 		o.in_memory = false;
 		o.reg = trampoline_argument(t->source - GATE_ARG0);
 	}

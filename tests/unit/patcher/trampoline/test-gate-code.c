@@ -72,8 +72,8 @@ static struct gate_term random_term(uint32_t sources)
 	struct gate_term t;
 
 	t = gate_term(source, (enum gate_op)pick(GATE_GE + 1), random_value(source));
-	if (source <= GATE_ARG5) {
-		t.size = sizes[pick(4)];
+	if (source <= GATE_ARG5 || source >= GATE_SYSCALL) {
+		t.size = sizes[source <= GATE_ARG5 ? pick(4) : 2 + pick(2)];
 		t.is_signed = pick(2);
 	}
 	if (!pick(3))
@@ -193,7 +193,7 @@ static bool direct_gate_good(enum fake_site_kind kind, struct verdicts *seen)
 	const struct gate gate =
 		random_gate(returns ? gate_call_sources | gate_source_bit(GATE_CGROUP) |
 					      gate_source_bit(GATE_CALL_SITE)
-				    : UINT32_MAX);
+				    : ~gate_syscall_sources);
 	struct gate_values values;
 	struct fake_site s;
 	bool good;
@@ -213,6 +213,53 @@ static bool direct_gate_good(enum fake_site_kind kind, struct verdicts *seen)
 	return good;
 }
 
+/* A struct pt_regs of 64-bit calls. */
+static uint64_t registers[21];
+
+static void random_syscall(struct fake_site *s, const struct gate *gate, struct gate_values *out)
+{
+	random_call(s, gate, out);
+	s->cpu->in.reg[fake_argument_regs[0]] = (uint64_t)(uintptr_t)registers;
+	for (unsigned int i = 0; i < 21; i++)
+		registers[i] = pick(2) ? random_near(gate) : fake_random();
+	for (unsigned int i = GATE_SYSCALL; i < GATE_SOURCES; i++)
+		out->source[i] = registers[gate_syscall_place((enum gate_source)i) / 8];
+}
+
+static bool syscall_gate_good(struct verdicts *seen)
+{
+	const struct gate gate = random_gate(gate_syscall_sources | gate_source_bit(GATE_PID) |
+					     gate_source_bit(GATE_CALL_SITE));
+	struct gate_values values;
+	struct fake_site s;
+	bool good;
+
+	fake_site_init(&s, FAKE_SHARED);
+	fake_site_add(&s, 0, 0, TRAMPOLINE_BLOCK, &gate);
+	good = !gate_check(&gate, NULL) && fake_site_generate(&s);
+	for (int i = 0; i < CALLS && good; i++) {
+		fake_site_clear(&s, 0, FAKE_DATA - RING_SLACK);
+		random_syscall(&s, &gate, &values);
+		fake_site_call(&s);
+		good = fake_site_preserved(&s) &&
+		       as_gate_says(&gate, &values, fake_site_ring(&s.groups[0])->reserve, seen);
+	}
+	fake_site_deinit(&s);
+	return good;
+}
+
+static void test_syscalls(void)
+{
+	struct verdicts seen = {0};
+	bool good = true;
+
+	for (int i = 0; i < PROGRAMS && good; i++)
+		good = syscall_gate_good(&seen);
+	ok(good && seen.yes > PROGRAMS && seen.no > PROGRAMS,
+	   "%d random gates on what system calls are given: %u pass, %u do not", PROGRAMS, seen.yes,
+	   seen.no);
+}
+
 static void test_direct(enum fake_site_kind kind, const char *name)
 {
 	struct verdicts seen = {0};
@@ -229,7 +276,7 @@ static void test_direct(enum fake_site_kind kind, const char *name)
 
 static bool private_gate_good(enum probe_point point, struct verdicts *seen)
 {
-	uint32_t sources = point == POINT_ENTRY ? UINT32_MAX : gate_call_sources;
+	uint32_t sources = point == POINT_ENTRY ? ~gate_syscall_sources : gate_call_sources;
 	const struct gate gate = random_gate(sources);
 	struct gate_values values;
 	struct fake_site s;
@@ -388,6 +435,7 @@ static void test_refusals(void)
 
 int main(void)
 {
+	test_syscalls();
 	test_direct(FAKE_SHARED, "shared");
 	test_direct(FAKE_PRIVATE, "private");
 	test_direct(FAKE_SHARED_RETURN, "shared return");
