@@ -104,6 +104,9 @@ sub check_chains {
 	cmp_ok($cut, '<=', 0.05 * $hits, "$kernel: few are cut: those of execve(), whose frames are large");
 	is($dropped, 0, "$kernel: no chain is dropped");
 	check_conditions($kernel, $document, $log);
+	my ($opened) = seen_entries($document, 'opened');
+	cmp_ok(scalar(keys %$opened), '>=', 2, "$kernel: " . keys(%$opened) . ' flags of openat()');
+	is_deeply($opened, own_entries(printed($log, 'sys_enter_openat')), "$kernel: by the argument's name, each is the guest's own");
 	if ($inside{$kernel}) {
 		my ($counted) = seen_entries($document, 'counted');
 		my $hits = sum0(map { (split / /)[0] } values %$counted);

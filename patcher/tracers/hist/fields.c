@@ -5,11 +5,7 @@
 #include "patcher/text/site.h"
 #include "patcher/tracers/hist/hist.h"
 
-enum {
-	WORD = 8,
-	RDI = 7,
-	PT_REGS_ORIG_AX = 120, /* struct pt_regs, arch/x86/include/asm/ptrace.h */
-};
+enum { WORD = 8 };
 
 void hist_fields_add(struct hist_fields *f, const struct hist_field *field)
 {
@@ -35,7 +31,9 @@ void hist_fields_add_common(struct hist_fields *f)
 		{"pid", {.source = HIST_PID, .size = WORD}, HIST_UNSIGNED, 0, 0},
 		{"common_pid", {.source = HIST_PID, .size = WORD}, HIST_UNSIGNED, 0, 0},
 		{"tgid", {.source = HIST_TGID, .size = WORD}, HIST_UNSIGNED, 0, 0},
+		{"common_tgid", {.source = HIST_TGID, .size = WORD}, HIST_UNSIGNED, 0, 0},
 		{"cgroup", {.source = HIST_CGROUP, .size = WORD}, HIST_UNSIGNED, 0, 0},
+		{"common_cgroup", {.source = HIST_CGROUP, .size = WORD}, HIST_UNSIGNED, 0, 0},
 		{"comm", {.source = HIST_COMM, .size = 2 * WORD}, HIST_TEXT, 0, 0},
 		{"common_comm", {.source = HIST_COMM, .size = 2 * WORD}, HIST_TEXT, 0, 0},
 		{"cpu", {.source = HIST_CPU, .size = WORD}, HIST_UNSIGNED, 0, 0},
@@ -70,30 +68,6 @@ static void add_place(struct hist_fields *f, bool returns)
 	ADD_ALL(f, parent);
 	if (!returns)
 		ADD_ALL(f, ip);
-}
-
-static void add_syscall(struct hist_fields *f)
-{
-	/* as DIRECT_SYSCALL has them */
-	static const struct {
-		const char *name;
-		uint8_t at;
-	} args[] = {{"arg0", 112}, {"arg1", 104}, {"arg2", 96},
-		    {"arg3", 56},  {"arg4", 72},  {"arg5", 64}};
-	struct hist_field field = {
-		"id",
-		{.source = HIST_POINTED, .reg = RDI, .at = PT_REGS_ORIG_AX, .size = WORD},
-		HIST_UNSIGNED,
-		0,
-		0};
-
-	hist_fields_add(f, &field);
-	for (size_t i = 0; i < sizeof(args) / sizeof(args[0]); i++) {
-		field.name = args[i].name;
-		field.operand.at = args[i].at;
-		field.show = HIST_HEX;
-		hist_fields_add(f, &field);
-	}
 }
 
 /* --- what a dynamic probe fetches ------------------------------------------------------------- */
@@ -166,13 +140,14 @@ static void add_arguments(struct hist_fields *f, const struct trace_spec *spec,
 }
 
 void hist_fields_of(const struct trace_spec *spec, const struct tracer_ops *source,
-		    const struct fetch_program *program, struct hist_fields *out)
+		    const struct fetch_program *program, const struct hist_syscalls *calls,
+		    struct hist_fields *out)
 {
 	*out = (struct hist_fields){0};
 	if (spec->probe)
 		add_arguments(out, spec, program);
 	else if (!strcmp(source->name, "syscalls"))
-		add_syscall(out);
+		hist_syscalls_fields(calls, out);
 	else if (source->lane == LANE_ORDERED)
 		hist_allocs_fields(spec, out);
 	if (source->lane == LANE_DIRECT)
@@ -285,7 +260,12 @@ static int modify(const struct hist_term *term, const struct hist_field *field,
 static int look_up(const struct trace_spec *spec, const struct hist_term *term,
 		   const struct hist_fields *f, const struct hist_field **out, struct error *err)
 {
+	static const struct hist_field any = {.operand = {.source = HIST_CONSTANT, .size = WORD},
+					      .show = HIST_HEX};
+
 	*out = find(spec, f, term->name);
+	if (!*out && f->open)
+		*out = &any;
 	if (!*out)
 		return no_field(term, f, err);
 	if (!(*out)->operand.size)

@@ -13,6 +13,7 @@ struct hist_tracer {
 	struct tracer *source; /* whose events they are; NULL: `allocs` */
 	struct hist_part part; /* the only one; `allocs` has its own */
 	struct hist_allocs allocs;
+	struct hist_syscalls *calls; /* of the source's, if that is syscalls; or NULL */
 	struct hist *hist;
 	struct hist_host *host; /* that makes it; NULL: the guest does */
 };
@@ -32,6 +33,7 @@ static void destroy(struct tracer *tracer)
 		t->source->ops->destroy(t->source);
 	hist_host_destroy(t->host);
 	hist_rest_destroy(t->part.rest);
+	hist_syscalls_destroy(t->calls);
 	hist_allocs_deinit(&t->allocs);
 	hist_put(t->hist);
 	free(t);
@@ -43,17 +45,38 @@ static bool has_plain_events(const struct tracer_ops *source)
 	return !source->return_fields;
 }
 
-static int check_condition(const struct trace_spec *spec, const struct tracer_ops *source,
-			   const struct hist_fields *fields, struct error *err)
+static bool is_of_syscalls(const struct tracer_ops *source)
 {
-	struct gate gate = {0};
-	struct hist_rest *rest;
-	int ret;
+	return source->lane == LANE_DIRECT && !has_plain_events(source);
+}
 
-	if (source->lane == LANE_ORDERED || has_plain_events(source))
-		return 0;
-	ret = hist_rest_of_syscalls(spec, fields, &gate, &rest, err);
+/* The image has the names of arguments. Without one, any name may be that of one, and what a
+ * condition says of it be right. */
+static int check_syscalls(const struct trace_spec *spec, const struct tracer_ops *source,
+			  const struct kernel_image *image, struct error *err)
+{
+	struct hist_program program;
+	struct hist_rest *rest = NULL;
+	struct hist_syscalls *calls;
+	struct hist_fields fields;
+	struct gate gate = {0};
+	struct error why = {0};
+	int ret = hist_syscalls_create(spec, image, &calls, &why);
+
+	if (!ret) {
+		hist_fields_of(spec, source, NULL, calls, &fields);
+		fields.open = !image;
+		ret = hist_make_program(spec, &fields, &program, NULL, &why);
+	}
+	if (!ret) {
+		ret = hist_syscalls_rest(calls, spec, &fields, &gate, &rest, &why);
+		if (!image && (ret == -ENOENT || ret == -EINVAL))
+			ret = 0;
+	}
 	hist_rest_destroy(rest);
+	hist_syscalls_destroy(calls);
+	if (ret && err)
+		*err = why;
 	return ret;
 }
 
@@ -73,19 +96,21 @@ static int check(const struct trace_spec *spec, struct error *err)
 		ret = source->check(spec, err);
 	if (ret)
 		return ret;
-	hist_fields_of(spec, source, NULL, &fields);
-	ret = fields.open ? 0 : hist_make_program(spec, &fields, &program, NULL, err);
-	return ret ? ret : check_condition(spec, source, &fields, err);
+	if (is_of_syscalls(source))
+		return check_syscalls(spec, source, NULL, err);
+	hist_fields_of(spec, source, NULL, NULL, &fields);
+	return hist_make_program(spec, &fields, &program, NULL, err);
 }
 
 static int check_image(const struct trace_spec *spec, const struct kernel_image *image,
 		       struct error *err)
 {
 	const struct tracer_ops *source = tracer_source_of(spec);
+	int ret = 0;
 
-	if (source->lane == LANE_ORDERED || !source->check_image)
-		return 0;
-	return source->check_image(spec, image, err);
+	if (source->lane == LANE_DIRECT && source->check_image)
+		ret = source->check_image(spec, image, err);
+	return ret || !is_of_syscalls(source) ? ret : check_syscalls(spec, source, image, err);
 }
 
 /* --- create ---------------------------------------------------------------------------------- */
@@ -138,12 +163,17 @@ static int create_of_source(struct hist_tracer *t, const struct tracer_context *
 		ret = take_gate(t, err);
 	if (ret)
 		return ret;
-	hist_fields_of(t->spec, ops, ops->fetch ? ops->fetch(t->source) : NULL, &fields);
+	if (is_of_syscalls(ops))
+		ret = hist_syscalls_create(t->spec, context->kernel->image, &t->calls, err);
+	if (ret)
+		return ret;
+	hist_fields_of(t->spec, ops, ops->fetch ? ops->fetch(t->source) : NULL, t->calls, &fields);
 	ret = hist_make_program(t->spec, &fields, &t->part.program, config, err);
 	if (!ret)
 		ret = check_caller(t, err);
-	if (!ret && !has_plain_events(ops))
-		ret = hist_rest_of_syscalls(t->spec, &fields, &t->part.gate, &t->part.rest, err);
+	if (!ret && t->calls)
+		ret = hist_syscalls_rest(t->calls, t->spec, &fields, &t->part.gate, &t->part.rest,
+					 err);
 	return ret;
 }
 

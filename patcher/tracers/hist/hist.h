@@ -32,9 +32,11 @@ struct hist_fields {
 void hist_fields_add(struct hist_fields *fields, const struct hist_field *field);
 
 /* The fields of events that `source` has. `program`: what a dynamic probe fetches; NULL: without a
- * guest, of the spec's. */
+ * guest, of the spec's. `calls`: names of system calls' arguments; NULL: they have numbers only. */
+struct hist_syscalls;
 void hist_fields_of(const struct trace_spec *spec, const struct tracer_ops *source,
-		    const struct fetch_program *program, struct hist_fields *out);
+		    const struct fetch_program *program, const struct hist_syscalls *calls,
+		    struct hist_fields *out);
 /* What all events have. */
 void hist_fields_add_common(struct hist_fields *fields);
 
@@ -70,9 +72,6 @@ struct hist_condition {
  */
 int hist_rest_create(const struct hist_condition *condition, struct gate *gate,
 		     struct hist_rest **out, struct error *err);
-/* The same of system calls; errors have the column in the spec. */
-int hist_rest_of_syscalls(const struct trace_spec *spec, const struct hist_fields *known,
-			  struct gate *gate, struct hist_rest **out, struct error *err);
 void hist_rest_destroy(struct hist_rest *rest); /* NULL-safe */
 
 /* Of one spec. Either may be NULL. */
@@ -88,6 +87,24 @@ void hist_rest_print(const struct hist_rest *rest, enum tracer_decider decider, 
 /* The field that is the call chain of the event, if that is what the name of a key means: NULL of
  * others, and of a probe's argument. */
 const struct hist_field *hist_chain_field(const struct trace_spec *spec, const char *name);
+
+/* --- system calls (syscalls.c) ------------------------------------------------------------------
+ */
+
+/*
+ * What is known of those that a spec means where they begin: of an image also the names of the
+ * arguments that all of them have alike; `image` may be NULL. Also after an error *out is for
+ * hist_syscalls_destroy(). -ENOMEM.
+ */
+int hist_syscalls_create(const struct trace_spec *spec, const struct kernel_image *image,
+			 struct hist_syscalls **out, struct error *err);
+void hist_syscalls_destroy(struct hist_syscalls *calls); /* NULL-safe */
+/* NULL: the fields of any system call. */
+void hist_syscalls_fields(const struct hist_syscalls *calls, struct hist_fields *out);
+/* hist_rest_create(), which borrows `calls`; errors have the column in the spec. */
+int hist_syscalls_rest(const struct hist_syscalls *calls, const struct trace_spec *spec,
+		       const struct hist_fields *known, struct gate *gate, struct hist_rest **out,
+		       struct error *err);
 
 /* --- where the host sums up (host.c) ---------------------------------------------------------- */
 

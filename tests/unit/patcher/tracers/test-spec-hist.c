@@ -68,6 +68,8 @@ static const struct {
 	 "function function keys ip.sym-offset,pid.execname,cpu sort 0"},
 	{"syscalls:filter=arg1 & 2,hist:keys=stacktrace",
 	 "syscalls syscalls keys stacktrace sort 0 if arg1 & 2"},
+	{"syscalls:read,hist:keys=fd:vals=count if count > 10000",
+	 "syscalls syscalls keys fd vals count sort 0 if count > 10000"},
 	{"syscalls:hist:keys=id.syscall,arg2.log2:values=arg2",
 	 "syscalls syscalls keys "
 	 "id.syscall,arg2.log2 vals arg2 sort 0"},
@@ -134,7 +136,7 @@ static const struct {
 	{"function:hist:keys=ip.execname", 20, "'ip' is no pid, which .execname is for"},
 	{"function:hist:keys=comm.hex", 20, "'comm' is text, which takes no .hex"},
 	{"function:hist:keys=ip:vals=comm", 28, "'comm' is text, which cannot be summed up"},
-	{"syscalls:hist:keys=ids", 20, "unknown field 'ids': did you mean 'id'?"},
+	{"syscalls:hist:keys=comm.hex", 20, "'comm' is text, which takes no .hex"},
 	{"probe:p:a vfs_read %di,hist:keys=arg2", 34, "unknown field 'arg2': did you mean 'arg1'?"},
 	{"probe:p:a vfs_read v=+0(%di):u8[4],hist:keys=v", 46, "'v' is an array"},
 	{"probe:p:a vfs_read v=+0(%di):string,hist:keys=v:vals=w", 54, "unknown field 'w'"},
@@ -218,7 +220,7 @@ static void test_sums(void)
 	if (tracer_parse_spec("syscalls:hist:keys=id:vals=arg2.percent,hitcount.graph,arg2.hex",
 			      &spec, NULL))
 		abort();
-	hist_fields_of(&spec, tracer_source_of(&spec), NULL, &fields);
+	hist_fields_of(&spec, tracer_source_of(&spec), NULL, NULL, &fields);
 	ok(!hist_make_program(&spec, &fields, &program, &config, NULL) && program.nr_values == 1 &&
 		   config.nr_sums == 1,
 	   "what is shown in two ways is summed up once, hits not at all");
