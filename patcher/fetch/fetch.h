@@ -27,8 +27,9 @@
  * the guest.
  */
 enum {
-	FETCH_NAME_SIZE = 32, /* of an event, a group, an argument; the NUL included */
-	FETCH_ELEMENT_NAME_SIZE = FETCH_NAME_SIZE + 4, /* with the number of an element */
+	FETCH_NAME_SIZE = 32,     /* of an event, a group; the NUL included */
+	FETCH_ARG_NAME_SIZE = 33, /* of an argument, as in the kernel; likewise */
+	FETCH_ELEMENT_NAME_SIZE = FETCH_ARG_NAME_SIZE + 4, /* with the number of an element */
 	FETCH_SYMBOL_SIZE = 128,
 	FETCH_MAX_ARGS = 20,
 	FETCH_MAX_FIELDS = 64,  /* of all arguments: an array has one for each element */

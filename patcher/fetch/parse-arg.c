@@ -393,7 +393,7 @@ static void default_name(struct fetch_parser *p)
 		snprintf(text, sizeof(text), "%s", name);
 	else
 		snprintf(text, sizeof(text), "arg%zu", p->probe->nr_args);
-	snprintf(p->arg->name, sizeof(p->arg->name), "%.*s", FETCH_NAME_SIZE - 1, text);
+	snprintf(p->arg->name, sizeof(p->arg->name), "%.*s", FETCH_ARG_NAME_SIZE - 1, text);
 }
 
 static int take_all_of_it(struct fetch_parser *p)
@@ -430,7 +430,8 @@ int fetch_take_arg(struct fetch_parser *p)
 	p->has_place = false;
 	p->variable = NULL;
 	if (is_named) {
-		ret = fetch_take_name(p, "the name of an argument", length, p->arg->name);
+		ret = fetch_take_name(p, "the name of an argument", length, FETCH_ARG_NAME_SIZE,
+				      p->arg->name);
 		p->at++;
 	}
 	if (!ret && is_named && isdigit((unsigned char)*p->at))

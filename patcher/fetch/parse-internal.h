@@ -25,9 +25,9 @@ int fetch_unknown(const struct fetch_parser *p, const char *what, const char *wo
 
 /* Letters, digits and _; returns how many, at p->at. */
 size_t fetch_name_length(const char *text);
-/* A name of `length` characters at p->at, which advances past it. */
-int fetch_take_name(struct fetch_parser *p, const char *what, size_t length,
-		    char out[FETCH_NAME_SIZE]);
+/* A name of `length` characters at p->at, which advances past it. `out` has room for `size`. */
+int fetch_take_name(struct fetch_parser *p, const char *what, size_t length, size_t size,
+		    char *out);
 /* "12", "0x1f"; `what` begins the message if there is none. */
 int fetch_take_number(struct fetch_parser *p, const char *what, uint64_t *out);
 /* "+12", "-0x8". */

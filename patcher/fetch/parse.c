@@ -39,16 +39,14 @@ size_t fetch_name_length(const char *text)
 	return n;
 }
 
-int fetch_take_name(struct fetch_parser *p, const char *what, size_t length,
-		    char out[FETCH_NAME_SIZE])
+int fetch_take_name(struct fetch_parser *p, const char *what, size_t length, size_t size, char *out)
 {
 	if (!length)
 		return FETCH_FAIL(p, p->at, "%s is missing", what);
 	if (isdigit((unsigned char)*p->at))
 		return FETCH_FAIL(p, p->at, "%s begins with a digit", what);
-	if (length >= FETCH_NAME_SIZE)
-		return FETCH_FAIL(p, p->at, "%s is longer than %d characters", what,
-				  FETCH_NAME_SIZE - 1);
+	if (length >= size)
+		return FETCH_FAIL(p, p->at, "%s is longer than %zu characters", what, size - 1);
 	memcpy(out, p->at, length);
 	out[length] = '\0';
 	p->at += length;
@@ -174,13 +172,14 @@ static int take_names(struct fetch_parser *p)
 
 	p->probe->name_column = (unsigned int)(p->at - p->text) + 1;
 	if (p->at[length] == '/' || p->at[length] == '.') {
-		ret = fetch_take_name(p, "the name of a group", length, p->probe->group);
+		ret = fetch_take_name(p, "the name of a group", length, FETCH_NAME_SIZE,
+				      p->probe->group);
 		p->at++;
 		length = fetch_name_length(p->at);
 		if (ret || at_end(p))
 			return ret;
 	}
-	ret = fetch_take_name(p, "the name of an event", length, p->probe->name);
+	ret = fetch_take_name(p, "the name of an event", length, FETCH_NAME_SIZE, p->probe->name);
 	if (!ret && !at_end(p))
 		ret = FETCH_FAIL(p, p->at, "a name has letters, digits and _");
 	return ret;
@@ -346,8 +345,8 @@ static int split_strings(struct fetch_parser *p, const char *place)
 		if (p->arg->ops[all.nr_ops - 2].at > INT32_MAX)
 			return FETCH_FAIL(p, place, "the offset is too large");
 		if (all.count > 1)
-			snprintf(p->arg->name, sizeof(p->arg->name), "%.*s_%u", FETCH_NAME_SIZE - 1,
-				 all.name, i);
+			snprintf(p->arg->name, sizeof(p->arg->name), "%.*s_%u",
+				 FETCH_ARG_NAME_SIZE - 1, all.name, i);
 		ret = fetch_check_name(p, place);
 		if (!ret)
 			ret = fetch_add_room(probe, p->arg, p->err);

@@ -335,7 +335,7 @@ static int add_named(const struct resolver *r, const struct fetch_arg *all, unsi
 {
 	const char *given = r->prototype.params[i].name;
 	struct fetch_arg *arg = &out->args[out->nr_args];
-	char name[FETCH_NAME_SIZE];
+	char name[FETCH_ARG_NAME_SIZE];
 
 	if (out->nr_args == FETCH_MAX_ARGS)
 		return too_many(r, all);

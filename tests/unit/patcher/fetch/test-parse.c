@@ -110,6 +110,9 @@ static const struct {
 	{"p:x f %di:b4@12/32", "p kprobes x f 8; arg1 u 4x1 b4@12 reg 7"},
 	{"p:x f +8(%di):b4@2/32[4] skb->cb:b1@2/8[2]",
 	 "p kprobes x f 24; arg1 u 4x4 b4@2 reg 7 mem 8; cb u 1x2 b1@2 param skb->cb"},
+	{"p:x f aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa=+0(%di):string[2]",
+	 "p kprobes x f 16; aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa_0 string 8x1 reg 7 deref 0 text 0; "
+	 "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa_1 string 8x1 reg 7 deref 8 text 0"},
 	{"p:x f pid string=%di vcpu=%si faults=%dx",
 	 "p kprobes x f 32; pid x 8x1 param pid; string x 8x1 reg 7; vcpu x 8x1 reg 6; faults x "
 	 "8x1 "
@@ -211,6 +214,7 @@ static const struct {
 	{"p f x=", 7, "an argument is PARAMETER, %REGISTER"},
 	{"p f skb->", 10, "the name of a member is missing"},
 	{"r f skb->len", 5, "parameters are gone at a return"},
+	{"p f aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa=%di", 5, "longer than 32 characters"},
 	{"p f common_pid=%di", 5, "cannot have the name 'common_pid'"},
 	{"p f __probe_func", 5, "cannot have the name '__probe_func': give it one, as in NAME="},
 	{"p f file file", 10, "two arguments have the name 'file'"},
