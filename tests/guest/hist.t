@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# Histograms against the guest's own hist triggers, in one run: allocations of slab memory by call site, with the bytes asked for; system
-# calls by number; calls of a function by an argument and by what it points to. All are of one task, from its birth to its
+# Histograms against the guest's own hist triggers, in one run: allocations of slab memory by call site, with the bytes asked for and got;
+# system calls by number, and by an argument's name; calls of a function by an argument and by what it points to. All are of one task, from its birth to its
 # end, so that both have the same events: each entry has the same key, the same hits and the same sums. A kernel without such
 # triggers (5.10) records the events, which are counted here. In 6.1 also of instructions in the middle of a function.
 # GUEST='5.10 6.12' for other kernels.
