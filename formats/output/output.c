@@ -375,26 +375,39 @@ int output_put(struct output_stream *stream, void *bytes, size_t size,
 	return ret;
 }
 
-/* Wait a moment for the disk. Returns 0, or -ETIMEDOUT if it counts as dead. */
-static int wait_for_disk(struct output *output)
+static uint64_t least(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+/* Wait a moment for the disk. Returns 0, or -ETIMEDOUT if it has been silent for that long. */
+static int wait_for_disk(struct output *output, uint64_t patience_ns)
 {
 	note_silence(output);
-	if (output->silent_ns >= output->config.stall_ms * ns_per_ms)
+	if (output->silent_ns >= patience_ns)
 		return -ETIMEDOUT;
-	thread_wait_until(&output->progress, &output->lock, clock_monotonic_ns() + look_ns(output));
+	thread_wait_until(&output->progress, &output->lock,
+			  clock_monotonic_ns() +
+				  least(look_ns(output), patience_ns - output->silent_ns));
 	return 0;
 }
 
-int output_wait(struct output_stream *stream, size_t size)
+int output_wait_briefly(struct output_stream *stream, size_t size, unsigned int patience_ms)
 {
 	struct output *output = stream->output;
+	const uint64_t patience_ns = least(patience_ms, output->config.stall_ms) * ns_per_ms;
 	int ret = 0;
 
 	pthread_mutex_lock(&output->lock);
 	while (!ret && !stream->failed && !has_room(stream, size))
-		ret = wait_for_disk(output);
+		ret = wait_for_disk(output, patience_ns);
 	pthread_mutex_unlock(&output->lock);
 	return ret;
+}
+
+int output_wait(struct output_stream *stream, size_t size)
+{
+	return output_wait_briefly(stream, size, stream->output->config.stall_ms);
 }
 
 /* --- for the trace as a whole ---------------------------------------------------------------- */
@@ -432,7 +445,7 @@ int output_sync(struct output *output)
 	below = output->next_number;
 	pthread_cond_signal(&output->work);
 	while (!ret && !all_settled(output, round, below, &failed))
-		ret = wait_for_disk(output);
+		ret = wait_for_disk(output, output->config.stall_ms * ns_per_ms);
 	pthread_mutex_unlock(&output->lock);
 	return ret ? ret : failed;
 }

@@ -106,9 +106,11 @@ int output_room(struct output_stream *stream, size_t size);
 
 /*
  * After -EAGAIN: wait until the stream may take a packet of this size, or its file fails. Returns
- * 0; -ETIMEDOUT if the disk shows no sign of life.
+ * 0; -ETIMEDOUT if the disk shows no sign of life for the output's stall_ms, or for patience_ms if
+ * that is less.
  */
 int output_wait(struct output_stream *stream, size_t size);
+int output_wait_briefly(struct output_stream *stream, size_t size, unsigned int patience_ms);
 
 /*
  * Wait until all that is queued by now has been written, or was tried once more. Returns 0, the

@@ -30,13 +30,24 @@ static void lock_all(const struct event_batch *batch)
 		pthread_mutex_lock(&sink->lock);
 }
 
+void trace_writer_set_patience(struct trace_writer *writer, trace_patience_fn *patience, void *arg)
+{
+	writer->patience = patience;
+	writer->patience_arg = arg;
+}
+
+static unsigned int patience_ms(const struct trace_writer *writer)
+{
+	return writer->patience ? writer->patience(writer->patience_arg) : OUTPUT_STALL_MS;
+}
+
 /* Waits without any lock: the thread that makes room takes that of each sink in turn. */
 static int wait_for_room(const struct event_batch *batch, const struct event_sink *sink)
 {
 	int ret;
 
 	unlock_all(batch);
-	ret = output_wait(sink->out->output, OUTPUT_PACKET_MAX);
+	ret = output_wait_briefly(sink->out->output, OUTPUT_PACKET_MAX, patience_ms(sink->writer));
 	lock_all(batch);
 	return ret;
 }

@@ -33,6 +33,8 @@ struct writer_instance {
 struct trace_writer {
 	int dir_fd;
 	bool drop; /* events, rather than wait for a slow disk */
+	trace_patience_fn *patience; /* or NULL */
+	void *patience_arg;
 	struct output *output;
 	pthread_mutex_t source_lock;   /* outside of the others */
 	trace_info_fn *source;         /* or NULL */

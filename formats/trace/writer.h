@@ -87,8 +87,10 @@ struct event_sink *trace_writer_sink(const struct trace_writer *writer, unsigned
  * buffered, and written by a thread of the writer's own (output.h). If the buffer is full:
  *  - If the disk is slow, put waits for it. With trace_writer_set_drop() it does not: the event is
  *    lost.
- *  - If the disk is full or fails, or has shown no sign of life for OUTPUT_STALL_MS, the event is
- *    lost, and trace_writer_error() has the first failure.
+ *  - If the disk is full or fails, or has shown no sign of life for OUTPUT_STALL_MS or as long as
+ *    trace_writer_set_patience() says, the event is lost, and trace_writer_error() has the first
+ *    failure.
+ *
  * Lost events are counted as overruns of that vCPU. put returns 0, -EAGAIN if the disk is too slow,
  * -EPIPE if the instance is closed, or another -errno.
  */
@@ -100,6 +102,14 @@ void event_batch_put_run(struct event_batch *batch, struct event_sink *sink,
 void event_batch_put_mix(struct event_batch *batch, struct event_sink *sink,
 			 const struct event_mix *mix);
 void event_batch_end(struct event_batch *batch);
+
+/*
+ * For how long the thread that puts an event may wait for a disk that shows no sign of life: in
+ * milliseconds, at most OUTPUT_STALL_MS. Called on that thread, when it is about to wait. NULL: for
+ * OUTPUT_STALL_MS. While no thread puts events.
+ */
+typedef unsigned int trace_patience_fn(void *arg);
+void trace_writer_set_patience(struct trace_writer *writer, trace_patience_fn *patience, void *arg);
 
 /*
  * Append one record to the stream of a vCPU of the first instance whose classes are kmem's; without

@@ -270,6 +270,9 @@ bool session_look_is_due(const struct trace_session *session, uint64_t *next);
 
 /* Create what is not there yet. Before anything is installed. */
 int session_create_engines(struct trace_session *session, struct error *err);
+/* A trace_patience_fn; arg is the session. Where a vCPU puts events itself, it waits for a disk as
+ * long as the guest's watchdogs allow. */
+unsigned int session_patience_ms(void *arg);
 /*
  * With the guest stopped and traps in place: install rings instead. 0 also if they are impossible,
  * which is noted: the traps stay.

@@ -27,6 +27,8 @@ int trace_session_create(struct guest *guest, const struct kernel_image *image,
 	s->image = image;
 	s->writer = writer;
 	guest->budget = writer ? trace_writer_budget(writer) : NULL;
+	if (writer)
+		trace_writer_set_patience(writer, session_patience_ms, s);
 	s->reader = (struct trap_reader){.kernel = &s->kernel,
 					 .plan = &s->plan,
 					 .traps = &s->traps,
@@ -94,6 +96,8 @@ void trace_session_destroy(struct trace_session *s)
 	modules_deinit(s);
 	session_cpus_deinit(s);
 	s->guest->budget = NULL;
+	if (s->writer)
+		trace_writer_set_patience(s->writer, NULL, NULL);
 	free(s);
 }
 

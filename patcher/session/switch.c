@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Which engine a session has: traps first, rings as soon as the guest is ready for them. */
 #include <errno.h>
+#include "formats/output/output.h"
+#include "patcher/coexist/watchdogs.h"
 #include "patcher/session/internal.h"
 
 enum { POLL_NS = 10000000 /* between two tries to install or refresh rings */ };
@@ -32,6 +34,17 @@ int session_create_engines(struct trace_session *s, struct error *err)
 	if (!ret && !s->engine)
 		s->engine = s->trap_engine;
 	return ret;
+}
+
+/* A trap's vCPU has interrupts off. It waits as long as one waits for room in a ring. */
+unsigned int session_patience_ms(void *arg)
+{
+	static const uint64_t most_ns = 5000000000, ns_per_ms = 1000000;
+	const struct trace_session *s = arg;
+
+	if (s->engine != s->trap_engine)
+		return OUTPUT_STALL_MS;
+	return (unsigned int)(watchdogs_allow_ns(&s->kernel, most_ns) / ns_per_ms);
 }
 
 /* Probes that no instance wants must not keep rings away from the direct lane. */

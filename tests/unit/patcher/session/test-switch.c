@@ -1,15 +1,19 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Sessions on a fake guest that go from traps to trampolines, and leave them. */
 #include <errno.h>
+#include <inttypes.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include "formats/base/clock.h"
+#include "formats/trace/writer-internal.h"
 #include "patcher/engine/ring-internal.h"
 #include "patcher/session/internal.h"
 #include "tests/lib/fake-session.h"
 #include "tests/lib/ring-writer.h"
 #include "tests/lib/tap.h"
+#include "tests/lib/trace-make.h"
 
 enum { ROUNDS = 50, RING_BYTES = 64 << 10, POLL_NS = 20000000, BEHIND = 500, PATIENCE_MS = 20000 };
 
@@ -373,6 +377,72 @@ static void test_status_during_switch(void)
 	fake_session_destroy(&fs);
 }
 
+/* The guest's watchdogs report a lockup after a second. */
+static void set_watchdogs(void)
+{
+	enum { THRESH = 0x30100, STALL = 0x30104 };
+	static const struct fake_symbol symbols[] = {
+		{"watchdog_thresh", THRESH}, {"rcu_cpu_stall_timeout", STALL}, {NULL, 0}};
+
+	if (fake_guest_add_symbols(&fs.fg, symbols))
+		abort();
+	fake_put32(&fs.fg.base, FAKE_PHYS_TEXT + THRESH, 1);
+	fake_put32(&fs.fg.base, FAKE_PHYS_TEXT + STALL, 21);
+}
+
+/* Put events until one is lost. Returns for how long that one was waited with, in ms. */
+static uint64_t put_until_lost(void)
+{
+	uint64_t n = 0, began;
+	int ret;
+
+	do {
+		const struct kmem_record record =
+			make_alloc(KMEM_TYPE_KMALLOC, n * 0x1234567, n * 16, n, n, (int64_t)n);
+
+		n++;
+		began = clock_monotonic_ms();
+		ret = trace_writer_append(fs.writer, 0, &record);
+	} while (!ret);
+	return clock_monotonic_ms() - began;
+}
+
+/* vCPUs put events themselves where there are only traps. */
+static void test_hung_disk(void)
+{
+	uint64_t took, began;
+
+	fake_session_create(&fs);
+	set_watchdogs();
+	fake_session_start(&fs);
+	output_hold(fs.writer->output);
+	took = put_until_lost();
+	ok(took < 2500,
+	   "a vCPU waits for a disk that hangs as long as the guest's watchdogs allow: %" PRIu64
+	   " ms",
+	   took);
+	began = clock_monotonic_ms();
+	fake_session_call(&fs, 0, FAKE_KMALLOC, 8);
+	ok(clock_monotonic_ms() - began < 400, "no call is waited with after that");
+	ok(put_until_lost() < 400, "until the disk shows life");
+	output_resume(fs.writer->output);
+	ok(!trace_session_stop(fs.session, NULL), "tracing stops");
+	fake_session_destroy(&fs);
+}
+
+static void test_patience(void)
+{
+	create();
+	set_watchdogs();
+	is_u64(session_patience_ms(fs.session), 500,
+	       "before there are rings, vCPUs wait for a disk");
+	fake_session_start(&fs);
+	is_u64(session_patience_ms(fs.session), OUTPUT_STALL_MS,
+	       "with rings, the host's thread does");
+	ok(!trace_session_stop(fs.session, NULL), "tracing stops again");
+	fake_session_destroy(&fs);
+}
+
 int main(void)
 {
 	ram = malloc(FAKE_RAM);
@@ -392,6 +462,8 @@ int main(void)
 	test_text_fails_once(4);
 	test_jumps_fail_once(7);
 	test_status_during_switch();
+	test_hung_disk();
+	test_patience();
 	free(ram);
 	return tap_done();
 }
