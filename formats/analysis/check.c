@@ -231,7 +231,6 @@ static void print_text(const struct analysis *base, FILE *out)
 		text_number(count_records(reader), "record").s,
 		text_number(trace_reader_nr_vcpus(reader), "vCPU").s);
 	replay_print_losses(base->replay, out, LABEL);
-	text_print_gaps(out, reader, LABEL);
 	if (!p.sidecar)
 		line_print(out, LABEL, "Limits", "frees of unknown objects pass: %s",
 			   trace_reader_sidecar_error(reader)->text);

@@ -155,7 +155,6 @@ static void print_sums(FILE *out, const struct kmem_analysis *a)
 	print_families(out, a);
 	print_freed(out, a);
 	text_print_recording(out, a->base.replay->reader, LABEL);
-	text_print_gaps(out, a->base.replay->reader, LABEL);
 }
 
 static const enum measure usual[] = {MEASURE_LIVE,         MEASURE_SLABS,    MEASURE_WASTED,

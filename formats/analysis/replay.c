@@ -509,6 +509,7 @@ void replay_print_losses(const struct replay *replay, FILE *out, int indent)
 {
 	replay->parts->printed_losses = true;
 	text_print_losses(out, replay->reader, indent);
+	text_print_gaps(out, replay->reader, indent);
 }
 
 bool replay_has_printed_losses(const struct replay *replay)

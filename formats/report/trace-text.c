@@ -356,13 +356,46 @@ void text_print_missing(FILE *out, const struct trace_reader *reader, const char
 		line_print(out, indent, "Bound", "%s from %s", missing.s, what);
 }
 
+/* The first one of its reason, or a later one. */
+static size_t first_of_reason(const struct trace_info *info, size_t i)
+{
+	size_t first = 0;
+
+	while (strcmp(info->gaps[first].reason, info->gaps[i].reason) != 0)
+		first++;
+	return first;
+}
+
+static void print_gap(FILE *out, const struct trace_info *info, size_t first, int indent)
+{
+	char names[1024];
+	size_t used = 0, left_out = 0;
+
+	for (size_t i = first; i < info->nr_gaps; i++) {
+		const char *function = info->gaps[i].function;
+
+		if (first_of_reason(info, i) != first)
+			continue;
+		if (used + strlen(function) + 3 > sizeof(names))
+			left_out++;
+		else
+			used += (size_t)sprintf(names + used, "%s%s", used ? ", " : "", function);
+	}
+	if (left_out)
+		line_print(out, indent, first ? "" : "Untraced", "%s and %s more: %s", names,
+			   text_count(left_out).s, info->gaps[first].reason);
+	else
+		line_print(out, indent, first ? "" : "Untraced", "%s: %s", names,
+			   info->gaps[first].reason);
+}
+
 void text_print_gaps(FILE *out, const struct trace_reader *reader, int indent)
 {
 	const struct sidecar *sidecar = trace_reader_sidecar(reader);
 
 	for (size_t i = 0; sidecar && i < sidecar->info.nr_gaps; i++)
-		line_print(out, indent, i ? "" : "Untraced", "%s: %s",
-			   sidecar->info.gaps[i].function, sidecar->info.gaps[i].reason);
+		if (first_of_reason(&sidecar->info, i) == i)
+			print_gap(out, &sidecar->info, i, indent);
 }
 
 static json_t *gaps_json(const struct trace_reader *reader)

@@ -64,7 +64,7 @@ struct text text_missing(const struct trace_reader *reader);
 /* "Bound", a line: the same, of what consists of events; nothing if none is missing. */
 void text_print_missing(FILE *out, const struct trace_reader *reader, const char *what, int indent);
 
-/* "Untraced", a line for each function whose events are missing from the trace. */
+/* "Untraced", the functions whose events are missing from the trace, a line for each reason. */
 void text_print_gaps(FILE *out, const struct trace_reader *reader, int indent);
 
 /* "0xffff8b4041048380 in text of babeltrace2: grep -i 8b4041048380", a line: babeltrace2 prints of

@@ -166,8 +166,9 @@ static int check_trampolines(const struct planner *p, struct error *why)
 		return 0;
 	for (unsigned int i = 0; i < f->nr_exits; i++)
 		if (f->exits[i].slot.size < JUMP_SIZE)
-			return error_set_at(why, ENOTSUP, f->exits[i].gva,
-					    "its return has no room for a jump");
+			return error_set_at(
+				why, ENOTSUP, f->exits[i].gva,
+				"its result cannot be recorded: a `ret` has no room for a jump");
 	return 0;
 }
 

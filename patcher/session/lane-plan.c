@@ -494,17 +494,27 @@ static int select_sites(struct lane_plan *p, size_t k, struct error *err)
 	return ret;
 }
 
+/* Why no function of the image has a return slot; NULL: some have. */
+static const char *no_slots(const struct kernel_image *image)
+{
+	const char *freed = kernel_image_freed_returns(image);
+
+	if (freed || image->nr_return_sites)
+		return freed;
+	return "the kernel has no return thunks";
+}
+
 /* Without its returns an instance shows less than its tracer promises. */
 static int note_returns(struct lane_plan *p, size_t k, struct error *err)
 {
-	const char *freed = kernel_image_freed_returns(p->session->image);
+	const char *why = no_slots(p->session->image);
 
-	if (!freed || !p->instances[k]->ops->return_fields || p->nr_sites[k] == p->nr_outside[k])
+	if (!why || !p->instances[k]->ops->return_fields || p->nr_sites[k] == p->nr_outside[k])
 		return 0;
 	return function_notes_add(&p->notes[k], err,
 				  "the kernel's own functions are recorded without returns, "
 				  "so without durations and results: %s",
-				  freed);
+				  why);
 }
 
 /* One whose module is not there may not know yet what to record. */

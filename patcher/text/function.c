@@ -266,7 +266,8 @@ static int find_exit(void *arg, const struct body *body, const struct insn *insn
 	case INSN_RET:
 		if (slot.state != SLOT_RET)
 			return error_set_at(err, ENOTSUP, insn->address,
-					    "a `ret` has no room for a trap");
+					    "its result cannot be recorded: a `ret` "
+					    "has no room for a patch");
 		return add_exit(search->function, body, insn, slot, err);
 	case INSN_JMP_REL:
 		if (slot.state == SLOT_JMP_THUNK &&

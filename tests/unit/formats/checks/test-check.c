@@ -374,7 +374,9 @@ static void test_untraced(void)
 {
 	static const char sidecar[] =
 		"{\"version\":1,\"complete\":true,\"from_first_allocation\":true,"
-		"\"gaps\":[{\"function\":\"alloc_it\",\"reason\":\"it has no site\"}],"
+		"\"gaps\":[{\"function\":\"alloc_it\",\"reason\":\"it has no site\"},"
+		"{\"function\":\"b\",\"reason\":\"its end is not known\"},"
+		"{\"function\":\"alloc_that\",\"reason\":\"it has no site\"}],"
 		"\"vcpus\":[{\"allocs\":1,\"frees\":2}]}";
 	const struct kmem_record records[] = {ALLOC(KMALLOC, P, 8, 8, 10), FREE(KMALLOC, P, 20),
 					      FREE(KMALLOC, P, 30)};
@@ -385,7 +387,8 @@ static void test_untraced(void)
 	file_put(dir.path, "sonde.json", sidecar, strlen(sidecar));
 	is_u64((uint64_t)check_status(dir.path, &out), 0,
 	       "a doubt about an object's life is no error where functions are not traced");
-	ok(strstr(out, "Untraced  alloc_it: it has no site\n") &&
+	ok(strstr(out, "Untraced  alloc_it, alloc_that: it has no site\n"
+		       "          b: its end is not known\n") &&
 		   strstr(out, "\nResult    0 errors, 1 note\n"),
 	   "but a note, and sonde check says which functions");
 	free(out);

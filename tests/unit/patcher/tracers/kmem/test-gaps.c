@@ -175,7 +175,8 @@ static void test_returns(void)
 	ok(!trace_session_start(fs.session, frees, NULL),
 	   "tracing starts without a function whose return cannot be trapped");
 	status = fake_session_status(&fs);
-	is_str(reason_of(&status, "__kmalloc"), "a `ret` has no room for a trap",
+	is_str(reason_of(&status, "__kmalloc"),
+	       "its result cannot be recorded: a `ret` has no room for a patch",
 	       "the function is a gap, with the reason");
 	ok(reason_of(&status, "other functions"), "what the tracer cannot see is one beside it");
 	trace_session_info(fs.session, &info);
