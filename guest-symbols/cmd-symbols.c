@@ -123,7 +123,10 @@ static void print_facts(const struct subject *s)
 	printf("BTF types     %s%s\n", image->btf ? text_count(btf_count(image->btf)).s : "none",
 	       image->btf_is_given ? " (given)" : "");
 	printf("mcount sites  %s\n", text_count(image->nr_mcount_sites).s);
-	printf("Return sites  %s\n", text_count(image->nr_return_sites).s);
+	printf("Return sites  %s%s\n", text_count(image->nr_return_sites).s,
+	       image->nr_return_sites ? ""
+				      : ": results are recorded only where a `ret` has room for a "
+					"patch, which is seen when tracing begins");
 }
 
 /* "1=size 2=gfp": the numbers count parameters from 1. */

@@ -42,6 +42,14 @@ sub errors_in {
 		: grep { /^sonde run: (not traced|traced nevertheless|graph):/ } @said;
 }
 
+# So does sonde symbols, of a kernel in which results cannot be recorded.
+sub check_symbols {
+	my ($boot, $kernel) = @_;
+	return unless grep { /the kernel has no return thunks/ } @{$boot->{lines}};
+	my $text = `\Q$build\E/sonde symbols -k \Q$kernel\E`;
+	like($text, qr/^Return sites  0: results are recorded only where a `ret` has room for a patch/m, "$boot->{name}: so does sonde symbols");
+}
+
 sub check_boot {
 	my ($boot) = @_;
 	my $name = $boot->{name};
@@ -55,6 +63,7 @@ sub check_boot {
 	is(slurp("$out/status"), "$boot->{status}\n", "$name: sonde run exits with status $boot->{status}");
 	my @lines = map { s/\bKERNEL\b/$kernel/r } @{$boot->{lines}};
 	is_deeply([errors_in($boot, @said)], \@lines, "$name: it says exactly what it cannot trace: @lines") or diag(map { "$_\n" } @said);
+	check_symbols($boot, $kernel);
 	my $log = read_log("$out/console.txt");
 	is_untroubled($log, "$name: the guest's log has no kernel warnings", WARNINGS) if length $log;
 	add_total(1, 'kernels refused or traced in part');

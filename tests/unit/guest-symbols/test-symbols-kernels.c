@@ -47,6 +47,8 @@ static void test_text(const char *version)
 	   version, covered);
 	ok(at && strstr(at, "\nnested       free_pcp_prepare (kmem:mm_page_free)\n"),
 	   "%s: what is nested in a probe is named, with its event", version);
+	ok(strstr(result.out, "\nReturn sites  ") && !strstr(result.out, "room for a patch"),
+	   "%s: nothing is said of returns in a kernel with return thunks", version);
 	verb_result_deinit(&result);
 }
 
