@@ -247,11 +247,11 @@ check-libvirt: $(LIBVIRT_TARGETS)
 $(LIBVIRT_TARGETS): check-libvirt-%: guest-parts
 	$(Q)O=$(abspath $(O)) prove -e perl tests/libvirt/$*.t
 
-# The longest parts first. A guest keeps one core busy, a libvirt domain half of one: three parts at a time
+# The longest parts first. A guest keeps one core busy, a libvirt domain a third of one: four parts at a time
 # use two cores.
 GUEST_PARTS := check-toggle check-libvirt-kvm check-libvirt-trap check-survive check-testbed $(filter-out check-libvirt-frozen,$(LIBVIRT_TARGETS)) check-stacks check-boot check-busy check-changes check-limits check-scratch check-slice $(ORACLE_TARGETS) check-dump check-errors
 check-guest: guest-parts
-	$(Q)$(MAKE) --no-print-directory -j3 -O -k $(GUEST_PARTS)
+	$(Q)$(MAKE) --no-print-directory -j4 -O -k $(GUEST_PARTS)
 
 # make evaluates tests/probes.mk when it starts, so it starts again after the packages are installed.
 .PHONY: check check-parts demo check-long
