@@ -102,8 +102,9 @@ static void set_sheaf(struct free_call *call)
 
 	slab_cache_is_kmalloc(call->t->slab, call->hit->owner, &is_kmalloc, NULL);
 	if (is_kmalloc)
-		call->record.type_id = KMEM_TYPE_KMALLOC;
-	call->record.cache = find_cache(call->t, call->hit->owner);
+		call->record.type_id = KMEM_TYPE_KMALLOC; /* has no cache */
+	else
+		call->record.cache = find_cache(call->t, call->hit->owner);
 }
 
 static void free_many_objects(struct free_call *call)

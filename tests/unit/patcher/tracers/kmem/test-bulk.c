@@ -53,6 +53,8 @@ static void test_sheaf(void)
 		   "object %u of a cache's sheaf is a free from this cache", i);
 	ok(is_free(3, KMEM_TYPE_KMALLOC, object(0)),
 	   "an object of a kmalloc cache's sheaf is a free of kmalloc memory");
+	is_u64(kmem_class_of(&fs.events[3].record), KMEM_CLASS_KFREE,
+	       "which the class of these describes");
 	fake_session_call(&fs, 1, FAKE_FREE_SHEAF, 0x1234);
 	is_u64(fake_session_count(&fs, COUNTER_LOST), 1,
 	       "a sheaf that cannot be read counts as one lost event");
