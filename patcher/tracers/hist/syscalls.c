@@ -70,6 +70,14 @@ static void intersect(struct syscall_argument *args, const struct syscall_protot
 	}
 }
 
+/* Those of a call of which nothing is known are what all calls have. */
+static void forget_numbers(struct syscall_argument *args)
+{
+	for (unsigned int i = 0; i < SYSCALL_ARGS; i++)
+		if (!strcmp(args[i].name, own_fields[1 + i].name))
+			args[i].name[0] = '\0';
+}
+
 static void find_names(struct hist_syscalls *s, const struct image_syscalls *calls,
 		       const struct function_set *set, const struct syscall_prototypes *prototypes)
 {
@@ -86,6 +94,7 @@ static void find_names(struct hist_syscalls *s, const struct image_syscalls *cal
 		any = true;
 		intersect(s->args, call);
 	}
+	forget_numbers(s->args);
 }
 
 static bool is_argument(const struct hist_syscalls *s, const char *name)
@@ -190,8 +199,8 @@ void hist_syscalls_fields(const struct hist_syscalls *calls, struct hist_fields 
 		hist_fields_add(out, &field);
 	}
 	for (unsigned int i = 0; i <= SYSCALL_ARGS; i++) {
-		field = field_of(own_fields[i].name, GATE_SYSCALL + i, i ? HIST_HEX : HIST_UNSIGNED,
-				 WORD);
+		field = field_of(calls ? calls->names[i] : own_fields[i].name, GATE_SYSCALL + i,
+				 i ? HIST_HEX : HIST_UNSIGNED, WORD);
 		hist_fields_add(out, &field);
 	}
 }

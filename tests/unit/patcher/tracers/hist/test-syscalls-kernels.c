@@ -47,6 +47,7 @@ static void test_kernel(const struct kernel_image *image, const char *version)
 					      "syscalls:read,write,hist:keys=buff",
 					      "syscalls:read,hist:keys=ids",
 					      "syscalls:read,hist:keys=ret",
+					      "syscalls:read,hist:keys=common_arg0",
 					      "syscalls:hist:keys=stacktrace if ret == 3",
 					      "syscalls:kill,hist:keys=sig if comon_pid == 3"};
 	struct hist_program p;
@@ -71,6 +72,17 @@ static void test_kernel(const struct kernel_image *image, const char *version)
 		   gate.terms[0].source == GATE_SYSCALL_ARG0 && gate.terms[0].size == 4 &&
 		   gate.terms[1].source == GATE_PID,
 	   "%s: one may have the name of what is known of each event: %s", version, err.text);
+	ok(!make("syscalls:prctl,hist:keys=arg2,common_arg2 if common_arg2 == 1 && arg2 == 2",
+		 image, &p, &gate, &err) &&
+		   is_at(&p.keys[0], 104, 8) && is_at(&p.keys[1], 96, 8) && gate.n == 2 &&
+		   gate.terms[0].source == GATE_SYSCALL_ARG0 + 2 &&
+		   gate.terms[1].source == GATE_SYSCALL_ARG0 + 1,
+	   "%s: or of another one's number: %s", version, err.text);
+	ok(!make("syscalls:quotactl,hist:keys=stacktrace,common_id,id if common_id == 179 || comm "
+		 "== quota",
+		 image, &p, &gate, &err) &&
+		   is_at(&p.keys[1], 120, 8) && is_at(&p.keys[2], 96, 4),
+	   "%s: or of the call's number: %s", version, err.text);
 	for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++) {
 		const int ret = make(refused[i], image, &p, &gate, &err);
 
