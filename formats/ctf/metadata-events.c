@@ -255,13 +255,39 @@ static struct text own_name_of(const struct ctf_form *form, const struct ctf_ste
 	return out;
 }
 
-/* Words of TSDL (CTF 1.8.3, appendix C), and names of types. */
+/* Words of TSDL (CTF 1.8.3, appendix C), and the types that put_types() names. */
 static const char *const words[] = {
-	"align",    "callsite", "char",           "clock",  "const",   "double",   "enum",
-	"env",      "event",    "float",          "int",    "integer", "long",     "short",
-	"signed",   "stream",   "floating_point", "string", "struct",  "trace",    "typealias",
-	"typedef",  "unsigned", "variant",        "void",   "uint5_t", "uint16_t", "uint32_t",
+	"align",
+	"callsite",
+	"char",
+	"clock",
+	"const",
+	"double",
+	"enum",
+	"env",
+	"event",
+	"float",
+	"int",
+	"integer",
+	"long",
+	"short",
+	"signed",
+	"stream",
+	"floating_point",
+	"string",
+	"struct",
+	"trace",
+	"typealias",
+	"typedef",
+	"unsigned",
+	"variant",
+	"void",
+	"uint5_t",
+	"uint16_t",
+	"uint32_t",
 	"uint64_t",
+	"uint27_clock_t",
+	"uint64_clock_t",
 };
 
 /* Readers leave out the first underscore: so what begins with one needs another, too. */

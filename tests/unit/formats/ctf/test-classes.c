@@ -62,7 +62,7 @@ static void make_field(struct event_field *field, char *name, unsigned int i, un
 {
 	static const uint8_t sizes[] = {1, 2, 4, 8};
 	/* of TSDL's words, types, and what lies in front of an event's fields */
-	static const char *const words[FIELDS] = {"string", "_Bool", "event", "uint64_t",
+	static const char *const words[FIELDS] = {"string", "_Bool", "event", "uint64_clock_t",
 						  "_name",  "name",  "pid",   "timestamp"};
 
 	if (below(2))
