@@ -366,15 +366,24 @@ bool fetch_name_is_taken(const struct fetch_probe *probe, const char *name)
 	return is_reserved(name);
 }
 
+static int refuse_reserved(const struct fetch_parser *p, const char *place)
+{
+	const char *name = p->arg->name;
+	const size_t length = strlen(name);
+
+	if (!strncmp(place, name, length) && place[length] == '=')
+		return FETCH_FAIL(p, place, "an argument cannot have the name '%s'", name);
+	return FETCH_FAIL(p, place,
+			  "an argument cannot have the name '%s': give it one, as in NAME=%s", name,
+			  name);
+}
+
 int fetch_check_name(const struct fetch_parser *p, const char *place)
 {
 	const char *name = p->arg->name;
 
 	if (is_reserved(name))
-		return FETCH_FAIL(p, place,
-				  "an argument cannot have the name '%s': give it one, "
-				  "as in NAME=%s",
-				  name, name);
+		return refuse_reserved(p, place);
 	for (const struct fetch_arg *other = p->probe->args; other != p->arg; other++)
 		if (!strcmp(other->name, name))
 			return FETCH_FAIL(p, place, "two arguments have the name '%s'", name);

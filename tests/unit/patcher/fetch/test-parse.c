@@ -277,6 +277,15 @@ static const struct {
 	{"p f @x+", 8, "an offset is missing"},
 };
 
+static void test_given_name(void)
+{
+	struct fetch_probe probe;
+	struct error err = {0};
+
+	ok(fetch_parse("p f common_pid=%di", &probe, &err) && !strstr(err.text, "NAME="),
+	   "who has given a name is not told how: %s", err.text);
+}
+
 /* What is known of the place only when it has been found. */
 static void test_places(void)
 {
@@ -387,6 +396,7 @@ int main(void)
 		   "'%s' is refused at character %u: %s (%u)", bad[i].text, bad[i].column, err.text,
 		   err.column);
 	}
+	test_given_name();
 	test_places();
 	test_limits();
 	return tap_done();
