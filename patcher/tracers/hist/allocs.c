@@ -125,6 +125,33 @@ static int check_term(const struct trace_spec *spec, const struct hist_term *ter
 	return 0;
 }
 
+static bool asks_for(const struct event_predicate *predicate, unsigned int index, const char *name)
+{
+	const struct event_node node = event_predicate_node(predicate, index);
+
+	if (node.kind == FILTER_TERM)
+		return node.field && !strcmp(node.field->name, name);
+	return asks_for(predicate, node.left, name) ||
+	       (node.kind != FILTER_NOT && asks_for(predicate, node.right, name));
+}
+
+/* The guest looks it up behind the condition, and the host does not have it. */
+static int check_kmalloc_filter(const struct trace_spec *spec, struct error *err)
+{
+	struct event_predicate *predicate;
+	int ret = event_filter_bind(spec->filter, counted_class(KMEM_TYPE_KMALLOC), &no_names,
+				    &predicate, err);
+
+	if (ret)
+		return ret;
+	if (asks_for(predicate, event_predicate_root(predicate), "bytes_alloc"))
+		ret = error_set_column(err, ENOTSUP, trace_spec_filter_column(spec, 1),
+				       "a condition of a histogram cannot ask for 'bytes_alloc' of "
+				       "kmalloc: make it a key, or ask for 'bytes_req'");
+	event_predicate_destroy(predicate);
+	return ret;
+}
+
 static int check_filter(const struct trace_spec *spec, unsigned int types, struct error *err)
 {
 	int ret = 0;
@@ -133,7 +160,7 @@ static int check_filter(const struct trace_spec *spec, unsigned int types, struc
 		ret = trace_spec_check_filter(spec,
 					      counted_class((enum kmem_type_id)__builtin_ctz(left)),
 					      &no_names, err);
-	return ret;
+	return ret || !spec->filter || !(types & KMALLOC) ? ret : check_kmalloc_filter(spec, err);
 }
 
 int hist_allocs_check(const struct trace_spec *spec, struct error *err)
@@ -388,19 +415,6 @@ static void list_fields(const struct maker *m, const struct alloc_entry *entry, 
 	hist_fields_add_common(out);
 }
 
-/* Those that the host can have of the function. */
-static void list_recorded(const struct maker *m, const struct alloc_entry *entry,
-			  struct hist_fields *out)
-{
-	struct hist_fields all;
-
-	list_fields(m, entry, 1u << entry->type, &all);
-	*out = (struct hist_fields){0};
-	for (size_t i = 0; i < all.n; i++)
-		if (all.v[i].operand.source != HIST_KMALLOC)
-			hist_fields_add(out, &all.v[i]);
-}
-
 static int append_filter(struct hist_part *part, const struct maker *m,
 			 const struct alloc_entry *entry, struct error *err)
 {
@@ -413,7 +427,7 @@ static int append_filter(struct hist_part *part, const struct maker *m,
 						 .known = &known,
 						 .what = entry->name};
 
-	list_recorded(m, entry, &known);
+	list_fields(m, entry, 1u << entry->type, &known);
 	return hist_rest_create(&condition, &part->gate, &part->rest, err);
 }
 
