@@ -38,8 +38,8 @@ static size_t kernel_size;
 
 static const char *path_of(const char *name)
 {
-	static char paths[2][128];
-	static unsigned int next;
+	static _Thread_local char paths[2][128];
+	static _Thread_local unsigned int next;
 	char *path = paths[next++ % 2];
 
 	snprintf(path, sizeof(paths[0]), "%s/%s", dir, name);
