@@ -66,12 +66,21 @@ bool orc_table_is_usable(const struct orc_table *table);
  * none does. */
 bool orc_table_find(const struct orc_table *table, uint64_t link, struct orc_entry *out);
 
+/* --- frame-pointers.c ------------------------------------------------------------------------- */
+
+/*
+ * Whether the kernel's functions keep their frames' addresses in RBP (CONFIG_FRAME_POINTER, which
+ * CONFIG_UNWINDER_FRAME_POINTER selects): most of a sample of them begin so.
+ */
+bool image_has_frame_pointers(const struct kernel_image *image);
+
 /* --- unwind.c --------------------------------------------------------------------------------- */
 
 /*
  * Call chains out of a part of a kernel stack that was copied, as the kernel's own unwinder finds
- * them (Documentation/arch/x86/orc-unwinder.rst). A pure function of what it is given: what the
- * guest wrote may be anything.
+ * them (Documentation/arch/x86/orc-unwinder.rst; arch/x86/kernel/unwind_frame.c, which a kernel
+ * without ORC tables has). A pure function of what it is given: what the guest wrote may be
+ * anything.
  */
 struct stack_slice {
 	/* gva of an instruction that has not been executed yet; 0: the first word is a return
@@ -96,7 +105,8 @@ typedef bool orc_find_fn(void *arg, uint64_t gva, struct orc_entry *out);
 /*
  * The return addresses, innermost first: up to `max`, *n of them. `start` and `end` are the
  * link-time bounds of the text that the table is of; gva = link + slide. `find_other` (or NULL)
- * knows of other text, that of modules. Returns whether the chain is whole: else the slice, the
+ * knows of other text, that of modules. With `frame_pointers` there are no tables, and each frame
+ * says where the next one is. Returns whether the chain is whole: else the slice, the
  * tables or `max` ended before it did, or a step needs a register that is not known.
  */
 struct orc_text {
@@ -104,6 +114,7 @@ struct orc_text {
 	uint64_t start, end, slide;
 	orc_find_fn *find_other;
 	void *other;
+	bool frame_pointers;
 };
 bool stack_unwind(const struct orc_text *text, const struct stack_slice *slice, uint64_t *frames,
 		  size_t max, size_t *n);

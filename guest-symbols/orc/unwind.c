@@ -11,6 +11,7 @@ enum {
 	USER_RPL = 3,
 	/* Above the registers of user mode, in kernels with FRED (TOP_OF_KERNEL_STACK_PADDING). */
 	FRED_PADDING = 16,
+	IS_REGS = 1, /* in RBP: it is the address of a struct pt_regs, of which this is no part */
 	WORD = 8,
 };
 
@@ -24,6 +25,9 @@ struct unwinder {
 enum step { STEP_FRAME, STEP_WHOLE, STEP_CUT };
 
 enum { NOWHERE = -1 };
+
+/* Behind the kernel's image, of modules (Documentation/arch/x86/x86_64/mm.rst). */
+#define MODULES_END UINT64_C(0xffffffffff000000)
 
 /* Bytes from the slice's first word to the gva, which may be its end; NOWHERE: it is in no part. */
 static int64_t place_of(const struct unwinder *u, uint64_t gva)
@@ -107,13 +111,22 @@ static bool goes_up(const struct unwinder *u, uint64_t sp)
 	return place_of(u, sp) > place_of(u, u->sp);
 }
 
+/* Whether it is code of the kernel or of a module. */
+static bool is_known(const struct unwinder *u)
+{
+	const struct orc_text *text = u->text;
+	struct orc_entry entry;
+
+	if (text->frame_pointers)
+		return u->ip >= text->start + text->slide && u->ip < MODULES_END;
+	return find_entry(u, &entry);
+}
+
 /* The kernel's half of the addresses; the last one is no instruction's. What was interrupted in
  * other code, such as a trampoline's, is no caller. */
 static bool is_caller(const struct unwinder *u)
 {
-	struct orc_entry entry;
-
-	return u->ip >> 63 && u->ip != UINT64_MAX && (!u->exact || find_entry(u, &entry));
+	return u->ip >> 63 && u->ip != UINT64_MAX && (!u->exact || is_known(u));
 }
 
 static enum step step_call(struct unwinder *u, const struct orc_entry *entry, uint64_t cfa)
@@ -157,11 +170,30 @@ static enum step step_regs(struct unwinder *u, uint64_t regs, bool partial)
 	return STEP_FRAME;
 }
 
+/* RBP is where the caller's RBP is, behind which the return address lies; or registers; or 0 at the
+ * end. */
+static enum step step_frame(struct unwinder *u)
+{
+	const uint64_t frame = u->bp, end = frame + 2 * WORD;
+
+	if (!frame)
+		return STEP_WHOLE;
+	if (frame & IS_REGS)
+		return step_regs(u, frame - IS_REGS, false);
+	if (!goes_up(u, end) || !read_word(u, frame, &u->bp) || !read_word(u, frame + WORD, &u->ip))
+		return STEP_CUT;
+	u->sp = end;
+	u->exact = false;
+	return STEP_FRAME;
+}
+
 static enum step unwind_step(struct unwinder *u)
 {
 	struct orc_entry entry;
 	uint64_t cfa;
 
+	if (u->text->frame_pointers)
+		return step_frame(u);
 	if (!find_entry(u, &entry))
 		return STEP_CUT;
 	if (entry.kind == ORC_KIND_END)

@@ -63,6 +63,7 @@ void kernel_at(struct kernel *kernel, struct guest *guest, const struct kernel_i
 			},
 	};
 	orc_table_init(image, &kernel->known.orc);
+	kernel->known.frame_pointers = !kernel->known.orc.n && image_has_frame_pointers(image);
 	kernel_confirm(kernel);
 }
 

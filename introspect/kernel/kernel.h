@@ -24,6 +24,7 @@ struct kernel_known {
 	uint64_t direct_map;
 	unsigned int levels;
 	struct orc_table orc;
+	bool frame_pointers; /* it has no ORC tables, but these */
 };
 
 /*

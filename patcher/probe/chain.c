@@ -16,9 +16,12 @@ int chain_check(const struct kernel *kernel, struct error *err)
 			module_orcs_want(kernel->module_orcs);
 		return 0;
 	}
-	return error_set(err, ENOTSUP,
-			 "stacks cannot be recorded: the kernel has no ORC tables that its BTF "
-			 "describes (CONFIG_UNWINDER_ORC)");
+	if (!table.n && image_has_frame_pointers(kernel->image))
+		return 0;
+	return error_set(
+		err, ENOTSUP,
+		"stacks cannot be recorded: the kernel has neither ORC tables that its BTF "
+		"describes (CONFIG_UNWINDER_ORC) nor frame pointers");
 }
 
 static struct orc_text text_of(const struct kernel *kernel)
@@ -28,7 +31,8 @@ static struct orc_text text_of(const struct kernel *kernel)
 				 .end = kernel->image->end,
 				 .slide = kernel->virt_slide,
 				 .find_other = kernel->module_orcs ? module_orcs_find : NULL,
-				 .other = kernel->module_orcs};
+				 .other = kernel->module_orcs,
+				 .frame_pointers = kernel->known.frame_pointers};
 }
 
 /* What was copied, at most `words` words. Its words are the guest's memory, which may change: each

@@ -8,7 +8,7 @@
 /* Call chains of what was copied of the guest's stacks. */
 
 /* -ENOTSUP: the kernel cannot be unwound, and no chain can be recorded. Else the ORC tables of its
- * modules are wanted from now on. */
+ * modules, if there are such tables, are wanted from now on. */
 int chain_check(const struct kernel *kernel, struct error *err);
 
 /*

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * ORC tables and slices of stacks of any bytes. The input begins with how many entries the tables
- * have, of what layout they are, and whether the slice is of two stacks; the tables follow, then
- * RBP and the slice.
+ * have, whether frame pointers are followed instead, of what layout they are, and whether the slice
+ * is of two stacks; the tables follow, then RBP and the slice.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -39,7 +39,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	static const uint8_t bases[16] = {0, 1, 2, 3, 4, 5, 6, 3, 0, 1, 2, 3, 4, 5, 6, 3};
 	struct orc_table table = {.ips_link = LINK, .bases = bases};
 	struct orc_table of_module;
-	const struct orc_text text = {&table, LINK, LINK + TEXT_BYTES, 0, find_other, &of_module};
+	struct orc_text text = {&table, LINK, LINK + TEXT_BYTES, 0, find_other, &of_module, false};
 	struct stack_slice slice = {.sp = STACK};
 	uint64_t frames[MAX_FRAMES], *words;
 	uint8_t more;
@@ -49,6 +49,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (size < 2)
 		return 0;
 	table.n = data[0] % 64;
+	text.frame_pointers = data[0] & 64;
 	table.type_bits = 2 + (data[1] & 1);
 	table.end_bit = data[1] & 2 ? 10 : 0;
 	slice.top = data[1] & 4 ? STACK + data[1] * UINT64_C(8) : 0;

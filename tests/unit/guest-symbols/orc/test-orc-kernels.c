@@ -3,6 +3,7 @@
  * The ORC tables of Debian's kernels. Needs tests/testbed/fetch-kernel to have run; $KERNELS_DIR
  * names another directory than build/kernels.
  */
+#include <stdlib.h>
 #include <string.h>
 #include "guest-symbols/orc/orc-table.h"
 #include "tests/lib/fetched-kernel.h"
@@ -69,6 +70,34 @@ static void test_known(const char *version)
 	   "%s: RBP and what it is restored from are known", version);
 }
 
+/* mov %rsp,%rbp at the beginning of all functions */
+static void set_frame_pointers(struct kernel_image *changed)
+{
+	for (size_t i = 0; i < symbols_count(changed->symbols); i++) {
+		const struct symbol *s = symbols_at(changed->symbols, i);
+		const uint64_t at = s->address + 9 - changed->text;
+
+		if ((s->type == 't' || s->type == 'T') && s->address >= changed->stext &&
+		    s->address < changed->etext)
+			memcpy(changed->init_bytes + at, "\x48\x89\xe5", 3);
+	}
+}
+
+/* The image is copied: others read it, too. */
+static void test_frame_pointers(const char *version)
+{
+	struct kernel_image changed = *image;
+
+	ok(!image_has_frame_pointers(image), "%s: functions keep no frame pointers", version);
+	changed.init_bytes = malloc(image->init_size);
+	if (!changed.init_bytes)
+		abort();
+	memcpy(changed.init_bytes, image->init_bytes, image->init_size);
+	set_frame_pointers(&changed);
+	ok(image_has_frame_pointers(&changed), "%s: if they do, that is seen", version);
+	free(changed.init_bytes);
+}
+
 static void test_kernel(const struct kernel_image *kernel, const char *version)
 {
 	image = kernel;
@@ -77,6 +106,7 @@ static void test_kernel(const struct kernel_image *kernel, const char *version)
 	   table.n);
 	test_entries(version);
 	test_known(version);
+	test_frame_pointers(version);
 }
 
 int main(void)
