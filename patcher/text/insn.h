@@ -117,4 +117,15 @@ int function_find_exits(const struct kernel *kernel, struct decoder *decoder, ui
 /* Whether a jump to this gva, out of a function, is a return: a return thunk of the kernel. */
 bool function_is_return_thunk(const struct kernel *kernel, uint64_t gva);
 
+/* --- frames (frame.c) ------------------------------------------------------------------------- */
+
+/*
+ * What orc_frame() knows of a kernel with ORC tables, for one without: the frame of the function at
+ * the link address, as it is where the function calls others. It is the deepest that its pushes and
+ * subtractions reach, so not that of a call with arguments on the stack, or in front of some of the
+ * pushes. 0: unknown, as the frame is aligned, or an instruction cannot be decoded.
+ */
+uint64_t function_frame(const struct kernel_image *image, struct decoder *decoder, uint64_t link,
+			uint64_t size);
+
 #endif

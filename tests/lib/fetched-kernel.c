@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include "tests/lib/tap.h"
 
 const char *fetched_kernel_path(char path[FETCHED_KERNEL_PATH], const char *version)
@@ -58,4 +59,26 @@ void fetched_guest_init(struct fetched_guest *guest, const struct kernel_image *
 void fetched_guest_deinit(struct fetched_guest *guest)
 {
 	dump_guest_destroy(guest->dump);
+}
+
+enum { CALL_SIZE = 5 };
+
+uint64_t fetched_kernel_behind_call(const struct kernel_image *image, const struct symbol *s)
+{
+	const uint8_t *bytes = kernel_image_bytes(image, s->address, s->size);
+
+	for (size_t i = 0; bytes && i + CALL_SIZE < s->size; i++) {
+		const uint64_t behind = s->address + i + CALL_SIZE;
+		const struct symbol *callee;
+		int32_t distance;
+		uint64_t target;
+
+		memcpy(&distance, bytes + i + 1, sizeof(distance));
+		target = behind + (uint64_t)(int64_t)distance;
+		callee = bytes[i] == 0xe8 ? symbols_covering(image->symbols, target) : NULL;
+		/* not its own mcount site's */
+		if (callee && callee->address == target && strcmp(callee->name, "__fentry__"))
+			return behind;
+	}
+	return 0;
 }

@@ -37,4 +37,8 @@ struct fetched_guest {
 void fetched_guest_init(struct fetched_guest *guest, const struct kernel_image *image);
 void fetched_guest_deinit(struct fetched_guest *guest);
 
+/* The link address behind the first CALL of a function, but for its mcount site's; 0: it has none.
+ */
+uint64_t fetched_kernel_behind_call(const struct kernel_image *image, const struct symbol *s);
+
 #endif

@@ -165,6 +165,13 @@ static const struct page_lookup *page_lookup(const struct kmem_tracer *t)
 	return slab_missing(t->slab, SLAB_PAGES) ? NULL : &t->pages;
 }
 
+/* Frame pointers make frames larger. */
+static uint8_t stack_of_free(const struct kmem_tracer *t)
+{
+	return t->context.kernel->known.orc.n ? PAGE_CALLER_STACK_FREE
+					      : PAGE_CALLER_STACK_FREE_WITHOUT_ORC;
+}
+
 static struct capture entry_capture(const struct kmem_tracer *t, const struct alloc_point *p)
 {
 	const struct alloc_entry *entry = &p->entry;
@@ -180,9 +187,9 @@ static struct capture entry_capture(const struct kmem_tracer *t, const struct al
 		capture.stack_words = PAGE_CALLER_STACK_WITH_ITEMS;
 	} else if (entry->action == ALLOC_ACTION_FREE_LAST) {
 		capture.items = freed_items(t, entry);
-		capture.stack_words = PAGE_CALLER_STACK_FREE;
+		capture.stack_words = stack_of_free(t);
 	} else if (entry->action == ALLOC_ACTION_FREE) {
-		capture.stack_words = PAGE_CALLER_STACK_FREE;
+		capture.stack_words = stack_of_free(t);
 	} else if (entry->action == ALLOC_ACTION_ALLOC_BULK) {
 		capture.items = saved_items(entry);
 		capture.stack_words = PAGE_CALLER_STACK_WITH_ITEMS;

@@ -310,7 +310,8 @@ bool filled_pages_take(struct filled_pages *filled, uint64_t call, uint64_t page
  */
 struct page_callers;
 
-/* `kernel` is borrowed. -ENOMEM. */
+/* `kernel` is borrowed. Without ORC tables frames are read from its wrappers' instructions.
+ * -ENOMEM; -ENOENT: no disassembler. */
 int page_callers_create(const struct kernel *kernel, struct page_callers **out, struct error *err);
 void page_callers_destroy(struct page_callers *callers);
 
@@ -319,11 +320,12 @@ void page_callers_destroy(struct page_callers *callers);
  * words that lay behind it on the stack, maybe in the guest's memory. If the words end before, or
  * the unwind tables do not help, it is the last one found. The numbers of words were counted on
  * Debian's kernels under mixed load: allocations need 8 to 19, a few 31, frees of one page none,
- * frees of many pages 10 to 20.
+ * frees of many pages 10 to 20. In Ubuntu's, which have no ORC tables, frees of one page need 11.
  */
 enum {
 	PAGE_CALLER_STACK = 31,
 	PAGE_CALLER_STACK_FREE = 6,
+	PAGE_CALLER_STACK_FREE_WITHOUT_ORC = 12,
 	PAGE_CALLER_STACK_WITH_ITEMS = 20,
 };
 uint64_t page_callers_resolve(const struct page_callers *callers, uint64_t call_site,

@@ -6,6 +6,7 @@
 #include <string.h>
 #include "formats/base/text.h"
 #include "introspect/kernel/kernel.h"
+#include "patcher/text/insn.h"
 
 /* The deepest chain is get_zeroed_page -> __get_free_pages -> alloc_pages -> ..._mpol -> __alloc.
  */
@@ -90,10 +91,12 @@ enum {
 
 struct range {
 	uint64_t start, end;
+	uint64_t frame; /* bytes; 0: unknown, or ORC knows */
 };
 
 struct page_callers {
 	const struct kernel *kernel;
+	struct decoder *decoder; /* of a kernel without ORC tables, while wrappers are added */
 	struct range wrappers[MAX_RANGES]; /* sorted */
 	size_t n;
 };
@@ -109,8 +112,13 @@ static void add_wrapper(struct page_callers *c, const struct symbol *s)
 {
 	if (c->n == MAX_RANGES)
 		return;
-	c->wrappers[c->n].start = kernel_gva(c->kernel, s->address);
-	c->wrappers[c->n++].end = kernel_gva(c->kernel, s->address + s->size);
+	c->wrappers[c->n++] = (struct range){
+		.start = kernel_gva(c->kernel, s->address),
+		.end = kernel_gva(c->kernel, s->address + s->size),
+		.frame = c->decoder
+				 ? function_frame(c->kernel->image, c->decoder, s->address, s->size)
+				 : 0,
+	};
 }
 
 /* Whether it is a part of a wrapper, as compilers name them: "__page_cache_alloc.part.0". */
@@ -137,11 +145,20 @@ static void add_wrappers(struct page_callers *c, const struct symbol_table *symb
 int page_callers_create(const struct kernel *kernel, struct page_callers **out, struct error *err)
 {
 	struct page_callers *c = calloc(1, sizeof(*c));
+	int ret = 0;
 
 	if (!c)
 		return error_set(err, ENOMEM, "out of memory");
 	c->kernel = kernel;
+	if (!kernel->known.orc.n)
+		ret = decoder_create(&c->decoder, err);
+	if (ret) {
+		free(c);
+		return ret;
+	}
 	add_wrappers(c, kernel->image->symbols);
+	decoder_destroy(c->decoder);
+	c->decoder = NULL;
 	qsort(c->wrappers, c->n, sizeof(c->wrappers[0]), by_start);
 	*out = c;
 	return 0;
@@ -152,7 +169,7 @@ void page_callers_destroy(struct page_callers *c)
 	free(c);
 }
 
-static bool in_wrapper(const struct page_callers *c, uint64_t ip)
+static const struct range *find_wrapper(const struct page_callers *c, uint64_t ip)
 {
 	size_t low = 0, high = c->n;
 
@@ -164,21 +181,33 @@ static bool in_wrapper(const struct page_callers *c, uint64_t ip)
 		else if (ip >= c->wrappers[mid].end)
 			low = mid + 1;
 		else
-			return true;
+			return &c->wrappers[mid];
 	}
-	return false;
+	return NULL;
+}
+
+/* Words of the frame that the call site's function has. 0: unknown. */
+static uint64_t frame_words(const struct page_callers *c, const struct range *wrapper,
+			    uint64_t call_site)
+{
+	uint64_t frame = wrapper->frame;
+
+	if (!frame && orc_frame(c->kernel, call_site, &frame, NULL))
+		return 0;
+	return frame % sizeof(uint64_t) ? 0 : frame / sizeof(uint64_t);
 }
 
 uint64_t page_callers_resolve(const struct page_callers *c, uint64_t call_site,
 			      const uint64_t *stack, size_t n)
 {
+	const struct range *wrapper;
 	uint64_t used = 0, frame;
 
-	for (int depth = 0; depth < MAX_DEPTH && in_wrapper(c, call_site); depth++) {
-		if (orc_frame(c->kernel, call_site, &frame, NULL) || frame % sizeof(uint64_t))
-			break;
-		used += frame / sizeof(uint64_t);
-		if (used > n)
+	for (int depth = 0; depth < MAX_DEPTH; depth++) {
+		wrapper = find_wrapper(c, call_site);
+		frame = wrapper ? frame_words(c, wrapper, call_site) : 0;
+		used += frame;
+		if (!frame || used > n)
 			break;
 		call_site = __atomic_load_n(&stack[used - 1], __ATOMIC_RELAXED);
 	}

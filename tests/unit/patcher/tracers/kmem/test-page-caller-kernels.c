@@ -4,33 +4,11 @@
  * split that. Needs tests/testbed/fetch-kernel to have run.
  */
 #include <stdlib.h>
-#include <string.h>
 #include "patcher/tracers/kmem/kmem.h"
 #include "tests/lib/fetched-kernel.h"
 #include "tests/lib/tap.h"
 
-enum { WORDS = 64, CALL_SIZE = 5 };
-
-/* Behind the first CALL of a function; 0: it has none. */
-static uint64_t behind_call(const struct kernel_image *image, const struct symbol *s)
-{
-	const uint8_t *bytes = kernel_image_bytes(image, s->address, s->size);
-
-	for (size_t i = 0; bytes && i + CALL_SIZE < s->size; i++) {
-		const uint64_t behind = s->address + i + CALL_SIZE;
-		const struct symbol *callee;
-		int32_t distance;
-		uint64_t target;
-
-		memcpy(&distance, bytes + i + 1, sizeof(distance));
-		target = behind + (uint64_t)(int64_t)distance;
-		callee = bytes[i] == 0xe8 ? symbols_covering(image->symbols, target) : NULL;
-		/* not its own mcount site's */
-		if (callee && callee->address == target && strcmp(callee->name, "__fentry__"))
-			return behind;
-	}
-	return 0;
-}
+enum { WORDS = 64 };
 
 /* All words of the stack are the caller's address, so that it is found wherever the frame ends. */
 static void test_wrapper(const struct kernel *kernel, const struct page_callers *callers,
@@ -45,8 +23,9 @@ static void test_wrapper(const struct kernel *kernel, const struct page_callers 
 		return;
 	for (size_t i = 0; i < WORDS; i++)
 		stack[i] = caller;
-	ok(page_callers_resolve(callers, kernel_gva(kernel, behind_call(kernel->image, s)), stack,
-				WORDS) == caller,
+	ok(page_callers_resolve(callers,
+				kernel_gva(kernel, fetched_kernel_behind_call(kernel->image, s)),
+				stack, WORDS) == caller,
 	   "%s: pages that %s() allocates are its caller's", version, name);
 }
 
