@@ -425,7 +425,10 @@ int symbols_from_kallsyms(const uint8_t *elf, size_t size, struct symbol_table *
 	if (ret)
 		return ret;
 	if (!probe(&view, &tables))
-		return error_set(err, ENOENT, "no kallsyms tables found in the kernel");
+		return error_set(
+			err, ENOENT,
+			"no kallsyms tables found in the kernel (CONFIG_KALLSYMS): use its "
+			"vmlinux with symbols, or give them with --system-map FILE");
 	names = expanded_size(&tables);
 	if (names > MAX_NAMES_SIZE)
 		return error_set(err, E2BIG, "kallsyms names take %llu bytes when expanded",

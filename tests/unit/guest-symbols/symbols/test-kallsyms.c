@@ -96,6 +96,9 @@ int main(void)
 	size = fake_elf(ADDRESS, image, sizeof(image), NULL, elf, sizeof(elf));
 	is_u64(-symbols_from_kallsyms(elf, size, &table, &err), ENOENT,
 	       "an image of zeros has no tables");
-	is_str(err.text, "no kallsyms tables found in the kernel", "the error says so");
+	is_str(err.text,
+	       "no kallsyms tables found in the kernel (CONFIG_KALLSYMS): use its vmlinux with "
+	       "symbols, or give them with --system-map FILE",
+	       "the error says so");
 	return tap_done();
 }
