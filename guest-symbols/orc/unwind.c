@@ -26,7 +26,8 @@ enum step { STEP_FRAME, STEP_WHOLE, STEP_CUT };
 
 enum { NOWHERE = -1 };
 
-/* Behind the kernel's image, of modules (Documentation/arch/x86/x86_64/mm.rst). */
+/* Of modules (Documentation/arch/x86/x86_64/mm.rst). A tracer's own code lies below. */
+#define MODULES_START UINT64_C(0xffffffffa0000000)
 #define MODULES_END UINT64_C(0xffffffffff000000)
 
 /* Bytes from the slice's first word to the gva, which may be its end; NOWHERE: it is in no part. */
@@ -115,11 +116,13 @@ static bool goes_up(const struct unwinder *u, uint64_t sp)
 static bool is_known(const struct unwinder *u)
 {
 	const struct orc_text *text = u->text;
+	const uint64_t link = u->ip - text->slide;
 	struct orc_entry entry;
 
-	if (text->frame_pointers)
-		return u->ip >= text->start + text->slide && u->ip < MODULES_END;
-	return find_entry(u, &entry);
+	if (!text->frame_pointers)
+		return find_entry(u, &entry);
+	return (link >= text->start && link < text->end) ||
+	       (u->ip >= MODULES_START && u->ip < MODULES_END);
 }
 
 /* The kernel's half of the addresses; the last one is no instruction's. What was interrupted in

@@ -143,17 +143,30 @@ static void test_cut(void)
 
 static void test_interrupt(void)
 {
-	struct stack s;
-	struct stack_slice slice;
+	static const struct {
+		uint64_t ip;
+		bool known;
+		const char *what;
+	} cases[] = {
+		{TEXT + SLIDE + 0x777, true, "what was interrupted is in the chain"},
+		{UINT64_C(0xffffffffc0004321), true, "also in a module"},
+		{TEXT + SLIDE + 0x1000000, false,
+		 "but not behind the kernel, where trampolines lie"},
+		{UINT64_C(0xffff888000001000), false, "nor in data"},
+	};
 
-	begin(&s);
-	add_functions(&s);
-	add_regs(&s, KERNEL_CS, TEXT + SLIDE + 0x777);
-	add_frame(&s, 2, TEXT + SLIDE + 0x400);
-	slice = slice_of(&s);
-	ok(unwinds(&s, &slice, true, 6), "what was interrupted is in the chain");
-	s.frames[4] = s.words[s.n - 4 - REGS_WORDS + REGS_IP] = UINT64_C(0xffff888000001000);
-	ok(unwinds(&s, &slice, false, 4), "but not code of nobody's");
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct stack s;
+		struct stack_slice slice;
+
+		begin(&s);
+		add_functions(&s);
+		add_regs(&s, KERNEL_CS, cases[i].ip);
+		add_frame(&s, 2, TEXT + SLIDE + 0x400);
+		slice = slice_of(&s);
+		ok(unwinds(&s, &slice, cases[i].known, cases[i].known ? 6 : 4), "%s",
+		   cases[i].what);
+	}
 }
 
 static void test_inside(void)
