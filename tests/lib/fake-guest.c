@@ -101,8 +101,10 @@ static void note_stop(struct fake_guest *fg)
 {
 	fg->stopped++;
 	fg->stops++;
-	if (fg->on_stop)
-		fg->on_stop(fg);
+	void (*const on_stop)(struct fake_guest * fg) = fg->on_stop;
+
+	if (on_stop)
+		on_stop(fg);
 }
 
 static int stop(struct guest *guest, struct error *err)

@@ -2,6 +2,7 @@
 /* What instances of the direct lane record of the task, on a fake guest: from a record to the
  * trace, which conditions on it the guest decides, and what the guest's kernel does not have. */
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include "patcher/engine/ring-internal.h"
@@ -258,12 +259,13 @@ static void set_running(bool running)
 	fake_put32(&fs.fg.base, FAKE_TASK_GPA + 0x100 + FAKE_TASK_ON_CPU, running);
 }
 
-static unsigned int stops_between;
+/* Until the task runs; 0: it does. Other threads stop the guest, too. */
+static atomic_uint stops_between;
 
 static void run_soon(struct fake_guest *fg)
 {
 	(void)fg;
-	if (!--stops_between)
+	if (atomic_load(&stops_between) && atomic_fetch_sub(&stops_between, 1) == 1)
 		set_running(true);
 }
 
@@ -273,17 +275,16 @@ static void test_between(void)
 	struct error err = {0};
 
 	create(true);
+	fs.fg.on_stop = run_soon;
 	if (start("function:kfree", NULL, NULL))
 		abort();
 	set_running(false);
 	ok(trace_session_add_instance(fs.session, "f=function:kfree,tgid", &err) == -EAGAIN &&
 		   !strncmp(err.text, "tasks cannot be recorded: the task of vCPU 1", 44),
 	   "a vCPU that runs no task is refused: %s", err.text);
-	stops_between = 3;
-	fs.fg.on_stop = run_soon;
+	atomic_store(&stops_between, 3);
 	ok(!trace_session_add_instance(fs.session, "f=function:kfree,tgid", &err),
 	   "one that runs one soon is not: %s", err.text);
-	fs.fg.on_stop = NULL;
 	fake_session_end(&fs);
 }
 
