@@ -99,10 +99,10 @@ static int get_sregs(struct guest *guest, unsigned int vcpu, struct guest_sregs 
 
 static void note_stop(struct fake_guest *fg)
 {
+	void (*const on_stop)(struct fake_guest *) = fg->on_stop;
+
 	fg->stopped++;
 	fg->stops++;
-	void (*const on_stop)(struct fake_guest * fg) = fg->on_stop;
-
 	if (on_stop)
 		on_stop(fg);
 }

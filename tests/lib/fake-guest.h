@@ -47,9 +47,9 @@ struct fake_guest {
 	_Atomic bool paused;          /* by the administrator */
 	_Atomic unsigned int stops;   /* ever */
 	_Atomic unsigned int polls;   /* of the run state, ever */
-	/* Called at each stop, before stop() returns; may be NULL. */
-	void (*_Atomic on_stop)(
-		struct fake_guest *fg); /* tests set it while threads stop the guest */
+	/* Called at each stop, before stop() returns; may be NULL. Tests set it while threads stop
+	 * the guest. */
+	void (*_Atomic on_stop)(struct fake_guest *fg);
 	bool mute;                      /* the vCPUs' control registers cannot be read */
 	uint64_t ignored_gpa;           /* no write changes this byte; 0 = none */
 	uint64_t failing_gpa;           /* a write that touches this byte fails; 0 = none */
