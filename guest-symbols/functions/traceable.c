@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* The functions of an image that have an mcount site. */
-#include <ctype.h>
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 #include "formats/base/budget.h"
 #include "guest-symbols/functions/function-set.h"
 
@@ -18,14 +16,6 @@ int traceable_list_add(struct traceable_list *list, const struct traceable *func
 		return error_set(err, ENOMEM, "no memory for %zu functions", list->n + 1);
 	list->v[list->n++] = *function;
 	return 0;
-}
-
-static bool is_function(const struct symbol *symbol)
-{
-	int type = tolower((unsigned char)symbol->type);
-
-	return (type == 't' || type == 'w') && strncmp(symbol->name, "__pfx_", 6) != 0 &&
-	       strncmp(symbol->name, "__cfi_", 6) != 0;
 }
 
 int traceable_list_add_image(struct traceable_list *list, const struct kernel_image *image,
@@ -45,7 +35,7 @@ int traceable_list_add_image(struct traceable_list *list, const struct kernel_im
 			site++;
 		if (site == end)
 			break;
-		if (*site - symbol->address > MAX_SITE_OFFSET || !is_function(symbol) ||
+		if (*site - symbol->address > MAX_SITE_OFFSET || !symbol_is_function(symbol) ||
 		    (symbol->address >= init && symbol->address < init_end))
 			continue;
 		shown = symbols_covering(image->symbols, *site);

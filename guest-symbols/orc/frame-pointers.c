@@ -13,11 +13,8 @@ static const uint8_t frame_begins[] = {0x48, 0x89, 0xe5};
 
 static bool is_function(const struct kernel_image *image, const struct symbol *s)
 {
-	static const char padding[] = "__pfx_"; /* in front of a function (6.3) */
-
-	return (s->type == 't' || s->type == 'T') && s->address >= image->stext &&
-	       s->address < image->etext && s->size >= PROLOGUE_BYTES &&
-	       strncmp(s->name, padding, sizeof(padding) - 1) && !strstr(s->name, ".cold");
+	return symbol_is_function(s) && s->address >= image->stext && s->address < image->etext &&
+	       s->size >= PROLOGUE_BYTES && !strstr(s->name, ".cold");
 }
 
 static bool begins_frame(const uint8_t *code)

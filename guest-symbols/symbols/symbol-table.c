@@ -198,13 +198,24 @@ uint64_t symbols_address(const struct symbol_table *table, const char *name)
 	return symbol ? symbol->address : 0;
 }
 
+static bool is_alias(const struct symbol *symbol)
+{
+	return !strncmp(symbol->name, "__pfx_", 6) || !strncmp(symbol->name, "__cfi_", 6);
+}
+
+bool symbol_is_function(const struct symbol *symbol)
+{
+	int type = tolower((unsigned char)symbol->type);
+
+	return (type == 't' || type == 'w') && !is_alias(symbol);
+}
+
 /* The highest is shown: the name that people know a function by. */
 static int rank(const struct symbol *symbol)
 {
-	bool alias = !strncmp(symbol->name, "__pfx_", 6) || !strncmp(symbol->name, "__cfi_", 6);
 	bool text = tolower((unsigned char)symbol->type) == 't';
 
-	if (alias)
+	if (is_alias(symbol))
 		return 0;
 	if (text)
 		return isupper((unsigned char)symbol->type) ? 4 : 2;

@@ -20,6 +20,10 @@ struct symbol {
 	char type;        /* as in nm and kallsyms: t T d D b B r R a A ... */
 };
 
+/* Whether it is a function, and no other name for one or for what lies in front of it: "__pfx_fn"
+ * is its padding (6.3), "__cfi_fn" what checks indirect calls. */
+bool symbol_is_function(const struct symbol *symbol);
+
 struct symbol_table; /* sorted by address; names indexed */
 
 /* Symbols in address order: symbols_at() for each index below the count. */
