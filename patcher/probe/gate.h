@@ -111,7 +111,8 @@ static const uint32_t gate_call_sources = UINT32_C(1) << GATE_PID | UINT32_C(1) 
 /* What only functions of system calls have. */
 static const uint32_t gate_syscall_sources = UINT32_C(0x7f) << GATE_SYSCALL;
 
-/* Where such a source lies, from the beginning of the struct pt_regs (64-bit calls). */
+/* Where such a source lies, from the beginning of the struct pt_regs (64-bit calls): orig_ax; di,
+ * si, dx, r10, r8, r9 (arch/x86/include/asm/ptrace.h). */
 static inline uint8_t gate_syscall_place(enum gate_source source)
 {
 	static const uint8_t places[] = {120, 112, 104, 96, 56, 72, 64};

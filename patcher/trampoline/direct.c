@@ -137,14 +137,14 @@ static void emit_frame(const struct direct_code *d, const struct ring_code *ring
 static void emit_syscall(const struct direct_code *d, const struct ring_code *ring, size_t to,
 			 bool ia32)
 {
-	/* di, si, dx, r10, r8, r9 in struct pt_regs, arch/x86/include/asm/ptrace.h; bx, cx, dx, si,
-	 * di, bp */
-	static const uint8_t places[][DIRECT_SYSCALL_ARGS] = {{112, 104, 96, 56, 72, 64},
-							      {40, 88, 96, 104, 112, 32}};
-	const uint8_t *from = places[ia32];
+	/* bx, cx, dx, si, di, bp in struct pt_regs, arch/x86/include/asm/ptrace.h */
+	static const uint8_t ia32_places[DIRECT_SYSCALL_ARGS] = {40, 88, 96, 104, 112, 32};
 
-	for (size_t i = 0; i < DIRECT_SYSCALL_ARGS; i++) {
-		asm_load(d->a, ASM_64, scratch(d), asm_at(ASM_RDI, from[i]));
+	for (unsigned int i = 0; i < DIRECT_SYSCALL_ARGS; i++) {
+		const uint8_t from =
+			ia32 ? ia32_places[i] : gate_syscall_place(GATE_SYSCALL_ARG0 + i);
+
+		asm_load(d->a, ASM_64, scratch(d), asm_at(ASM_RDI, from));
 		asm_store(d->a, ASM_64, ring_record_at(ring, to + i * sizeof(uint64_t)),
 			  scratch(d));
 	}
