@@ -8,6 +8,10 @@
 /* Allowed by the lowest settings that the guest's /proc and /sys accept. */
 enum { WATCHDOGS_SHORTEST_NS = 500000000 };
 
+/* How long a vCPU's thread waits for the host at most, if they allow it: for room in a ring, or for
+ * a disk. */
+static const uint64_t watchdogs_patience_ns = 5000000000;
+
 /*
  * For how long a vCPU may wait with interrupts off, so that the guest's kernel does not report it: in
  * nanoseconds, at most `most`. That is half of a hard lockup's time, which is watchdog_thresh

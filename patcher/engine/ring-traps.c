@@ -7,9 +7,6 @@
 #include "patcher/engine/ring-internal.h"
 #include "patcher/engine/trap-reader.h"
 
-/* How long vCPUs wait for room at most, if the guest's watchdogs allow it. */
-static const uint64_t patience_ns = 5000000000;
-
 /*
  * A host that cannot empty the rings must not hang the guest: there is one deadline for all vCPUs.
  * Behind it their records are lost, without any wait, until the thread makes room again.
@@ -29,7 +26,7 @@ static enum ring_room wait_for_room(struct ring_engine *x, struct ring_engine_vc
 		struct timespec until;
 
 		if (!x->give_up_ns)
-			x->give_up_ns = now + watchdogs_allow_ns(x->kernel, patience_ns);
+			x->give_up_ns = now + watchdogs_allow_ns(x->kernel, watchdogs_patience_ns);
 		if (now >= x->give_up_ns)
 			break;
 		until = ring_engine_deadline(x->give_up_ns, 0);

@@ -39,12 +39,12 @@ int session_create_engines(struct trace_session *s, struct error *err)
 /* A trap's vCPU has interrupts off. It waits as long as one waits for room in a ring. */
 unsigned int session_patience_ms(void *arg)
 {
-	static const uint64_t most_ns = 5000000000, ns_per_ms = 1000000;
+	static const uint64_t ns_per_ms = 1000000;
 	const struct trace_session *s = arg;
 
 	if (s->engine != s->trap_engine)
 		return OUTPUT_STALL_MS;
-	return (unsigned int)(watchdogs_allow_ns(&s->kernel, most_ns) / ns_per_ms);
+	return (unsigned int)(watchdogs_allow_ns(&s->kernel, watchdogs_patience_ns) / ns_per_ms);
 }
 
 /* Probes that no instance wants must not keep rings away from the direct lane. */
