@@ -96,7 +96,6 @@ struct range {
 
 struct page_callers {
 	const struct kernel *kernel;
-	struct decoder *decoder; /* of a kernel without ORC tables, while wrappers are added */
 	struct range wrappers[MAX_RANGES]; /* sorted */
 	size_t n;
 };
@@ -108,15 +107,15 @@ static int by_start(const void *a, const void *b)
 	return x->start < y->start ? -1 : x->start > y->start;
 }
 
-static void add_wrapper(struct page_callers *c, const struct symbol *s)
+/* `decoder`: of a kernel without ORC tables; else NULL. */
+static void add_wrapper(struct page_callers *c, struct decoder *decoder, const struct symbol *s)
 {
 	if (c->n == MAX_RANGES)
 		return;
 	c->wrappers[c->n++] = (struct range){
 		.start = kernel_gva(c->kernel, s->address),
 		.end = kernel_gva(c->kernel, s->address + s->size),
-		.frame = c->decoder
-				 ? function_frame(c->kernel->image, c->decoder, s->address, s->size)
+		.frame = decoder ? function_frame(c->kernel->image, decoder, s->address, s->size)
 				 : 0,
 	};
 }
@@ -129,36 +128,38 @@ static bool is_part(const char *name)
 	return name[length] && text_begins_as(name, length, wrapper_names);
 }
 
-static void add_wrappers(struct page_callers *c, const struct symbol_table *symbols)
+static void add_wrappers(struct page_callers *c, struct decoder *decoder)
 {
+	const struct symbol_table *symbols = c->kernel->image->symbols;
+
 	for (size_t i = 0; i < NR_WRAPPERS; i++) {
 		const struct symbol *s = symbols_find(symbols, wrapper_names[i]);
 
 		if (s)
-			add_wrapper(c, s);
+			add_wrapper(c, decoder, s);
 	}
 	for (size_t i = 0; i < symbols_count(symbols); i++)
 		if (is_part(symbols_at(symbols, i)->name))
-			add_wrapper(c, symbols_at(symbols, i));
+			add_wrapper(c, decoder, symbols_at(symbols, i));
 }
 
 int page_callers_create(const struct kernel *kernel, struct page_callers **out, struct error *err)
 {
 	struct page_callers *c = calloc(1, sizeof(*c));
+	struct decoder *decoder = NULL;
 	int ret = 0;
 
 	if (!c)
 		return error_set(err, ENOMEM, "out of memory");
 	c->kernel = kernel;
 	if (!kernel->known.orc.n)
-		ret = decoder_create(&c->decoder, err);
+		ret = decoder_create(&decoder, err);
 	if (ret) {
 		free(c);
 		return ret;
 	}
-	add_wrappers(c, kernel->image->symbols);
-	decoder_destroy(c->decoder);
-	c->decoder = NULL;
+	add_wrappers(c, decoder);
+	decoder_destroy(decoder);
 	qsort(c->wrappers, c->n, sizeof(c->wrappers[0]), by_start);
 	*out = c;
 	return 0;
