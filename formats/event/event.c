@@ -2,6 +2,7 @@
 #include "formats/event/event.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include "formats/base/text.h"
 
@@ -25,15 +26,25 @@ const struct event_field *event_field_find(const struct event_class *class, cons
 	return NULL;
 }
 
+static const char own_prefix[] = "common_";
+
+const char *event_plain_name(const char *name)
+{
+	const size_t length = sizeof(own_prefix) - 1;
+
+	return !strncmp(name, own_prefix, length) ? name + length : name;
+}
+
+const char *event_own_name(const char *name, bool is_taken, char *out, size_t size)
+{
+	snprintf(out, size, "%s%s", is_taken ? own_prefix : "", name);
+	return out;
+}
+
 bool event_field_is_own(const struct event_field *field, const char *name)
 {
-	static const char prefix[] = "common_";
-	const size_t length = sizeof(prefix) - 1;
-
-	if (field->is_argument)
-		return false;
-	return !strcmp(field->name, name) ||
-	       (!strncmp(field->name, prefix, length) && !strcmp(field->name + length, name));
+	return !field->is_argument &&
+	       (!strcmp(field->name, name) || !strcmp(event_plain_name(field->name), name));
 }
 
 const struct event_field *event_field_own(const struct event_class *class, const char *name)

@@ -192,6 +192,10 @@ const struct event_field *event_field_find(const struct event_class *class, cons
  * the name, "common_" is in front of Sonde's, as in the kernel's names for what all events have.
  */
 bool event_field_is_own(const struct event_field *field, const char *name);
+/* The name that Sonde's field has then. Returns `out`. */
+const char *event_own_name(const char *name, bool is_taken, char *out, size_t size);
+/* Without that "common_". */
+const char *event_plain_name(const char *name);
 /* The one that is; NULL: there is none. */
 const struct event_field *event_field_own(const struct event_class *class, const char *name);
 

@@ -14,7 +14,7 @@ const char *filter_plain_name(const char *name)
 {
 	if (!strcmp(name, "COMM"))
 		return "comm";
-	return !strncmp(name, "common_", 7) ? name + 7 : name;
+	return event_plain_name(name);
 }
 
 static bool is_vcpu(const char *name)

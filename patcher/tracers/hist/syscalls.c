@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* System calls: what is known of one where it begins, and the names of its arguments. */
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "formats/syscalls/prototypes.h"
@@ -113,9 +112,9 @@ static void make_class(struct hist_syscalls *s)
 
 	for (; n < NR_OWN; n++) {
 		s->fields[n] = own_fields[n];
-		snprintf(s->names[n], NAME_SIZE, "%s%s",
-			 is_argument(s, own_fields[n].name) ? "common_" : "", own_fields[n].name);
-		s->fields[n].name = s->names[n];
+		s->fields[n].name =
+			event_own_name(own_fields[n].name, is_argument(s, own_fields[n].name),
+				       s->names[n], NAME_SIZE);
 	}
 	for (unsigned int i = 0; i < SYSCALL_ARGS; i++) {
 		if (!s->args[i].name[0])

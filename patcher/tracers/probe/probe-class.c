@@ -55,8 +55,7 @@ static const char *own_name(const struct fetch_program *program, const char *nam
 
 	for (size_t i = 0; i < program->nr_args; i++)
 		taken |= !strcmp(program->args[i].name, name);
-	snprintf(out, FIELD_NAME_SIZE, "%s%s", taken ? "common_" : "", name);
-	return out;
+	return event_own_name(name, taken, out, FIELD_NAME_SIZE);
 }
 
 static enum event_field_type type_of(const struct fetch_arg *arg)
