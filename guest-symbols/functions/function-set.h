@@ -149,4 +149,8 @@ int reserved_text_of(const struct kernel_image *image, const struct reserved_tex
 /* Why [address, address + size), link-time, has to stay, one line; NULL: it can be elsewhere. */
 const char *reserved_text_find(const struct reserved_text *text, uint64_t address, uint64_t size);
 
+/* Whether the kernel may go on in [address, address + size), link-time, though no instruction jumps
+ * there: where a jump label leads to, or an instruction that has faulted. */
+bool reserved_text_is_target(const struct reserved_text *text, uint64_t address, uint64_t size);
+
 #endif

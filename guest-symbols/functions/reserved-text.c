@@ -12,6 +12,8 @@ struct text_list {
 	const char *what;
 	uint8_t entry;   /* bytes of one */
 	uint8_t size;    /* bytes of text that it is about; 0: a function */
+	uint8_t target; /* where in it 32 bits say where the kernel may go on from there; 0: nowhere
+			 */
 	bool relative;   /* 32 bits from the entry itself; else a pointer */
 	bool may_be_off; /* entries that are 0 are none */
 	/* The function without which the kernel has no such list, nor needs one; NULL: each has. Where
@@ -21,16 +23,18 @@ struct text_list {
 
 static const struct text_list lists[] = {
 	{"__start___jump_table", "__stop___jump_table", "the kernel rewrites a jump label there",
-	 16, 5, true, false, NULL},
+	 16, 5, 4, true, false, NULL},
 	{"__start_static_call_sites", "__stop_static_call_sites",
-	 "the kernel rewrites a static call there", 8, 5, true, false, NULL},
-	{"__smp_locks", "__smp_locks_end", "the kernel rewrites a LOCK prefix there", 4, 1, true,
+	 "the kernel rewrites a static call there", 8, 5, 0, true, false, "__static_call_update"},
+	/* since 5.10 */
+	{"__smp_locks", "__smp_locks_end", "the kernel rewrites a LOCK prefix there", 4, 1, 0, true,
 	 true, "alternatives_enable_smp"}, /* gone in 7.3 */
 	{"__start___ex_table", "__stop___ex_table",
-	 "the instruction may fault, and the kernel knows it by its address", 12, 1, true, false,
+	 "the instruction may fault, and the kernel knows it by its address", 12, 1, 4, true, false,
 	 NULL},
 	{"__start_kprobe_blacklist", "__stop_kprobe_blacklist",
-	 "the kernel keeps kprobes away from the function", 8, 0, false, false, "register_kprobe"},
+	 "the kernel keeps kprobes away from the function", 8, 0, 0, false, false,
+	 "register_kprobe"},
 };
 
 enum { NR_LISTS = sizeof(lists) / sizeof(lists[0]), JUMP_LABELS = 0 };
@@ -55,12 +59,15 @@ struct reserved_text {
 	struct reserved *v; /* by address */
 	size_t n;
 	uint64_t most; /* bytes of the largest */
+	uint64_t *targets; /* sorted */
+	size_t nr_targets;
 };
 
 static void destroy(void *fact)
 {
 	struct reserved_text *text = fact;
 
+	free(text->targets);
 	free(text->v);
 	free(text);
 }
@@ -111,6 +118,17 @@ static uint64_t text_of(const struct kernel_image *image, const struct text_list
 	return pointer - image->bytes_slide;
 }
 
+static void add_target(struct reserved_text *text, const struct text_list *list, uint64_t entry,
+		       const uint8_t *bytes)
+{
+	int32_t distance;
+
+	if (!list->target)
+		return;
+	memcpy(&distance, bytes + list->target, sizeof(distance));
+	text->targets[text->nr_targets++] = entry + list->target + (uint64_t)(int64_t)distance;
+}
+
 static bool is_needed(const struct kernel_image *image, const struct text_list *list)
 {
 	return !list->by || symbols_find(image->symbols, list->by) ||
@@ -132,14 +150,15 @@ static int add_list(struct reserved_text *text, const struct kernel_image *image
 	if (!is_needed(image, list) || begin == end)
 		return 0;
 	for (uint64_t at = begin; at + list->entry <= end; at += list->entry) {
-		const uint64_t address =
-			text_of(image, list, at, kernel_image_bytes(image, at, list->entry));
+		const uint8_t *bytes = kernel_image_bytes(image, at, list->entry);
+		const uint64_t address = text_of(image, list, at, bytes);
 
 		if (!address)
 			continue;
 		if (address < image->text || address >= image->end)
 			return damaged(list, at, err);
 		add(text, address, size_of(image, list, address), list->what);
+		add_target(text, list, at, bytes);
 	}
 	return text->n > before ? 0 : damaged(list, begin, err);
 }
@@ -168,6 +187,13 @@ static int by_address(const void *a, const void *b)
 	return x->address < y->address ? -1 : x->address > y->address;
 }
 
+static int by_value(const void *a, const void *b)
+{
+	const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
 static void add_sections(struct reserved_text *text, const struct kernel_image *image)
 {
 	for (size_t i = 0; i < NR_SECTIONS; i++) {
@@ -189,12 +215,14 @@ static int fill(struct reserved_text *text, const struct kernel_image *image, st
 	if (ret)
 		return ret;
 	text->v = calloc(room, sizeof(*text->v));
-	if (!text->v)
+	text->targets = calloc(room, sizeof(*text->targets));
+	if (!text->v || !text->targets)
 		return error_set(err, ENOMEM, "out of memory");
 	for (size_t i = 0; !ret && i < NR_LISTS; i++)
 		ret = add_list(text, image, &lists[i], err);
 	add_sections(text, image);
 	qsort(text->v, text->n, sizeof(*text->v), by_address);
+	qsort(text->targets, text->nr_targets, sizeof(*text->targets), by_value);
 	return ret;
 }
 
@@ -243,4 +271,16 @@ const char *reserved_text_find(const struct reserved_text *text, uint64_t addres
 			return r->what;
 	}
 	return NULL;
+}
+
+static uint64_t target_at(const void *targets, size_t i)
+{
+	return ((const uint64_t *)targets)[i];
+}
+
+bool reserved_text_is_target(const struct reserved_text *text, uint64_t address, uint64_t size)
+{
+	const size_t i = search_from(text->nr_targets, address, target_at, text->targets);
+
+	return i < text->nr_targets && text->targets[i] < address + size;
 }

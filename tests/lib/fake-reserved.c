@@ -37,3 +37,11 @@ void fake_reserved_add(struct fake_guest *fg, const uint64_t to[FAKE_NR_RESERVED
 		memcpy(fg->base.image.init_bytes + at, entry, lists[i].size);
 	}
 }
+
+void fake_reserved_lead(struct fake_guest *fg, enum fake_reserved list, uint64_t to)
+{
+	const uint64_t at = FAKE_RESERVED + ROOM * list + sizeof(int32_t);
+	const int32_t distance = (int32_t)(to - at);
+
+	memcpy(fg->base.image.init_bytes + at, &distance, sizeof(distance));
+}

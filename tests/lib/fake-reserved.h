@@ -19,5 +19,7 @@ enum fake_reserved {
  * fails it. */
 enum { FAKE_RESERVED = 0x34000 };
 void fake_reserved_add(struct fake_guest *fg, const uint64_t to[FAKE_NR_RESERVED]);
+/* The entry of a list that was added says that the kernel may go on at this image offset. */
+void fake_reserved_lead(struct fake_guest *fg, enum fake_reserved list, uint64_t to);
 
 #endif
