@@ -285,6 +285,13 @@ int kernel_read_u32(const struct kernel *kernel, const char *name, uint32_t *val
 	return kernel_read(kernel, gva, value, sizeof(*value), err);
 }
 
+bool kernel_is_booting(const struct kernel *kernel)
+{
+	uint32_t state;
+
+	return !kernel_read_u32(kernel, "system_state", &state, NULL) && state == 0;
+}
+
 /* A write that runs into an unmapped page must fail before its first byte is stored. */
 static int check_mapped(const struct kernel *kernel, uint64_t gva, size_t size, struct error *err)
 {

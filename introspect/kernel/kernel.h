@@ -135,6 +135,10 @@ int kernel_read_string(const struct kernel *kernel, uint64_t gva, char *to, size
 int kernel_read_u32(const struct kernel *kernel, const char *name, uint32_t *value,
 		    struct error *err);
 
+/* Whether the kernel's system_state is SYSTEM_BOOTING (include/linux/kernel.h): only its first task
+ * runs, on one CPU. False if it cannot be read. */
+bool kernel_is_booting(const struct kernel *kernel);
+
 /*
  * Whether a vCPU's CR3 maps the kernel's text and data where `kernel` says. Not so in user mode
  * under KPTI, in the decompressor, and in firmware. -errno: the vCPU's state cannot be read.

@@ -6,10 +6,8 @@
 
 bool boot_window_is_open(const struct kernel *kernel)
 {
-	uint32_t state;
-
-	/* SYSTEM_BOOTING, 0, lasts until both moments are over (include/linux/kernel.h) */
-	return !kernel_read_u32(kernel, "system_state", &state, NULL) && state == 0;
+	/* that lasts until both moments are over */
+	return kernel_is_booting(kernel);
 }
 
 static uint64_t return_address_of(const struct boot_window *w, const struct guest_trap *hit)
