@@ -295,6 +295,13 @@ void trap_reader_return(struct trap_reader *r, struct engine *engine, const stru
 
 /* --- a trap ----------------------------------------------------------------------------------- */
 
+/* Do what stands in front of the trapped `ret`. A stack that cannot be read is read in vain for the
+ * return address, too. */
+static void leave_frame(const struct trap_reader *r, const struct trap *t, struct guest_trap *trap)
+{
+	epilogue_run(t->epilogue, t->epilogue_size, r->kernel, &trap->regs, NULL);
+}
+
 /* Do what the trapped `ret` (or jump to the return thunk) would have done. */
 static void leave_function(const struct trap_reader *r, const struct trap *t,
 			   struct guest_trap *trap)
@@ -324,6 +331,7 @@ enum engine_trap trap_reader_take(struct trap_reader *r, struct engine *engine,
 		result = ENGINE_TRAP_CALL;
 		break;
 	case TRAP_RETURN:
+		leave_frame(r, t, trap);
 		see_return(r, engine, &t->capture, trap);
 		leave_function(r, t, trap);
 		break;

@@ -11,8 +11,9 @@
 /* out %al,$port, and a 3-byte NOP that no vCPU executes: the handler moves it behind the site. */
 static const uint8_t entry_trap[SITE_SIZE] = {0xe6, GUEST_TRAP_PORT, 0x0f, 0x1f, 0x00};
 /* out %al,$port, and INT3 that no vCPU executes: the handler returns for it. */
-static const uint8_t return_trap[] = {0xe6, GUEST_TRAP_PORT, 0xcc, 0xcc, 0xcc, 0xcc};
-_Static_assert(sizeof(return_trap) == SLOT_MAX_SIZE, "a trap covers any slot");
+static const uint8_t return_trap[] = {
+	0xe6, GUEST_TRAP_PORT, 0xcc, 0xcc, 0xcc, 0xcc, 0xcc, 0xcc, 0xcc, 0xcc, 0xcc};
+_Static_assert(sizeof(return_trap) == EXIT_MAX_SIZE, "a trap covers any exit");
 
 struct planner {
 	struct patch_plan *plan;
@@ -122,15 +123,20 @@ static int add_return(const struct planner *p, const struct probe_ref *ref,
 	struct trap trap = {.gva = exit->gva,
 			    .kind = TRAP_RETURN,
 			    .thunk = exit->slot.target,
+			    .epilogue_size = exit->slot.epilogue,
 			    .capture = probe->ret};
-	struct patch patch = {
-		.gva = exit->gva, .size = exit->slot.size, .function = probe->name, .trap = true};
+	struct patch patch = {.gva = exit->gva,
+			      .size = exit->slot.size,
+			      .function = probe->name,
+			      .trap = true,
+			      .between = exit->slot.epilogue ? p->request->tasks : NULL};
 	int ret = add_use(p->plan, ref, exit->gva, err);
 
 	if (ret || share_return(trap_table_find(p->traps, exit->gva), probe))
 		return ret;
 	memcpy(patch.old_bytes, exit->bytes, patch.size);
 	memcpy(patch.new_bytes, return_trap, patch.size);
+	memcpy(trap.epilogue, exit->bytes, trap.epilogue_size);
 	ret = patch_set_add(&p->plan->returns, &patch, err);
 	return ret ? ret : trap_table_put(p->traps, &trap, err);
 }
@@ -172,6 +178,23 @@ static int check_trampolines(const struct planner *p, struct error *why)
 	return 0;
 }
 
+/* Where slots in front of a `ret` cannot be, there may be smaller ones. Else the reason is the
+ * first. */
+static int find_exits(const struct planner *p, const struct probe *probe, struct error *why)
+{
+	const uint64_t gva = kernel_gva(p->kernel, probe->function);
+	const bool epilogues = p->request->tasks;
+	int ret = function_find_exits(p->kernel, p->decoder, gva, probe->size, epilogues,
+				      p->function, why);
+
+	if (!ret || !epilogues)
+		return ret;
+	return function_find_exits(p->kernel, p->decoder, gva, probe->size, false, p->function,
+				   NULL)
+		       ? ret
+		       : 0;
+}
+
 /* Where the probe's function is to be patched: *entry and p->function. A negative errno with *why
  * set means that the probe is refused. */
 static int plan_places(const struct planner *p, const struct probe *probe, struct patch *entry,
@@ -182,8 +205,7 @@ static int plan_places(const struct planner *p, const struct probe *probe, struc
 	p->function->nr_exits = 0;
 	if (ret || !probe->wants_return)
 		return ret;
-	ret = function_find_exits(p->kernel, p->decoder, kernel_gva(p->kernel, probe->function),
-				  probe->size, p->function, why);
+	ret = find_exits(p, probe, why);
 	return ret ? ret : check_trampolines(p, why);
 }
 
@@ -379,6 +401,8 @@ static int refresh_return(void *arg, struct patch *p, const uint8_t *now, struct
 
 	if (!now)
 		return -EFAULT;
+	if (p->between && !memcmp(now, p->old_bytes, p->size))
+		return 0;
 	slot = slot_classify(now, p->size, p->gva);
 	/* the kernel leaves out the prefix */
 	if (slot.size != p->size && (p->size <= SITE_SIZE || slot.size != SITE_SIZE))

@@ -71,6 +71,9 @@ struct patch_request {
 	/* Whether the caller will know when the guest's own ftrace gives a site back. Then a site
 	 * that ftrace holds is planned as yielded; else its function is refused. */
 	bool ftrace_handoff;
+	/* The guest's tasks, which must outlive the plan. NULL: not known, so that no patch may
+	 * cover several instructions. */
+	const struct task_stacks *tasks;
 };
 
 /* Plan the probes from what stands in guest memory now, and register their traps. -ENOENT if every

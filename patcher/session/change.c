@@ -123,6 +123,7 @@ static int apply(struct trace_session *s, struct instance_list *next, struct ord
 int session_change(struct trace_session *s, struct instance_list *next, struct error *err)
 {
 	struct ordered_change *c = NULL;
+	unsigned int tries = 0;
 	int ret = check_engine(s, err);
 
 	if (!ret)
@@ -136,7 +137,9 @@ int session_change(struct trace_session *s, struct instance_list *next, struct e
 	if (!ret)
 		ret = ordered_prepare(s, next, &c, err);
 	if (!ret)
-		ret = apply(s, next, c, err);
+		do
+			ret = apply(s, next, c, err);
+		while (ret == -EBUSY && session_tries_again(&tries));
 	if (ret && c)
 		ordered_discard(c);
 	if (!ret)

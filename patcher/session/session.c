@@ -216,6 +216,8 @@ int session_plan(struct trace_session *s, struct error *err)
 	struct patch_request request = {.refs = s->tracers.refs, .nr_refs = s->tracers.nr_refs};
 	int ret;
 
+	if (!session_find_stacks(s) || kernel_is_booting(&s->kernel))
+		request.tasks = &s->stacks;
 	session_asks_find(s);
 	request.ftrace_handoff = session_is_asked(s, ASK_FTRACE);
 	ret = patch_plan_make(&s->plan, &request, &s->kernel, s->decoder, &s->traps, err);
@@ -362,20 +364,11 @@ static int prepare(struct trace_session *s, const char *const *specs, struct err
 	return ret ? ret : direct_check_functions(s, &s->instances, err);
 }
 
-int trace_session_start(struct trace_session *s, const char *const *specs, struct error *err)
+/* -EBUSY: a task is where the guest's text is to be changed. */
+static int start_once(struct trace_session *s, struct error *err)
 {
-	int ret = prepare(s, specs, err);
+	int ret;
 
-	if (ret)
-		return ret;
-	ret = session_create_engines(s, err);
-	/* a stop may have left trampolines in a guest that was paused */
-	if (!ret)
-		ret = session_finish(s, err);
-	if (!ret)
-		ret = let_leave(s, err);
-	if (ret)
-		return ret;
 	forget_calls(s);
 	ret = create_tracers(s, err);
 	if (!ret)
@@ -389,6 +382,27 @@ int trace_session_start(struct trace_session *s, const char *const *specs, struc
 	s->restored = (struct patch_outcome){0};
 	ret = start_stopped(s, err);
 	s->guest->control->resume(s->guest, NULL);
+	return ret;
+}
+
+int trace_session_start(struct trace_session *s, const char *const *specs, struct error *err)
+{
+	unsigned int tries = 0;
+	int ret = prepare(s, specs, err);
+
+	if (ret)
+		return ret;
+	ret = session_create_engines(s, err);
+	/* a stop may have left trampolines in a guest that was paused */
+	if (!ret)
+		ret = session_finish(s, err);
+	if (!ret)
+		ret = let_leave(s, err);
+	if (ret)
+		return ret;
+	do
+		ret = start_once(s, err);
+	while (ret == -EBUSY && session_tries_again(&tries));
 	if (ret)
 		return ret;
 	ret = direct_start(s, false, err);

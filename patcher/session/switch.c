@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Which engine a session has: traps first, rings as soon as the guest is ready for them. */
 #include <errno.h>
+#include "formats/base/clock.h"
 #include "formats/output/output.h"
 #include "patcher/coexist/watchdogs.h"
 #include "patcher/session/internal.h"
@@ -53,13 +54,38 @@ static bool has_only_off(const struct trace_session *s)
 	return s->plan.nr_refs && !patch_set_wanted(&s->plan.entries);
 }
 
+int session_find_stacks(struct trace_session *s)
+{
+	int ret = task_stacks_init(&s->kernel, &s->stacks, NULL);
+
+	if (ret)
+		s->stacks = (struct task_stacks){0};
+	return ret;
+}
+
+bool session_tries_again(unsigned int *tries)
+{
+	enum { TRIES = 20, WAIT_MS = 2 };
+
+	if (++*tries >= TRIES)
+		return false;
+	clock_wait_ms(WAIT_MS);
+	return true;
+}
+
+/* The guest is not ready, or a task is where its text is to be changed. */
+static bool passes_by_itself(int error)
+{
+	return error == -EAGAIN || error == -EBUSY;
+}
+
 static int install_rings(struct trace_session *s, struct error *err)
 {
 	struct engine *rings = s->ring_engine;
 	struct error why;
 	int ret = rings->ops->install(rings, &why);
 
-	if (ret && ret != -EAGAIN && ret != -ENOTRECOVERABLE && has_only_off(s)) {
+	if (ret && !passes_by_itself(ret) && ret != -ENOTRECOVERABLE && has_only_off(s)) {
 		tracer_set_give_up(&s->tracers, &why);
 		patch_plan_drop_off(&s->plan);
 		s->plan.nr_refs = 0;
@@ -82,8 +108,11 @@ int session_switch(struct trace_session *s, struct error *err)
 {
 	struct engine *traps = s->trap_engine;
 	struct error why;
-	int ret = traps->ops->withdraw(traps, NULL, err);
+	int ret;
 
+	/* the plan may have been made in early boot */
+	session_find_stacks(s);
+	ret = traps->ops->withdraw(traps, NULL, err);
 	if (ret)
 		return ret;
 	ret = install_rings(s, &why);
@@ -98,7 +127,7 @@ int session_switch(struct trace_session *s, struct error *err)
 			*err = why;
 		return ret;
 	}
-	if (ret != -EAGAIN) {
+	if (!passes_by_itself(ret)) {
 		s->no_rings = why;
 		s->switch_pending = false;
 	}

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include "guest-symbols/functions/function-set.h"
 
 enum {
 	PADDING = SLOT_MAX_SIZE, /* behind a function's end: INT3 that a trailing `ret` may use */
@@ -149,11 +150,15 @@ int function_displace(const struct kernel *kernel, struct decoder *decoder, uint
 
 /* --- exits ------------------------------------------------------------------------------------ */
 
+enum { NR_BEFORE = JUMP_SIZE - 1 }; /* instructions: as many as an epilogue may have */
+
 struct exit_search {
 	const struct kernel *kernel;
 	struct decoder *decoder;
 	struct function *function;
 	unsigned int part; /* being decoded */
+	bool epilogues;
+	uint64_t before[NR_BEFORE]; /* addresses of the last instructions, the last one first */
 };
 
 static bool in_part(const struct function_part *part, uint64_t gva)
@@ -169,18 +174,18 @@ static bool in_known_part(const struct function *f, uint64_t gva)
 	return false;
 }
 
-static int add_exit(struct function *f, const struct body *body, const struct insn *insn,
-		    struct slot slot, struct error *err)
+static int add_exit(struct function *f, const struct body *body, uint64_t gva, struct slot slot,
+		    struct error *err)
 {
 	struct function_exit *exit;
 
 	if (f->nr_exits == FUNCTION_MAX_EXITS)
-		return error_set_at(err, E2BIG, insn->address, "more than %d function exits",
+		return error_set_at(err, E2BIG, gva, "more than %d function exits",
 				    FUNCTION_MAX_EXITS);
 	exit = &f->exits[f->nr_exits++];
-	exit->gva = insn->address;
+	exit->gva = gva;
 	exit->slot = slot;
-	memcpy(exit->bytes, body->bytes + (insn->address - body->gva), slot.size);
+	memcpy(exit->bytes, body->bytes + (gva - body->gva), slot.size);
 	return 0;
 }
 
@@ -254,6 +259,58 @@ static int follow(struct exit_search *search, const struct insn *insn, struct er
 	return part_at(search, insn, &f->parts[f->nr_parts++], err);
 }
 
+static void note_before(struct exit_search *search, const struct insn *insn)
+{
+	memmove(search->before + 1, search->before,
+		sizeof(search->before) - sizeof(search->before[0]));
+	search->before[0] = insn->address;
+}
+
+/* Where a slot begins that ends with the `ret` and `room` bytes in all; 0: nowhere. */
+static uint64_t find_epilogue(const struct exit_search *search, const struct body *body,
+			      uint64_t ret, uint8_t room)
+{
+	for (size_t i = 0; i < NR_BEFORE && search->before[i]; i++) {
+		const uint64_t gva = search->before[i];
+
+		if (!epilogue_is_known(body->bytes + (gva - body->gva), ret - gva))
+			return 0;
+		if (ret - gva + room >= JUMP_SIZE)
+			return gva;
+	}
+	return 0;
+}
+
+/* `ret`, or `repz ret`, as compilers wrote it for AMD's K8. */
+static bool is_plain_return(const struct body *body, const struct insn *insn)
+{
+	const uint8_t *bytes = body->bytes + (insn->address - body->gva);
+
+	return (insn->size == 1 && bytes[0] == 0xc3) ||
+	       (insn->size == 2 && bytes[0] == 0xf3 && bytes[1] == 0xc3);
+}
+
+static int add_return(struct exit_search *search, const struct body *body, const struct insn *insn,
+		      struct slot slot, struct error *err)
+{
+	const uint8_t room = slot.state == SLOT_RET ? slot.size : insn->size;
+	uint64_t gva = insn->address;
+
+	if (search->epilogues && room < JUMP_SIZE && is_plain_return(body, insn))
+		gva = find_epilogue(search, body, insn->address, room);
+	if (gva && gva < insn->address) {
+		slot = (struct slot){.state = SLOT_EPILOGUE,
+				     .size = (uint8_t)(insn->address - gva + room),
+				     .epilogue = (uint8_t)(insn->address - gva)};
+		return add_exit(search->function, body, gva, slot, err);
+	}
+	if (slot.state != SLOT_RET)
+		return error_set_at(
+			err, ENOTSUP, insn->address,
+			"its result cannot be recorded: a `ret` has no room for a patch");
+	return add_exit(search->function, body, insn->address, slot, err);
+}
+
 static int find_exit(void *arg, const struct body *body, const struct insn *insn, struct error *err)
 {
 	struct exit_search *search = arg;
@@ -264,15 +321,11 @@ static int find_exit(void *arg, const struct body *body, const struct insn *insn
 		return error_set_at(err, EBUSY, insn->address, "a trap of another Sonde is there");
 	switch (insn->kind) {
 	case INSN_RET:
-		if (slot.state != SLOT_RET)
-			return error_set_at(err, ENOTSUP, insn->address,
-					    "its result cannot be recorded: a `ret` "
-					    "has no room for a patch");
-		return add_exit(search->function, body, insn, slot, err);
+		return add_return(search, body, insn, slot, err);
 	case INSN_JMP_REL:
 		if (slot.state == SLOT_JMP_THUNK &&
 		    function_is_return_thunk(search->kernel, insn->target))
-			return add_exit(search->function, body, insn, slot, err);
+			return add_exit(search->function, body, insn->address, slot, err);
 		return in_part(own, insn->target) ? 0 : follow(search, insn, err);
 	case INSN_JCC_REL:
 		return in_part(own, insn->target) ? 0 : follow(search, insn, err);
@@ -288,25 +341,97 @@ static int find_exit(void *arg, const struct body *body, const struct insn *insn
 	return 0;
 }
 
-int function_find_exits(const struct kernel *kernel, struct decoder *decoder, uint64_t gva,
-			uint64_t size, struct function *out, struct error *err)
+static int find_exit_or_note(void *arg, const struct body *body, const struct insn *insn,
+			     struct error *err)
 {
-	struct exit_search search = {.kernel = kernel, .decoder = decoder, .function = out};
+	int ret = find_exit(arg, body, insn, err);
+
+	note_before(arg, insn);
+	return ret;
+}
+
+/* Call `fn` for the instructions of each part, those that it adds, too. */
+static int for_each_part(struct exit_search *search, insn_fn *fn, struct error *err)
+{
+	int ret = 0;
+
+	for (search->part = 0; !ret && search->part < search->function->nr_parts; search->part++) {
+		const struct function_part part = search->function->parts[search->part];
+		struct body body;
+
+		memset(search->before, 0, sizeof(search->before));
+		ret = body_read(search->kernel, part.gva, part.size, &body, err);
+		if (ret)
+			return ret;
+		ret = body_for_each(&body, search->decoder, fn, search, err);
+		free(body.bytes);
+	}
+	return ret;
+}
+
+/* --- exits of several instructions -------------------------------------------------------------
+ */
+
+static int refuse_between(uint64_t address, struct error *err)
+{
+	return error_set_at(err, ENOTSUP, address,
+			    "its result cannot be recorded: a jump leads to a `ret` without room "
+			    "for a patch");
+}
+
+static int check_target(void *arg, const struct body *body, const struct insn *insn,
+			struct error *err)
+{
+	const struct function *f = ((struct exit_search *)arg)->function;
+
+	(void)body;
+	for (unsigned int i = 0; insn->target && i < f->nr_exits; i++)
+		if (f->exits[i].slot.epilogue &&
+		    strictly_inside(insn->target, f->exits[i].gva, f->exits[i].slot.size))
+			return refuse_between(insn->address, err);
+	return 0;
+}
+
+/* What the kernel may let jump there: jump labels that are off, instructions that have faulted. */
+static int check_listed(const struct exit_search *search, struct error *err)
+{
+	const struct kernel *kernel = search->kernel;
+	const struct reserved_text *text;
+	int ret = reserved_text_of(kernel->image, &text, err);
+
+	if (ret)
+		error_prefix(err, "its result cannot be recorded: ");
+	for (unsigned int i = 0; !ret && i < search->function->nr_exits; i++) {
+		const struct function_exit *exit = &search->function->exits[i];
+
+		if (exit->slot.epilogue &&
+		    reserved_text_is_target(text, kernel_link(kernel, exit->gva + 1),
+					    exit->slot.size - 1U))
+			ret = refuse_between(exit->gva, err);
+	}
+	return ret;
+}
+
+static bool has_epilogues(const struct function *f)
+{
+	for (unsigned int i = 0; i < f->nr_exits; i++)
+		if (f->exits[i].slot.epilogue)
+			return true;
+	return false;
+}
+
+int function_find_exits(const struct kernel *kernel, struct decoder *decoder, uint64_t gva,
+			uint64_t size, bool epilogues, struct function *out, struct error *err)
+{
+	struct exit_search search = {
+		.kernel = kernel, .decoder = decoder, .function = out, .epilogues = epilogues};
+	int ret;
 
 	memset(out, 0, sizeof(*out));
 	out->parts[out->nr_parts++] = (struct function_part){gva, size};
-	for (; search.part < out->nr_parts; search.part++) {
-		struct function_part part = out->parts[search.part];
-		struct body body;
-		int ret;
-
-		ret = body_read(kernel, part.gva, part.size, &body, err);
-		if (ret)
-			return ret;
-		ret = body_for_each(&body, decoder, find_exit, &search, err);
-		free(body.bytes);
-		if (ret)
-			return ret;
-	}
-	return 0;
+	ret = for_each_part(&search, find_exit_or_note, err);
+	if (ret || !has_epilogues(out))
+		return ret;
+	ret = for_each_part(&search, check_target, err);
+	return ret ? ret : check_listed(&search, err);
 }

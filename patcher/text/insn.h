@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include "formats/base/error.h"
 #include "introspect/kernel/kernel.h"
+#include "patcher/text/epilogue.h"
 #include "patcher/text/site.h"
 
 /*
@@ -55,10 +56,12 @@ int decoder_decode(struct decoder *decoder, const uint8_t *bytes, size_t size, u
  */
 enum { FUNCTION_MAX_EXITS = 64, FUNCTION_MAX_PARTS = 16, FUNCTION_MAX_SIZE = 65536 };
 
+enum { EXIT_MAX_SIZE = EPILOGUE_MAX + 1 };
+
 struct function_exit {
 	uint64_t gva;
 	struct slot slot;
-	uint8_t bytes[SLOT_MAX_SIZE]; /* that stand there now, slot.size of them */
+	uint8_t bytes[EXIT_MAX_SIZE]; /* that stand there now, slot.size of them */
 };
 
 struct function_part {
@@ -104,7 +107,9 @@ int function_displace(const struct kernel *kernel, struct decoder *decoder, uint
 		      uint64_t size, uint64_t place, struct displaced *out, struct error *err);
 
 /*
- * Find every exit of the function at [gva, gva + size). Errors, with the address:
+ * Find every exit of the function at [gva, gva + size). With `epilogues`, one of a `ret` without
+ * room for a jump begins in front of it where it can, with several instructions: a task may be
+ * between them. Errors, with the address:
  *   -ENOTSUP  it can be left by an instruction that is no return slot (an indirect tail call, a
  *             `ret` without room)
  *   -EBUSY    another tracer left a trap behind
@@ -112,7 +117,7 @@ int function_displace(const struct kernel *kernel, struct decoder *decoder, uint
  *   -EILSEQ   an instruction cannot be decoded
  */
 int function_find_exits(const struct kernel *kernel, struct decoder *decoder, uint64_t gva,
-			uint64_t size, struct function *out, struct error *err);
+			uint64_t size, bool epilogues, struct function *out, struct error *err);
 
 /* Whether a jump to this gva, out of a function, is a return: a return thunk of the kernel. */
 bool function_is_return_thunk(const struct kernel *kernel, uint64_t gva);

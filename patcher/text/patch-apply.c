@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <string.h>
 #include <time.h>
+#include "introspect/tasks/quiesce.h"
 #include "patcher/text/site.h"
 
 /* How often and how long to let the guest run on when a vCPU is inside a patch. */
@@ -356,9 +357,67 @@ static int refuse_inside(const struct patch_set *set, struct guest *guest, bool 
 	return 0;
 }
 
-/* Stop the guest with no vCPU inside a patch: a vCPU there is given some time to leave. */
-static int stop_outside(const struct patch_set *set, struct guest *guest, struct error *err)
+/* -EBUSY, with the reason, if a vCPU or a task that was preempted may be between the instructions
+ * that patches cover, from the one to the other. */
+static int check_between(struct guest *guest, const struct patch *from, const struct patch *to,
+			 struct error *why)
 {
+	const struct quiesce_policy policy = {.tasks = from->between,
+					      .gva = from->gva + 1,
+					      .size = to->gva + to->size - (from->gva + 1),
+					      .paused = true};
+	struct quiesce quiesce;
+	int ret = quiesce_begin(&quiesce, guest, &policy, why);
+
+	return ret ? ret : quiesce_check(&quiesce, why);
+}
+
+static bool covers_several(const struct patch *patch)
+{
+	return !patch_is_out(patch) && patch->between;
+}
+
+/* All places at once first: mostly nobody is near them. A kernel that boots has no tasks yet that
+ * could be preempted, nor lists of them. */
+static int refuse_between(const struct patch_set *set, const struct kernel *kernel, bool *inside,
+			  struct error *err)
+{
+	struct guest *guest = kernel->guest;
+	const struct patch *first = NULL, *last = NULL;
+	struct error why;
+
+	for (size_t i = 0; i < set->n; i++)
+		if (covers_several(&set->v[i])) {
+			first = first ? first : &set->v[i];
+			last = &set->v[i];
+		}
+	if (!first || kernel_is_booting(kernel) || !check_between(guest, first, last, &why))
+		return 0;
+	for (const struct patch *p = first; p <= last; p++) {
+		*inside = covers_several(p) && check_between(guest, p, p, &why);
+		if (*inside)
+			return error_set_at(err, EBUSY, p->gva, "the end of %s is in use: %s",
+					    p->function, why.text);
+	}
+	return 0;
+}
+
+/* Whether the guest's text is about to get the patches, or to lose them. */
+enum way { COMING, GOING };
+
+static int refuse_stop(const struct patch_set *set, const struct kernel *kernel, enum way way,
+		       bool *inside, struct error *err)
+{
+	int ret = refuse_inside(set, kernel->guest, inside, err);
+
+	return ret || way == GOING ? ret : refuse_between(set, kernel, inside, err);
+}
+
+/* Stop the guest with nobody inside a patch: who is there is given some time to leave. */
+static int stop_outside(const struct patch_set *set, const struct kernel *kernel, enum way way,
+			struct error *err)
+{
+	struct guest *guest = kernel->guest;
 	struct timespec wait = {.tv_nsec = BUSY_WAIT_NS};
 	bool inside = true;
 	int ret = 0;
@@ -369,7 +428,7 @@ static int stop_outside(const struct patch_set *set, struct guest *guest, struct
 		ret = guest->control->stop(guest, err);
 		if (ret)
 			return ret;
-		ret = refuse_inside(set, guest, &inside, err);
+		ret = refuse_stop(set, kernel, way, &inside, err);
 		if (ret)
 			guest->control->resume(guest, NULL);
 	}
@@ -386,7 +445,7 @@ int patch_set_revert(struct patch_set *set, const struct kernel *kernel,
 
 	if (!set->applied)
 		return 0;
-	ret = stop_outside(set, guest, err);
+	ret = stop_outside(set, kernel, GOING, err);
 	if (ret)
 		return ret;
 	ret = undo(&u, 0, set->n, err);
@@ -404,7 +463,7 @@ int patch_set_apply(struct patch_set *set, const struct kernel *kernel, struct e
 		return 0;
 	ret = patch_set_sort(set, err);
 	if (!ret)
-		ret = stop_outside(set, guest, err);
+		ret = stop_outside(set, kernel, COMING, err);
 	if (ret)
 		return ret;
 	ret = verify_old(set, kernel, err);

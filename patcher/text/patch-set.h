@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include "formats/base/error.h"
 #include "introspect/kernel/kernel.h"
+#include "introspect/tasks/stack-scan.h"
 
 /*
  * A set of changes to guest text that is made as a whole or not at all, and taken back exactly. It
@@ -25,6 +26,9 @@ struct patch {
 	bool yielded;   /* the guest's own for now: apply and revert pass it over */
 	bool off;       /* not wanted for now: likewise */
 	bool transient; /* the guest may free this text with the patch in it */
+	/* The old bytes are several instructions, between which a task of these may be. NULL: one
+	 * instruction. Borrowed. */
+	const struct task_stacks *between;
 	_Atomic uint8_t holder; /* of an entry site: what holds it (enum site_state), 0 = not known.
 				   Any thread. */
 };
@@ -93,11 +97,11 @@ int patch_set_read(struct patch_set *set, const struct kernel *kernel, patch_byt
 		   void *arg, struct error *err);
 
 /*
- * With every vCPU stopped: verify all old bytes, refuse if a vCPU is strictly inside a patch, write
- * all, read back. On any failure everything written is put back and *err has the reason and the
- * address of the first refusal: -ESTALE old bytes differ or transient text is gone, -EBUSY a vCPU
- * stayed inside, -EIO. If the guest does not resume, that error; the set is still applied if
- * nothing could be put back.
+ * With every vCPU stopped: verify all old bytes, refuse if a vCPU is strictly inside a patch, or a
+ * task where the patch says so, write all, read back. On any failure everything written is put back
+ * and *err has the reason and the address of the first refusal: -ESTALE old bytes differ or
+ * transient text is gone, -EBUSY a vCPU or a task stayed inside, -EIO. If the guest does not
+ * resume, that error; the set is still applied if nothing could be put back.
  */
 int patch_set_apply(struct patch_set *set, const struct kernel *kernel, struct error *err);
 

@@ -9,7 +9,8 @@
  * The bytes at a place that may be patched. There are two kinds: the mcount site at a function's
  * entry (5 bytes), and a return slot at one of its exits (5 bytes on kernels with return thunks, 6
  * where clang has put a prefix in front of the jump, 2 where a `ret` is followed by the INT3 of
- * straight-line-speculation hardening).
+ * straight-line-speculation hardening). Where there are no return thunks, a slot may begin in front
+ * of the `ret` (epilogue.h).
  */
 enum { SITE_SIZE = 5, SLOT_MAX_SIZE = 6 };
 
@@ -33,14 +34,16 @@ const char *site_state_text(enum site_state state);
 enum slot_state {
 	SLOT_RET,       /* c3 and room for one byte of INT3 or more: size 2..5 */
 	SLOT_JMP_THUNK, /* e9, or 2e e9, to a return thunk: size 5, or 6 */
+	SLOT_EPILOGUE,  /* what leaves the frame, and the `ret` behind it: size 5..11 */
 	SLOT_TRAP,
 	SLOT_UNKNOWN,
 };
 
 struct slot {
 	enum slot_state state;
-	uint8_t size;    /* bytes that may be overwritten */
-	uint64_t target; /* SLOT_JMP_THUNK: the thunk */
+	uint8_t size;     /* bytes that may be overwritten */
+	uint8_t epilogue; /* SLOT_EPILOGUE: bytes in front of the `ret`; else 0 */
+	uint64_t target;  /* SLOT_JMP_THUNK: the thunk */
 };
 
 /* Bytes of the slot that begins with these: of a jump with a prefix one more than of others. */

@@ -11,6 +11,7 @@
 #include "introspect/guest/guest.h"
 #include "introspect/kernel/kernel.h"
 #include "patcher/probe/probe.h"
+#include "patcher/text/epilogue.h"
 
 /* Why a vCPU executes the OUT, or reaches the break, at an address. */
 enum trap_kind {
@@ -28,6 +29,8 @@ struct trap {
 	enum trap_kind kind;
 	const struct probe_ref *ref; /* TRAP_ENTRY */
 	uint64_t thunk;              /* TRAP_RETURN: gva of the thunk, 0 = return */
+	uint8_t epilogue_size;       /* TRAP_RETURN: what the slot has in front of the `ret` */
+	uint8_t epilogue[EPILOGUE_MAX];
 	struct capture capture;      /* TRAP_RETURN: what all functions that end here want */
 	oneshot_fn *fn;              /* TRAP_ONESHOT */
 	void *arg;

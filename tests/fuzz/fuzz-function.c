@@ -40,7 +40,7 @@ static void check(const struct function *f)
 	for (unsigned int i = 0; i < f->nr_exits; i++) {
 		const struct function_exit *e = &f->exits[i];
 
-		if (e->slot.size < GUEST_TRAP_SIZE || e->slot.size > SLOT_MAX_SIZE ||
+		if (e->slot.size < GUEST_TRAP_SIZE || e->slot.size > EXIT_MAX_SIZE ||
 		    memcmp(e->bytes, fake_text(&fg, e->gva - fake_gva(0)), e->slot.size))
 			abort();
 	}
@@ -83,7 +83,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		pos += insn.size;
 	}
 	function_check_site(&fg.kernel, decoder, fake_gva(FN), FN_SIZE, fake_gva(FN), &err);
-	if (!function_find_exits(&fg.kernel, decoder, fake_gva(FN), FN_SIZE, &function, &err))
+	if (!function_find_exits(&fg.kernel, decoder, fake_gva(FN), FN_SIZE, true, &function, &err))
 		check(&function);
 	displace(data, size);
 	return 0;

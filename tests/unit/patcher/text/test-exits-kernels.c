@@ -137,8 +137,8 @@ static void test_functions(const struct kernel *kernel, struct decoder *decoder,
 		if (i % STEP || has_data(list.v[i].name))
 			continue;
 		err = (struct error){0};
-		function_find_exits(kernel, decoder, list.v[i].address, symbol->size, &decoded,
-				    &err);
+		function_find_exits(kernel, decoder, list.v[i].address, symbol->size, false,
+				    &decoded, &err);
 		if (function_returns_of(exits, list.v[i].address) == FUNCTION_RETURNS_ALL)
 			check_own(kernel, exits, list.v[i].address, &decoded, &err, &sums);
 		if (err.code)

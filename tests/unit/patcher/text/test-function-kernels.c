@@ -27,7 +27,7 @@ static void test_point(const struct kernel *kernel, struct decoder *decoder,
 		tap_diag("%s at %llx", err.text, (unsigned long long)err.address);
 	if (!is_allocation(&p->entry))
 		return;
-	err.code = function_find_exits(kernel, decoder, p->address, p->size, &function, &err);
+	err.code = function_find_exits(kernel, decoder, p->address, p->size, true, &function, &err);
 	ok(!err.code && function.nr_exits, "%s: %u parts and %u exits are found", p->entry.name,
 	   function.nr_parts, function.nr_exits);
 	if (err.code)

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "patcher/text/insn.h"
-#include "tests/lib/fake-guest.h"
+#include "tests/lib/fake-reserved.h"
 #include "tests/lib/tap.h"
 
 enum {
@@ -67,7 +67,8 @@ static void begin(void)
 
 static int find_exits(void)
 {
-	return function_find_exits(&fg.kernel, decoder, fake_gva(FN), FN_SIZE, &function, &err);
+	return function_find_exits(&fg.kernel, decoder, fake_gva(FN), FN_SIZE, true, &function,
+				   &err);
 }
 
 static int check_site(uint64_t site)
@@ -125,6 +126,74 @@ static void test_returns(void)
 	ok(find_exits() == -ENOTSUP, "a function with a ret $8 is refused");
 	put(FN + 5, "\x48\xcf\xcc\xcc\xcc", 5);
 	ok(find_exits() == -ENOTSUP, "a function with an iretq is refused");
+	end();
+}
+
+/* pop %r14; pop %r15; pop %rbp; ret; nop */
+static void put_epilogue(uint64_t offset)
+{
+	put(offset, "\x41\x5e\x41\x5f\x5d\xc3\x90", 7);
+}
+
+static void begin_with_lists(void)
+{
+	const uint64_t to[FAKE_NR_RESERVED] = {FN, FN, FN, FN, FN};
+
+	begin();
+	fake_reserved_add(&fg, to);
+}
+
+static void test_epilogues(void)
+{
+	begin_with_lists();
+	put(FN + 5, "\x74\x10", 2); /* jz to the first pop */
+	put_epilogue(FN + 0x17);
+	ok(!find_exits() && function.nr_exits == 1 && is_exit(0, FN + 0x17, SLOT_EPILOGUE, 6),
+	   "an exit begins in front of a ret without room");
+	is_u64(function.exits[0].slot.epilogue, 5, "it knows what is in front of the ret");
+	ok(function_find_exits(&fg.kernel, decoder, fake_gva(FN), FN_SIZE, false, &function,
+			       &err) == -ENOTSUP,
+	   "unless that is not wanted");
+	put(FN + 6, "\x12", 1);
+	ok(find_exits() == -ENOTSUP && err.address == fake_gva(FN + 5),
+	   "an exit that a jump leads into is refused");
+	end();
+
+	begin_with_lists();
+	put_epilogue(FN + 0x10);
+	fake_reserved_lead(&fg, FAKE_RESERVED_LABEL, FN + 0x15);
+	ok(find_exits() == -ENOTSUP, "so is one that a jump label leads into");
+	end();
+
+	begin_with_lists();
+	put_epilogue(FN + 0x10);
+	fake_reserved_lead(&fg, FAKE_RESERVED_FAULT, FN + 0x12);
+	ok(find_exits() == -ENOTSUP, "and one where the kernel goes on behind a fault");
+	fake_reserved_lead(&fg, FAKE_RESERVED_FAULT, FN + 0x10);
+	end();
+
+	begin_with_lists();
+	put_epilogue(FN + 0x10);
+	fake_reserved_lead(&fg, FAKE_RESERVED_FAULT, FN + 0x10);
+	ok(!find_exits(), "where its first instruction is, the kernel may go on");
+	end();
+
+	begin();
+	put_epilogue(FN + 0x10);
+	ok(find_exits() == -ENOTSUP, "a kernel whose lists are not known has no such exits");
+	end();
+
+	begin_with_lists();
+	put(FN + 0x10, "\x90\x5b\x5d\xc3\x90", 5);
+	ok(find_exits() == -ENOTSUP && err.address == fake_gva(FN + 0x13),
+	   "a ret with too little in front of it is refused");
+	put(FN + 0x10, "\x5b\x5d\xc3\xcc\xcc\x90", 6);
+	ok(!find_exits() && is_exit(0, FN + 0x10, SLOT_EPILOGUE, 5),
+	   "the INT3 behind a ret are room, too");
+	put(FN + 0x10, "\x5b\x41\x5c\xf3\xc3\x90", 6);
+	ok(!find_exits() && is_exit(0, FN + 0x10, SLOT_EPILOGUE, 5), "a ret may have a prefix");
+	put(FN + 0x10, "\x5b\x5d\xc2\x08\x00\x90", 6);
+	ok(find_exits() == -ENOTSUP, "but no argument");
 	end();
 }
 
@@ -264,13 +333,14 @@ static void test_caps(void)
 	put(FN + 5, "\x90", 1);
 	ok(!find_exits() && function.nr_exits == FUNCTION_MAX_EXITS,
 	   "a function with 64 exits is decoded");
-	ok(function_find_exits(&fg.kernel, decoder, fake_gva(FN), FUNCTION_MAX_SIZE + 1, &function,
-			       &err) == -E2BIG,
+	ok(function_find_exits(&fg.kernel, decoder, fake_gva(FN), FUNCTION_MAX_SIZE + 1, true,
+			       &function, &err) == -E2BIG,
 	   "a function over the maximal size is refused");
-	ok(function_find_exits(&fg.kernel, decoder, fake_gva(FN), 0, &function, &err) == -E2BIG,
+	ok(function_find_exits(&fg.kernel, decoder, fake_gva(FN), 0, true, &function, &err) ==
+		   -E2BIG,
 	   "an empty function is refused");
-	ok(function_find_exits(&fg.kernel, decoder, 0xffffffffc0000000ull, 16, &function, &err) ==
-		   -EFAULT,
+	ok(function_find_exits(&fg.kernel, decoder, 0xffffffffc0000000ull, 16, true, &function,
+			       &err) == -EFAULT,
 	   "a function that is not mapped is refused");
 	end();
 }
@@ -351,6 +421,7 @@ int main(void)
 	if (decoder_create(&decoder, NULL))
 		return 1;
 	test_returns();
+	test_epilogues();
 	test_return_thunk_by_jcc();
 	test_cold();
 	test_tail_calls();
