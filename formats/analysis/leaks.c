@@ -164,16 +164,14 @@ static void print_objects(FILE *out, const struct leaks *l)
 	const struct replay *replay = l->base.replay;
 	const struct heap_origin *origin = heap_origin(replay->heap, s->origin);
 	const int64_t wanted_ns = l->base.options.older_ns;
-	/* filters are on call sites as they are recorded */
-	struct command command = {
-		.verb = origin->is_caller ? "report --by callsite,pointer" : "report --by pointer",
-		.older_ns = wanted_ns > s->old_age_ns ? wanted_ns : s->old_age_ns};
 	char filter[800];
+	struct command command = {.verb = "report --by pointer",
+				  .filter = filter,
+				  .older_ns =
+					  wanted_ns > s->old_age_ns ? wanted_ns : s->old_age_ns};
 
 	snprintf(filter, sizeof(filter), "call_site.function == \"%s\"",
 		 sidecar_function_text(trace_reader_sidecar(replay->reader), origin->call_site).s);
-	if (!origin->is_caller)
-		command.filter = filter;
 	fprintf(out, "\n%-*s", LABEL, "Next");
 	command_print(out, replay, &command, l->base.options.dir);
 	fputc('\n', out);

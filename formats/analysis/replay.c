@@ -145,7 +145,7 @@ static int deliver(void *arg, const struct heap_change *change)
 }
 
 static bool is_selected(const struct replay *replay, const struct event *event,
-			const struct kmem_record *record)
+			const struct kmem_record *record, uint64_t call_site)
 {
 	const struct replay_view *view = replay->view;
 
@@ -153,7 +153,7 @@ static bool is_selected(const struct replay *replay, const struct event *event,
 		return false;
 	if (view->type < KMEM_TYPE_COUNT && record->type_id != view->type)
 		return false;
-	return replay_has_event(replay, event);
+	return replay_has_allocation(replay, event, call_site);
 }
 
 static inline void note_time(struct replay *replay, int64_t ns)
@@ -174,6 +174,7 @@ static int take_record(struct replay *replay, const struct event *event)
 	const struct replay_parts *parts = replay->parts;
 	const struct kmem_record *record = kmem_record_in(event);
 	bool selected = true;
+	uint64_t call_site;
 
 	if (!record) {
 		replay->others += replay->in_window;
@@ -188,11 +189,13 @@ static int take_record(struct replay *replay, const struct event *event)
 	if (parts->needs_tasks && record->event_id == KMEM_EVENT_ALLOC &&
 	    heap_set_task(replay->heap, event))
 		return -ENOMEM;
+	if (heap_charge(replay->heap, event, record, &call_site))
+		return -ENOMEM;
 	if (replay->selects) {
-		selected = is_selected(replay, event, record);
+		selected = is_selected(replay, event, record, call_site);
 		replay->nr_selected += selected;
 	}
-	return heap_apply_event(replay->heap, event, record, selected);
+	return heap_apply_charged(replay->heap, event, record, call_site, selected);
 }
 
 static int tell_of_event(const struct replay *replay, const struct event *event)

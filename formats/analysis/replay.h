@@ -90,8 +90,11 @@ int replay_select(struct replay *replay, struct error *err);
  * themselves. */
 int replay_select_calls(struct replay *replay, struct error *err);
 
-/* Whether the user's choice has an event; has events of an instance; has allocations. */
+/* Whether the user's choice has an event, by what is recorded; an allocation that a call site is
+ * charged with; events of an instance; allocations. */
 bool replay_has_event(const struct replay *replay, const struct event *event);
+bool replay_has_allocation(const struct replay *replay, const struct event *event,
+			   uint64_t call_site);
 bool replay_has_instance(const struct replay *replay, const struct trace_instance *instance);
 bool replay_has_allocations(const struct replay *replay);
 

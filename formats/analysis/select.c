@@ -54,19 +54,27 @@ int replay_select_calls(struct replay *replay, struct error *err)
 int replay_select(struct replay *replay, struct error *err)
 {
 	struct replay_choice *chosen = &replay->chosen;
-	const struct event_wish wish = event_choice_wish(&replay->view->choice, &chosen->filters);
+	struct event_wish wish = event_choice_wish(&replay->view->choice, &chosen->filters);
 	int ret = replay_select_calls(replay, err);
 	size_t n;
 	const struct trace_instance *all = trace_reader_instances(replay->reader, &n);
 
 	if (ret || (!chosen->texts && !wish.instances->n))
 		return ret;
+	wish.charged = true;
 	return event_selection_create(&wish, all, n, chosen->texts, &chosen->selection, err);
 }
 
 bool replay_has_event(const struct replay *replay, const struct event *event)
 {
 	return !replay->chosen.selection || event_selection_has(replay->chosen.selection, event);
+}
+
+bool replay_has_allocation(const struct replay *replay, const struct event *event,
+			   uint64_t call_site)
+{
+	return !replay->chosen.selection ||
+	       event_selection_has_charged(replay->chosen.selection, event, call_site);
 }
 
 bool replay_has_instance(const struct replay *replay, const struct trace_instance *instance)
@@ -141,8 +149,9 @@ const struct cli_option replay_view_options[] = {
 };
 
 const char replay_view_notes[] =
-	"Of memory, --event, --filter and --vcpu choose allocations, whatever frees them. Memory\n"
-	"is that of one instance of the kmem tracer, the first if --instance is not given.\n";
+	"Of memory, --event, --filter and --vcpu choose allocations, whatever frees them. There,\n"
+	"call_site is the call site that is shown, recorded_site the one in the trace. Memory is\n"
+	"that of one instance of the kmem tracer, the first if --instance is not given.\n";
 
 const struct cli_option replay_time_options[] = {
 	{.name = "time",

@@ -206,13 +206,28 @@ static void number_text(const struct event_field *field, uint64_t value, char *o
 		snprintf(out, size, is_hex ? "0x%" PRIx64 : "%" PRIu64, value);
 }
 
-/* A code address matches by its function alone, too. */
+/* "symbol+0x1f/0x90" matches as it is, without the size, and by its function alone. */
+static bool code_matches(const struct bound_term *term, char *text)
+{
+	static const char ends[] = {'/', '+'};
+	bool found = !(term->function_only && strchr(text, '+')) && text_is(term, text);
+
+	for (size_t i = 0; !found && i < sizeof(ends); i++) {
+		char *end = strrchr(text, ends[i]);
+
+		if (!end)
+			continue;
+		*end = '\0';
+		found = !(term->function_only && strchr(text, '+')) && text_is(term, text);
+	}
+	return found;
+}
+
 static bool text_matches(const struct bound_term *term, const struct event_names *names,
 			 const void *bytes)
 {
 	const struct event_field *field = term->field;
 	char text[TEXT_MAX];
-	char *offset;
 	bool found;
 
 	if (is_string(field))
@@ -221,13 +236,9 @@ static bool text_matches(const struct bound_term *term, const struct event_names
 		number_text(field, event_field_value(field, bytes), text, sizeof(text));
 	else
 		names->text(names->arg, field, event_field_value(field, bytes), text, sizeof(text));
-	offset = field->type != EVENT_FUNCTION && event_field_is_code(field) ? strchr(text, '+')
-									     : NULL;
-	found = !(offset && term->function_only) && text_is(term, text);
-	if (offset && !found) {
-		*offset = '\0';
-		found = text_is(term, text);
-	}
+	found = field->type != EVENT_FUNCTION && event_field_is_code(field)
+			? code_matches(term, text)
+			: text_is(term, text);
 	return term->op == FILTER_NE ? !found : found;
 }
 

@@ -15,9 +15,9 @@
  * which needs quotes if it has blanks or one of ()&|!<>=~ in it. ~ compares the text that is
  * printed of the field, digits too, with a glob (formats/base/glob.h), and !~ is its opposite; a
  * whole number needs quotes there, unless the field is a string. == and != compare it with the text
- * where VALUE is a string. A code address has the text "symbol" and "symbol+0x1f", a function its
- * name, flags have "GFP_KERNEL|__GFP_ZERO". Of flags, == != and & take bits by name, several joined
- * by | in any order: == is true of exactly these bits.
+ * where VALUE is a string. A code address has the texts "symbol", "symbol+0x1f" and
+ * "symbol+0x1f/0x90", a function has its name, flags have "GFP_KERNEL|__GFP_ZERO". Of flags, == !=
+ * and & take bits by name, several joined by | in any order: == is true of exactly these bits.
  * FIELD.function of a code address is the symbol alone. VALUE may be CPUS{0-3,7}: & and == are
  * then true of its members, == only if it has one.
  *

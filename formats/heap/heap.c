@@ -361,15 +361,29 @@ int heap_apply(struct heap *heap, const struct kmem_record *record, unsigned int
 	return apply(heap, record, record->call_site, vcpu, selected);
 }
 
+int heap_charge(struct heap *heap, const struct event *event, const struct kmem_record *record,
+		uint64_t *call_site)
+{
+	*call_site = record->call_site;
+	return record->event_id == KMEM_EVENT_ALLOC
+		       ? callers_find(&heap->callers, heap->sidecar, event, record, call_site)
+		       : 0;
+}
+
+int heap_apply_charged(struct heap *heap, const struct event *event,
+		       const struct kmem_record *record, uint64_t call_site, bool selected)
+{
+	return apply(heap, record, call_site, event->vcpu, selected);
+}
+
 int heap_apply_event(struct heap *heap, const struct event *event, const struct kmem_record *record,
 		     bool selected)
 {
-	uint64_t call_site = record->call_site;
+	uint64_t call_site;
 
-	if (record->event_id == KMEM_EVENT_ALLOC &&
-	    callers_find(&heap->callers, heap->sidecar, event, record, &call_site))
+	if (heap_charge(heap, event, record, &call_site))
 		return -ENOMEM;
-	return apply(heap, record, call_site, event->vcpu, selected);
+	return heap_apply_charged(heap, event, record, call_site, selected);
 }
 
 /* --- what is known --------------------------------------------------------------------------- */

@@ -55,7 +55,6 @@ struct heap_origin {
 	uint8_t type;           /* enum kmem_type_id */
 	uint8_t role;           /* enum heap_role, of pages */
 	bool is_wrapper;        /* its function allocates for its callers, which are not known */
-	bool is_caller;         /* out of call chains: others have called the allocator for it */
 };
 
 /* A live object, or block of pages. */
@@ -138,6 +137,11 @@ int heap_apply(struct heap *heap, const struct kmem_record *record, unsigned int
 /* The same of the record that an event of kmem is: its call chain says who is charged. */
 int heap_apply_event(struct heap *heap, const struct event *event, const struct kmem_record *record,
 		     bool selected);
+/* In two steps: *call_site is the one that is charged with an allocation, or that of the record. */
+int heap_charge(struct heap *heap, const struct event *event, const struct kmem_record *record,
+		uint64_t *call_site);
+int heap_apply_charged(struct heap *heap, const struct event *event,
+		       const struct kmem_record *record, uint64_t call_site, bool selected);
 
 /* Valid until the heap is destroyed. */
 const struct heap_totals *heap_totals(const struct heap *heap);

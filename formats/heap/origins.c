@@ -40,13 +40,11 @@ static int64_t add(struct origins *origins, const struct sidecar *sidecar,
 		origins->all = bigger;
 		origins->room = room;
 	}
-	origins->all[origins->count] =
-		(struct heap_origin){.call_site = call_site,
-				     .cache = record->cache,
-				     .type = record->type_id,
-				     .role = role_of(role, record),
-				     .is_wrapper = role == SITE_WRAPPER,
-				     .is_caller = call_site != record->call_site};
+	origins->all[origins->count] = (struct heap_origin){.call_site = call_site,
+							    .cache = record->cache,
+							    .type = record->type_id,
+							    .role = role_of(role, record),
+							    .is_wrapper = role == SITE_WRAPPER};
 	return origins->count++;
 }
 

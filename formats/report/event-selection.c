@@ -8,6 +8,8 @@
 #include <string.h>
 #include "formats/base/text.h"
 #include "formats/event/graph.h"
+#include "formats/event/kmem.h"
+#include "formats/report/charged-class.h"
 
 const struct cli_option event_choice_options[] = {
 	{.name = "event",
@@ -66,6 +68,8 @@ struct event_wish event_choice_wish(const struct event_choice *choice,
 /* What is wanted of one class of an instance. */
 struct selected_class {
 	const struct event_class *class;
+	struct event_class
+		*charged; /* that the filters are on instead (charged-class.h), or NULL */
 	const struct trace_instance *instance;
 	bool wanted;
 	struct event_predicate **predicates; /* of the filters; NULL: all events */
@@ -219,7 +223,7 @@ static int bind_filters(struct event_selection *selection, const struct event_fi
 	int ret;
 
 	for (size_t i = 0; i < n; i++)
-		classes[i] = filtered[i]->class;
+		classes[i] = filtered[i]->charged ? filtered[i]->charged : filtered[i]->class;
 	ret = event_filters_bind(filters, classes, n, event_texts_names(texts),
 				 &selection->predicates, err);
 	if (ret)
@@ -229,6 +233,19 @@ static int bind_filters(struct event_selection *selection, const struct event_fi
 	for (size_t i = 0; i < n; i++) {
 		filtered[i]->predicates = selection->predicates + i * filters->n;
 		filtered[i]->wanted = !all_are_null(filtered[i]->predicates, filters->n);
+	}
+	return 0;
+}
+
+/* Of classes that have filters. */
+static int add_charged(struct selected_class *const *filtered, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		if (!kmem_class_is_known(filtered[i]->class))
+			continue;
+		filtered[i]->charged = charged_class_create(filtered[i]->class);
+		if (!filtered[i]->charged)
+			return -ENOMEM;
 	}
 	return 0;
 }
@@ -251,6 +268,8 @@ static int select_classes(struct event_selection *selection, const struct event_
 		if (!s->wanted)
 			filtered[n++] = s;
 	}
+	if (!ret && wish->charged && add_charged(filtered, n))
+		ret = error_set(err, ENOMEM, "out of memory");
 	if (!ret && n)
 		ret = bind_filters(selection, wish->filters, filtered, classes, n, texts, err);
 	free(filtered);
@@ -306,6 +325,8 @@ void event_selection_destroy(struct event_selection *selection)
 	if (!selection)
 		return;
 	event_predicates_destroy(selection->predicates, selection->nr_predicates);
+	for (size_t i = 0; i < selection->nr_classes; i++)
+		free(selection->classes[i].charged);
 	free(selection->classes);
 	free(selection);
 }
@@ -327,14 +348,32 @@ static const struct selected_class *selected_class_of(struct event_selection *se
 	return selection->last;
 }
 
-bool event_selection_has(struct event_selection *selection, const struct event *event)
+static bool has(const struct event_selection *selection, const struct selected_class *s,
+		const struct event *event, const uint64_t *call_site)
 {
-	const struct selected_class *s = selected_class_of(selection, event->class);
+	uint64_t bytes[CHARGED_EVENT_MAX / sizeof(uint64_t)];
+	struct event charged;
 
 	if (!s->wanted || (selection->vcpus && !cli_vcpus_have(selection->vcpus, event->vcpu)))
 		return false;
-	return !s->predicates ||
-	       event_predicates_match_any(s->predicates, selection->nr_filters, event);
+	if (!s->predicates)
+		return true;
+	if (s->charged) {
+		charged = charged_event(event, s->charged, call_site, bytes);
+		event = &charged;
+	}
+	return event_predicates_match_any(s->predicates, selection->nr_filters, event);
+}
+
+bool event_selection_has(struct event_selection *selection, const struct event *event)
+{
+	return has(selection, selected_class_of(selection, event->class), event, NULL);
+}
+
+bool event_selection_has_charged(struct event_selection *selection, const struct event *event,
+				 uint64_t call_site)
+{
+	return has(selection, selected_class_of(selection, event->class), event, &call_site);
 }
 
 bool event_selection_has_class(const struct event_selection *selection,

@@ -17,6 +17,8 @@ struct event_wish {
 	const struct trace_instance *instance; /* this one alone; NULL: as `instances` says */
 	/* Only calls, of the graph tracer, and all returns: the filters are on calls. */
 	bool graph;
+	/* Filters may be on who is charged with an allocation (charged-class.h). */
+	bool charged;
 };
 
 /* What users say of that with the options below. */
@@ -61,5 +63,9 @@ bool event_selection_has_class(const struct event_selection *selection,
 			       const struct event_class *class);
 
 bool event_selection_has(struct event_selection *selection, const struct event *event);
+/* The same of an event of kmem whose call site is another one than the recorded one, if the wish
+ * says that. */
+bool event_selection_has_charged(struct event_selection *selection, const struct event *event,
+				 uint64_t call_site);
 
 #endif

@@ -344,19 +344,65 @@ static void test_diff(const char *deep, const char *plain)
 	shows(cmd_diff, argv, "__vmalloc_node_range+0x10/0x90 *", true);
 }
 
-/* No filter finds the objects of a caller, as these go by what is recorded. */
+/* The command that shows the objects of a caller finds them. */
 static void test_leaks(void)
 {
+	static const char filter[] = "call_site.function == \"reader\"";
 	const struct scratch leaky = scratch_make();
 	const char *const leaks[] = {"leaks", leaky.path, NULL};
-	const char *const objects[] = {"report", "--by", "callsite,pointer", leaky.path, NULL};
+	const char *const objects[] = {"report",   "--by", "callsite,pointer", "--filter", filter,
+				       leaky.path, NULL};
 
 	put_trace(leaky.path, EVENT_TASK_STACK, put_leak);
 	shows(cmd_leaks, leaks, "  reader+0x10/0x90 ", true);
-	shows(cmd_leaks, leaks, "sonde report --by callsite,pointer --older ", true);
-	shows(cmd_leaks, leaks, "--filter", false);
+	shows(cmd_leaks, leaks, "sonde report --by pointer --older ", true);
+	shows(cmd_leaks, leaks, "--filter 'call_site.function == \"reader\"' ", true);
 	shows(cmd_report, objects, "  reader+0x10/0x90", true);
 	scratch_remove(&leaky);
+}
+
+/* --- filters --------------------------------------------------------------------------------- */
+
+/* How many allocations a report has, and how many lines `sonde events` prints. */
+static void chooses(const char *dir, const char *filter, uint64_t allocations, uint64_t lines)
+{
+	const char *const report_argv[] = {"report", "--json", "--filter", filter, dir, NULL};
+	const char *const events_argv[] = {"events", "-e", "*alloc*", "-f", filter, dir, NULL};
+	json_t *root = verb_json(cmd_report, report_argv);
+	struct verb_result events = verb_run(cmd_events, events_argv);
+	uint64_t n = 0;
+
+	for (const char *at = events.out; (at = strstr(at, " kmem:")); at++)
+		n++;
+	is_u64(count(root, "alloc_events"), allocations, filter);
+	is_u64(n, lines, "and of the events those with that call site");
+	verb_result_deinit(&events);
+	json_decref(root);
+}
+
+/* Analyses choose by the call sites that they show, lists of events by those that these have. */
+static void test_filters(const char *deep, const char *plain)
+{
+	static const char *const other[] = {"kmem", "timeline", "leaks", "overview"};
+	static const char recorded[] = "recorded_site ~ \"kvmalloc*\" && call_site == \"reader\"";
+	const char *const report_argv[] = {"report", "--filter", recorded, deep, NULL};
+	const char *const events_argv[] = {"events", "--filter", recorded, deep, NULL};
+
+	chooses(deep, "call_site ~ \"writer*\"", 3, 0);
+	chooses(deep, "call_site == \"reader+0x10\"", 2, 1);
+	chooses(deep, "call_site.function == \"kvmalloc_node\"", 2, 5);
+	chooses(deep, "!(call_site ~ \"kvmalloc_*\")", NR_MADE - 2, NR_MADE - 5);
+	chooses(plain, "call_site ~ \"writer*\"", 0, 0);
+	chooses(plain, "call_site ~ \"kvmalloc_*\"", 5, 5);
+	shows(cmd_report, report_argv, "64 B  reader+0x10/0x90", true);
+	shows(cmd_report, report_argv, "writer", false);
+	shows(cmd_events, events_argv, "kvmalloc", false);
+	for (size_t i = 0; i < sizeof(other) / sizeof(other[0]); i++) {
+		const char *const argv[] = {
+			"report", "-a", other[i], "-f", "call_site == \"writer\"", deep, NULL};
+
+		shows(cmd_report, argv, "8.0 KiB", true);
+	}
 }
 
 int main(void)
@@ -373,6 +419,7 @@ int main(void)
 	test_html(deep.path);
 	test_diff(deep.path, plain.path);
 	test_leaks();
+	test_filters(deep.path, plain.path);
 	scratch_remove(&deep);
 	scratch_remove(&plain);
 	return tap_done();

@@ -191,6 +191,8 @@ static void test_hints(const char *dir)
 	       "sonde events: no function of the trace matches 'ext4_*'\n");
 	prints(dir, WORDS("-f", "call_site !~ 'ext4_*' && !(cache == dentri)"), ALLOC, "");
 	prints(dir, WORDS("-f", "call_site == f1 && cache == dentry"), ALLOC, "");
+	prints(dir, WORDS("-f", "call_site == f1+0x10/0x90"), ALLOC, "");
+	prints(dir, WORDS("-f", "call_site.function == f1+0x10/0x90"), "", "");
 	prints(dir, WORDS("-f", "call_site ~ '0xf*' || cache == -"), "", "");
 }
 
