@@ -404,6 +404,8 @@ static int make_heap(struct replay *replay, struct analysis **analyses, size_t n
 	int ret = 0;
 
 	replay->heap = heap_create(trace_reader_sidecar(replay->reader), deliver, replay);
+	if (replay->heap && replay->ignores_chains)
+		heap_ignore_chains(replay->heap);
 	for (size_t i = 0; i < n; i++)
 		needs_sites |= analyses[i]->ops->sites;
 	if (replay->heap && needs_sites)

@@ -62,6 +62,7 @@ struct replay {
 	int64_t from_ns;                       /* the window's begin; INT64_MIN: the trace's */
 	bool in_window;                        /* the current event is one of the window */
 	bool keeps_heap;                       /* an analysis is about the heap */
+	bool ignores_chains; /* callers are not charged; set by who runs it, before that */
 	uint64_t records;                      /* of the instance, in the window */
 	int64_t first_ns, last_ns;    /* their smallest and greatest time; 0 without records */
 	uint64_t nr_selected;         /* allocations; if some are not selected */

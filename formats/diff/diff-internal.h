@@ -29,6 +29,7 @@ struct pair {
 struct diff {
 	struct side sides[2];
 	struct replay_bound bounds[2];
+	int without_chains; /* the side that has no call chains where the other one has; or -1 */
 	struct pair *pairs;
 	size_t n, room;
 };

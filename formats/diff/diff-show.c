@@ -65,6 +65,13 @@ static void print_head(FILE *out, const struct diff *diff, int i)
 	replay_print_bound(replay, out, LABEL);
 }
 
+static void print_chains(FILE *out, const struct diff *diff)
+{
+	if (diff->without_chains >= 0)
+		fprintf(out, "%-*sas recorded, as %c has no call chains to charge callers by\n",
+			LABEL, "Call sites", "AB"[diff->without_chains]);
+}
+
 /* "6.1.0-37-amd64": of "Linux version 6.1.0-37-amd64 (debian-kernel@...". */
 static struct text release_of(const struct sidecar *sidecar)
 {
@@ -155,6 +162,7 @@ static void print_text(FILE *out, const struct diff *diff, const struct diff_opt
 	for (int i = 0; i < 2; i++)
 		print_head(out, diff, i);
 	print_kernels(out, diff);
+	print_chains(out, diff);
 	while (all < diff->n && diff->pairs[all].is_significant)
 		all++;
 	fprintf(out, "%-*s%s of %s are significant\n", LABEL, "Changes", text_count(all).s,
@@ -187,7 +195,9 @@ static json_t *pair_json(const struct pair *pair)
 static json_t *diff_json(const struct diff *diff, const struct diff_options *options)
 {
 	static const char *const keys[] = {"a", "b"};
-	json_t *root = json_pack("{si}", "version", 1), *array = json_array();
+	json_t *root = json_pack("{si sb}", "version", 1, "call_chains_ignored",
+				 diff->without_chains >= 0),
+	       *array = json_array();
 
 	for (int i = 0; i < 2; i++) {
 		const struct replay *replay = &diff->sides[i].replay;

@@ -48,11 +48,10 @@ static int finish(struct analysis *base)
 
 static const struct analysis_ops side_ops = {.change = change, .finish = finish};
 
-/* Returns an exit status plus one, or 0. */
-static int read_side(const char *verb, struct side *side, const char *dir,
+/* Returns an exit status plus one, or 0; likewise below. */
+static int open_side(const char *verb, struct side *side, const char *dir,
 		     const struct replay_view *view)
 {
-	struct analysis *analyses[] = {&side->base};
 	struct error err;
 
 	side->base.ops = &side_ops;
@@ -61,8 +60,18 @@ static int read_side(const char *verb, struct side *side, const char *dir,
 		return 1 + cli_error(verb, &err);
 	if (replay_select(&side->replay, &err))
 		return 1 + cli_usage_error(verb, &err);
-	if (!analysis_check(&side_ops, &side->replay, &err) &&
-	    !replay_run(&side->replay, analyses, 1, &err))
+	if (!analysis_check(&side_ops, &side->replay, &err))
+		return 0;
+	error_prefix(&err, "%s: ", dir);
+	return 1 + cli_error(verb, &err);
+}
+
+static int read_side(const char *verb, struct side *side, const char *dir)
+{
+	struct analysis *analyses[] = {&side->base};
+	struct error err;
+
+	if (!replay_run(&side->replay, analyses, 1, &err))
 		return 0;
 	error_prefix(&err, "%s: ", dir);
 	return 1 + cli_error(verb, &err);
@@ -264,19 +273,45 @@ void diff_destroy(struct diff *diff)
 	free(diff->pairs);
 }
 
+/* Sides that are charged differently would have other rows for the same calls. */
+static void choose_chains(struct diff *diff)
+{
+	bool has[2];
+
+	for (int i = 0; i < 2; i++) {
+		const struct trace_instance *instance = diff->sides[i].replay.instance;
+
+		has[i] = instance && kmem_has_chains(instance);
+	}
+	diff->without_chains = has[0] == has[1] ? -1 : has[0];
+	for (int i = 0; i < 2; i++)
+		diff->sides[i].replay.ignores_chains = has[0] != has[1];
+}
+
+static int read_sides(const char *verb, struct diff *diff, const struct replay_view views[2],
+		      const struct diff_options *options)
+{
+	int ret = 0;
+
+	for (int i = 0; !ret && i < 2; i++) {
+		diff->sides[i].base.options.by = options->by;
+		ret = open_side(verb, &diff->sides[i], options->dirs[i], &views[i]);
+	}
+	if (!ret)
+		choose_chains(diff);
+	for (int i = 0; !ret && i < 2; i++)
+		ret = read_side(verb, &diff->sides[i], options->dirs[i]);
+	return ret;
+}
+
 int diff_compare(const char *verb, struct diff *diff, const struct replay_view views[2],
 		 const struct diff_options *options)
 {
+	const int ret = read_sides(verb, diff, views, options);
 	struct error err;
 
-	for (int i = 0; i < 2; i++) {
-		int ret;
-
-		diff->sides[i].base.options.by = options->by;
-		ret = read_side(verb, &diff->sides[i], options->dirs[i], &views[i]);
-		if (ret)
-			return ret - 1;
-	}
+	if (ret)
+		return ret - 1;
 	for (int i = 0; i < 2; i++)
 		analysis_print_notes(verb, i ? "B: " : "A: ", &diff->sides[i].replay,
 				     &diff->sides[i].base.options);

@@ -16,6 +16,7 @@ struct callers {
 	struct u64_map roles; /* by address of code: uint8_t, an enum site_role */
 	const struct trace_instance *instance;
 	bool has_chains; /* some events of this instance have */
+	bool ignores_chains;
 };
 
 /* Allocates nothing. */
@@ -33,7 +34,7 @@ static inline int callers_find(struct callers *callers, const struct sidecar *si
 {
 	if (event->instance != callers->instance) {
 		callers->instance = event->instance;
-		callers->has_chains = kmem_has_chains(event->instance);
+		callers->has_chains = !callers->ignores_chains && kmem_has_chains(event->instance);
 	}
 	return callers->has_chains ? callers_charge(callers, sidecar, event, record, site) : 0;
 }

@@ -46,6 +46,11 @@ void heap_set_fn(struct heap *heap, heap_change_fn *fn, void *arg)
 	heap->arg = arg;
 }
 
+void heap_ignore_chains(struct heap *heap)
+{
+	heap->callers.ignores_chains = true;
+}
+
 /* --- lives ----------------------------------------------------------------------------------- */
 
 /* What events mostly are is compiled for objects and for blocks apart. */

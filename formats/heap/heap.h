@@ -120,6 +120,9 @@ void heap_destroy(struct heap *heap);
 /* Tell another function of the changes from now on. */
 void heap_set_fn(struct heap *heap, heap_change_fn *fn, void *arg);
 
+/* Before the first event: charge the call sites of the records. */
+void heap_ignore_chains(struct heap *heap);
+
 /* Have the processor load what a record that comes soon (or NULL) will change. */
 void heap_prefetch(const struct heap *heap, const struct kmem_record *record);
 /* Before that, what says where this is. */

@@ -1044,7 +1044,7 @@ function buildChanges(view) {
 	const side = (name, dir, s) => `${name} (${dir}): ${several(s.records, 'record')} in ${(s.duration_ns / 1e9).toFixed(1)} s, from ${(s.begin_ns / 1e9).toFixed(3)} to ${(s.end_ns / 1e9).toFixed(3)} s of the trace clock, ${bytes(s.live_bytes)} live at the end. ${losses(s)}`;
 
 	view.append(make('div', {className: 'card words'}, make('p', {}, side('A', data.dirs[0], d.a)), make('p', {}, side('B', data.dirs[1], d.b)),
-		make('p', {}, `${signed(d.b.live_bytes - d.a.live_bytes)} live from A to B. ${count(significant)} of ${several(d.changes.length, 'row')} changed significantly.`)));
+		make('p', {}, `${signed(d.b.live_bytes - d.a.live_bytes)} live from A to B. ${count(significant)} of ${several(d.changes.length, 'row')} changed significantly.${d.call_chains_ignored ? ' Call sites are those that were recorded, as only one side has call chains.' : ''}`)));
 	const coloured = (row, text, value) => make('span', {className: value > 0 ? 'up' : value < 0 ? 'down' : ''}, text);
 	return tableView(view, 'changes', [
 		{key: 'name', title: 'Name', value: (row) => row.text, isName: true},

@@ -335,13 +335,33 @@ static void test_html(const char *deep)
 	verb_result_deinit(&result);
 }
 
-/* Of two traces one of which has call chains, wrappers and callers differ. */
+/* Of two traces one of which has call chains, the recorded call sites are compared. */
 static void test_diff(const char *deep, const char *plain)
 {
-	const char *const argv[] = {"diff", plain, deep, NULL};
+	static const char line[] = "as recorded, as ";
+	const char *const mixed[] = {"diff", plain, deep, NULL};
+	const char *const swapped[] = {"diff", deep, plain, NULL};
+	const char *const chosen[] = {"diff", "-f", "call_site ~ \"writer*\"", plain, deep, NULL};
+	const char *const both[] = {"diff", deep, deep, NULL};
+	const char *const json[] = {"diff", "--json", "--by", "function", deep, plain, NULL};
+	json_t *root = verb_json(cmd_diff, json), *item;
+	size_t i;
 
-	shows(cmd_diff, argv, "writer+0x10", true);
-	shows(cmd_diff, argv, "__vmalloc_node_range+0x10/0x90 *", true);
+	shows(cmd_diff, mixed, "Changes       0 of 4 are significant\n", true);
+	shows(cmd_diff, mixed, "as recorded, as A has no call chains", true);
+	shows(cmd_diff, swapped, "as recorded, as B has no call chains", true);
+	shows(cmd_diff, chosen, "Changes       0 of 0 are significant\n", true);
+	shows(cmd_diff, both, line, false);
+	ok(json_is_true(json_object_get(root, "call_chains_ignored")), "JSON says so, too");
+	json_array_foreach(json_object_get(root, "changes"), i, item)
+	{
+		const char *name = json_string_value(json_object_get(item, "name"));
+
+		ok(strncmp(name, "writer", 6) &&
+			   json_equal(json_object_get(item, "a"), json_object_get(item, "b")),
+		   "%s is the same on both sides", name);
+	}
+	json_decref(root);
 }
 
 /* The command that shows the objects of a caller finds them. */
