@@ -74,10 +74,10 @@ static const struct cli_verb verb = {
 
 static int list_models(void)
 {
-	printf("%-18s%s\n", MODEL_OF_GUEST,
+	printf("%-19s%s\n", MODEL_OF_GUEST,
 	       "that of the guest's kernel, by its allocator and version");
 	for (const struct model *model = model_table; *model->name; model++)
-		printf("%-18s%s\n", model->name, model->about);
+		printf("%-19s%s\n", model->name, model->about);
 	return cli_flush(verb.name);
 }
 

@@ -106,11 +106,11 @@ static void add_row(struct table *table, const struct history *h, const struct m
 	table_add_cell(table, ns);
 	table_add_cell(table, sidecar_call_text(sidecar, m->call_site).s);
 	table_add_cell(table, words[m->kind]);
-	table_add_cell(table, vcpu);
-	table_add_cell(table, sidecar_symbol_text(NULL, m->ptr).s);
 	table_add_cell(table, m->bytes ? text_count(m->bytes).s : "");
 	table_add_cell(table, life_text(m).s);
 	table_add_cell(table, cache_name(h, m));
+	table_add_cell(table, vcpu);
+	table_add_cell(table, sidecar_symbol_text(NULL, m->ptr).s);
 }
 
 /* Events have the address at which an object begins. */
@@ -150,8 +150,8 @@ static void print_text(const struct analysis *base, FILE *out)
 	static const struct {
 		const char *title;
 		bool is_name;
-	} columns[] = {{"SECONDS", false}, {"CALL SITE", true}, {"WHAT", true},   {"VCPU", false},
-		       {"OBJECT", false},  {"BYTES", false},    {"LIVED", false}, {"CACHE", true}};
+	} columns[] = {{"SECONDS", false}, {"CALL SITE", true}, {"WHAT", true},  {"BYTES", false},
+		       {"LIVED", false},   {"CACHE", true},     {"VCPU", false}, {"OBJECT", false}};
 	struct table *table = table_create();
 
 	if (!table)

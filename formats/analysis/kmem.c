@@ -202,6 +202,18 @@ static size_t choose_measures(const struct kmem_analysis *a, enum measure *out)
 	return n;
 }
 
+/* One of several names, with the mark if it is the one that is marked. */
+static struct text name_of(const struct kmem_analysis *a, const struct group *group, size_t i)
+{
+	const struct grouping *by = &a->base.options.by;
+	struct text name = groups_key_text(a->groups, group, i);
+	const size_t length = strlen(name.s);
+
+	if (group->is_wrapper && (by->by[i] == BY_CALLSITE || by->by[i] == BY_FUNCTION))
+		snprintf(name.s + length, sizeof(name.s) - length, " *");
+	return name;
+}
+
 /* The names, and where in the source they are. */
 static void add_names(struct table *table, const struct kmem_analysis *a, const struct group *group)
 {
@@ -210,7 +222,7 @@ static void add_names(struct table *table, const struct kmem_analysis *a, const 
 	if (by->n == 1)
 		table_add_cell(table, groups_text(a->groups, group).s);
 	for (size_t i = 0; by->n > 1 && i < by->n; i++)
-		table_add_cell(table, groups_key_text(a->groups, group, i).s);
+		table_add_cell(table, name_of(a, group, i).s);
 	if (groups_have_source(a->groups))
 		table_add_cell(table, groups_source_text(a->groups, group).s);
 }
@@ -307,10 +319,10 @@ static void print_table(FILE *out, const struct kmem_analysis *a)
 	if (shown.rows)
 		print_search(out, a, shown.first);
 	if (shown.has_wrappers)
-		fprintf(out, "* allocates for its callers, which %s\n",
-			instance && kmem_has_chains(instance)
-				? "its call chains do not name"
-				: "a trace with call chains names: --trace kmem:stack");
+		line_print(out, 2, "*", "allocates for its callers, which %s",
+			   instance && kmem_has_chains(instance)
+				   ? "its call chains do not name"
+				   : "a trace with call chains names: --trace kmem:stack");
 	table_destroy(table);
 }
 

@@ -189,17 +189,20 @@ static void print_next(FILE *out, const struct leaks *l)
 		return;
 	}
 	if (has_boot(replay)) {
-		before = survivors_are_short(replay->sites) ? "" : "nothing grows from boot on; ";
+		before = survivors_are_short(replay->sites) ? "" : "nothing grows from boot on";
 		command.verb = "leaks --since init";
 		behind = " leaves the boot out";
 	} else if (!l->base.options.verbose) {
-		before = "nothing leaks; ";
+		before = "nothing leaks";
 		command.verb = "leaks --verbose";
 		behind = " shows all";
 	} else {
 		return;
 	}
 	fprintf(out, "%-*s%s", LABEL, "Next", before);
+	if (*before)
+		fprintf(out, ";%s%*s", terminal_is_narrow(out) ? "\n" : "",
+			terminal_is_narrow(out) ? LABEL : 1, "");
 	command_print(out, replay, &command, l->base.options.dir);
 	fprintf(out, "%s\n", behind);
 }

@@ -304,10 +304,10 @@ static void begin_line(struct line_items *line, FILE *out, const char *label, ui
 
 static void add_item(struct line_items *line, struct text name, uint64_t bytes)
 {
-	struct text text;
+	char end[48];
 
-	snprintf(text.s, sizeof(text.s), "%.560s %.40s", name.s, text_bytes(bytes).s);
-	line_add_item(line, text.s);
+	snprintf(end, sizeof(end), " %.40s", text_bytes(bytes).s);
+	line_add_item(line, name.s, end);
 }
 
 static void print_wasting_caches(FILE *out, const struct overview *o)

@@ -189,17 +189,23 @@ static void print_rows(FILE *out, const struct timeline *t)
 	table_destroy(table);
 }
 
-static struct sparkline sparkline_of(const struct timeline *t, const struct site *site)
+/* On a narrow terminal, two steps are one, which leaves room for names. */
+static struct sparkline sparkline_of(const struct timeline *t, const struct site *site,
+				     bool is_narrow)
 {
+	const size_t n = is_narrow ? COURSE_STEPS_OF_SITE / 2 : COURSE_STEPS_OF_SITE;
 	uint64_t values[COURSE_STEPS_OF_SITE];
 
 	site_course(t->base.replay->sites, site, values);
-	return sparkline(values, COURSE_STEPS_OF_SITE);
+	for (size_t i = 0; is_narrow && i < n; i++)
+		values[i] = values[2 * i] > values[2 * i + 1] ? values[2 * i] : values[2 * i + 1];
+	return sparkline(values, n);
 }
 
 static void print_sites(FILE *out, const struct timeline *t)
 {
 	const size_t shown = t->nr_top < 10 || t->base.options.verbose ? t->nr_top : 10;
+	const bool is_narrow = terminal_is_narrow(out);
 	struct table *table = shown ? table_create() : NULL;
 
 	if (!table)
@@ -218,7 +224,7 @@ static void print_sites(FILE *out, const struct timeline *t)
 		table_add_cell(table, site_text(t->base.replay->sites, t->top[i]).s);
 		if (sites_have_source(t->base.replay->sites))
 			table_add_cell(table, site_source_text(t->base.replay->sites, t->top[i]).s);
-		table_add_cell(table, sparkline_of(t, site).s);
+		table_add_cell(table, sparkline_of(t, site, is_narrow).s);
 		table_add_cell(table, text_bytes(site_peak_bytes(site)).s);
 		table_add_cell(table, text_bytes(site->sums.live_bytes).s);
 	}

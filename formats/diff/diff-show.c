@@ -35,14 +35,14 @@ static void add_row(struct table *table, const struct diff *diff, const struct p
 	table_add_cell(table, text_of(pair));
 	if (has_source(diff))
 		table_add_cell(table, pair->source ? pair->source : "");
+	for (int side = 0; side < 2; side++)
+		table_add_cell(table, text_bytes(pair->live[side]).s);
 	snprintf(cell, sizeof(cell), "%+.1f", pair->sigmas);
 	table_add_cell(table, cell);
 	for (int side = 0; side < 2; side++) {
 		snprintf(cell, sizeof(cell), "%.1f", pair->rates[side]);
 		table_add_cell(table, cell);
 	}
-	for (int side = 0; side < 2; side++)
-		table_add_cell(table, text_bytes(pair->live[side]).s);
 }
 
 static void print_head(FILE *out, const struct diff *diff, int i)
@@ -53,7 +53,7 @@ static void print_head(FILE *out, const struct diff *diff, int i)
 
 	parts_add(&parts, "%s", text_number(replay->records, "record").s);
 	parts_add(&parts, "%s", text_number(trace_reader_nr_vcpus(replay->reader), "vCPU").s);
-	parts_add(&parts, "%.3f s", seconds);
+	parts_add(&parts, "%s s", text_clock_before((int64_t)replay_duration_ns(replay)).s);
 	if (replay->records)
 		parts_add(&parts, "from %s to %s s", text_clock_before(replay->first_ns).s,
 			  text_clock_after(replay->last_ns).s);
@@ -133,8 +133,7 @@ static struct text title_of(const struct grouping *by)
 
 static void print_table(FILE *out, const struct diff *diff, size_t n)
 {
-	static const char *const titles[] = {"SIGMA", "ALLOCS/S A", "ALLOCS/S B", "LIVE A",
-					     "LIVE B"};
+	static const char *const titles[] = {"LIVE A", "LIVE B", "SIGMA", "RATE A", "RATE B"};
 	struct table *table = table_create();
 
 	if (!table)
@@ -143,11 +142,9 @@ static void print_table(FILE *out, const struct diff *diff, size_t n)
 	table_add_column(table, title_of(&diff->sides[0].base.options.by).s, true);
 	if (has_source(diff))
 		table_add_column(table, "SOURCE", true);
-	for (size_t i = 0; i < sizeof(titles) / sizeof(titles[0]); i++) {
+	for (size_t i = 0; i < sizeof(titles) / sizeof(titles[0]); i++)
 		table_add_column(table, titles[i], false);
-		if (i == 2)
-			table_need_columns(table);
-	}
+	table_need_columns(table);
 	for (size_t i = 0; i < n; i++)
 		add_row(table, diff, &diff->pairs[i]);
 	fputc('\n', out);

@@ -48,10 +48,7 @@ void line_print_name(FILE *out, const char *begin, const char *name, const char 
 	size_t room = width > used ? width - used : 0;
 
 	room = room < NAME_MIN ? NAME_MIN : room;
-	if (width && strlen(name) > room)
-		fprintf(out, "%s%.*s..%s\n", begin, (int)room - 2, name, end);
-	else
-		fprintf(out, "%s%s%s\n", begin, name, end);
+	fprintf(out, "%s%s%s\n", begin, width ? name_cut(name, room).s : name, end);
 }
 
 void line_begin_items(struct line_items *line, FILE *out, const char *begin)
@@ -63,14 +60,17 @@ void line_begin_items(struct line_items *line, FILE *out, const char *begin)
 	fputs(begin, out);
 }
 
-void line_add_item(struct line_items *line, const char *item)
+void line_add_item(struct line_items *line, const char *name, const char *end)
 {
-	const size_t size = strlen(item) + 2;
+	const size_t used = line->used + strlen(": ") + strlen(end);
+	size_t room = line->width > used ? line->width - used : 0;
 
-	if (line->used + size > line->width)
+	if (room < strlen(name) && (line->n || room < NAME_MIN)) {
+		line->used = line->width; /* what is listed are the greatest */
 		return;
-	fprintf(line->out, "%s%s", line->n++ ? ", " : ": ", item);
-	line->used += size;
+	}
+	fprintf(line->out, "%s%s%s", line->n++ ? ", " : ": ", name_cut(name, room).s, end);
+	line->used = used + (strlen(name) < room ? strlen(name) : room);
 }
 
 void parts_add(struct parts *parts, const char *fmt, ...)

@@ -14,17 +14,19 @@ void line_wrap(FILE *out, size_t used, size_t indent, const char *text);
 void line_print(FILE *out, int indent, const char *label, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
 
-/* Print a line about a name, which is cut so that what is before and behind it fits. */
+/* Print a line about a name, which is cut (name_cut()) so that what is before and behind it fits.
+ */
 void line_print_name(FILE *out, const char *begin, const char *name, const char *end);
 
-/* "begin: an item, another one": as many as fit, elsewhere than on a terminal in 132 columns. The
- * newline is the caller's. */
+/* "begin: an item 5 B, another one 3 B": as many as fit, elsewhere than on a terminal in 132
+ * columns. Of the first one the name is cut (name_cut()) if need be. The newline is the caller's.
+ */
 struct line_items {
 	FILE *out;
 	size_t used, width, n;
 };
 void line_begin_items(struct line_items *line, FILE *out, const char *begin);
-void line_add_item(struct line_items *line, const char *item);
+void line_add_item(struct line_items *line, const char *name, const char *end);
 
 /* A line of parts, "5 records, 2 vCPUs, 3.500 s". Zeroed, it is empty. */
 enum { PARTS_MAX = 12 };

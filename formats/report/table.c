@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "formats/report/table.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -158,7 +159,87 @@ static struct layout lay_out(const struct table *table, size_t width)
 	return make_fit(table, natural, width, NAME_LEAST, 2);
 }
 
-/* Of a name that is cut, the end is missing: "..". */
+/* Where the offset of a call site begins, "+0x3f/0xd0"; NULL: it is none. */
+static char *offset_in(struct text *name)
+{
+	char *offset = strstr(name->s, "+0x");
+
+	return offset && isxdigit((unsigned char)offset[3]) ? offset : NULL;
+}
+
+static size_t offset_size(const char *offset)
+{
+	return 3 + strspn(offset + 3, "0123456789abcdef");
+}
+
+static void drop_size(char *offset)
+{
+	char *size = offset + offset_size(offset);
+
+	if (!strncmp(size, "/0x", 3))
+		memmove(size, size + offset_size(size), strlen(size + offset_size(size)) + 1);
+}
+
+static void end_by_dots(struct text *name, size_t width)
+{
+	enum { DOTS = 2 };
+
+	for (size_t i = width < DOTS ? 0 : width - DOTS; i < width; i++)
+		name->s[i] = '.';
+}
+
+static void cut_to(struct text *name, size_t width)
+{
+	enum { FUNCTION_MIN = 10, DETAIL_MIN = 8 };
+	char *offset = offset_in(name);
+	size_t size, end;
+
+	if (offset)
+		drop_size(offset);
+	if (width_of(name->s) <= width)
+		return;
+	size = offset ? offset_size(offset) : 0;
+	end = offset ? (size_t)(offset - name->s) + size : 0;
+	if (end > width && width >= FUNCTION_MIN + size) {
+		memmove(name->s + width - size, offset, size);
+		end_by_dots(name, width - size);
+	} else if (end && end <= width && end + DETAIL_MIN > width) {
+		width = end;
+	} else {
+		end_by_dots(name, width);
+	}
+	name->s[width] = '\0';
+}
+
+struct text name_cut(const char *name, size_t width)
+{
+	static const char mark[] = " *";
+	struct text out;
+	size_t length;
+
+	snprintf(out.s, sizeof(out.s), "%s", name);
+	length = strlen(out.s);
+	width = width < sizeof(out.s) ? width : sizeof(out.s) - 1;
+	if (width_of(name) <= width)
+		return out;
+	if (length < sizeof(mark) || width < sizeof(mark) ||
+	    strcmp(out.s + length - strlen(mark), mark) != 0) {
+		cut_to(&out, width);
+		return out;
+	}
+	out.s[length - strlen(mark)] = '\0';
+	cut_to(&out, width - strlen(mark));
+	strcat(out.s, mark);
+	return out;
+}
+
+static void print_name(const char *name, size_t width, FILE *out)
+{
+	const size_t has = width_of(name);
+
+	fprintf(out, "%s%*s", name, has < width ? (int)(width - has) : 0, "");
+}
+
 static void print_cell(const struct table *table, const struct layout *layout, size_t column,
 		       const char *text, FILE *out)
 {
@@ -169,10 +250,8 @@ static void print_cell(const struct table *table, const struct layout *layout, s
 		fprintf(out, "%*s", GAP, "");
 	if (!table->is_name[column])
 		fprintf(out, "%*s%s", (int)(width - has), "", text);
-	else if (has > width)
-		fprintf(out, "%.*s..", (int)width - 2, text);
 	else
-		fprintf(out, "%s%*s", text, is_last ? 0 : (int)(width - has), "");
+		print_name(has > width ? name_cut(text, width).s : text, is_last ? 0 : width, out);
 }
 
 int table_print(const struct table *table, FILE *out)

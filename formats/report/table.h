@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include "formats/base/text.h"
 
 /*
  * Tables that fit the terminal: columns are as wide as what is in them; where that is too much,
@@ -34,6 +35,9 @@ int table_print(const struct table *table, FILE *out);
 size_t terminal_width(FILE *out);
 /* Whether it is a terminal without room for all that a wide one shows. */
 bool terminal_is_narrow(FILE *out);
+/* A name that is cut to a width. "kvmalloc_node+0x3f/0xd0 *" keeps its mark and, if there is room,
+ * its offset, which tells the calls of a function apart. */
+struct text name_cut(const char *name, size_t width);
 /* How many characters of UTF-8 the first `size` bytes have. */
 size_t text_width(const char *text, size_t size);
 /* Its lines; 0: the stream is none. */

@@ -174,8 +174,8 @@ static void test_history(const char *dir)
 		"Address  0x1bf in text of babeltrace2: grep -i 0x1bf\n"
 		"In       0x100 in text of babeltrace2: grep -i 0x100\n"
 		"Events   2\n",
-		"1.000000000  d_alloc+0x10/0x100  alloc     0   0x100    192",
-		"4.500000000  0x5000              free      1   0x100    192  3.5 s  dentry",
+		"1.000000000  d_alloc+0x10/0x100  alloc    192         dentry     0   0x100",
+		"4.500000000  0x5000              free     192  3.5 s  dentry     1   0x100",
 	};
 
 	json_t *root = report(dir, "--history", "0x1BF"), *freed;

@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 #include "formats/cmd.h"
+#include "formats/report/table.h"
 #include "tests/lib/tap.h"
 #include "tests/lib/trace-make.h"
 
@@ -23,8 +24,9 @@ static const char sidecar[] =
 	"\"caches\":[{\"id\":1,\"name\":\"a_cache_with_a_long_name_dentry\",\"object_size\":190,"
 	"\"size\":192}],\"symbols\":[{\"name\":\"a_function_whose_name_is_so_long_that_it_has_to_"
 	"be_"
-	"cut [module]\",\"start\":\"0x1000\",\"size\":4096},{\"name\":\"another_function_that_the_"
-	"guest_calls_often_enough\",\"start\":\"0x2000\",\"size\":4096},"
+	"cut "
+	"[module]\",\"start\":\"0x1000\",\"size\":4096},{\"name\":\"devm_kstrdup_const.cold_and_a_"
+	"suffix_that_is_long\",\"start\":\"0x2000\",\"size\":4096},"
 	"{\"name\":\"free_reserved_area\",\"start\":\"0x5000\",\"size\":256}]}";
 
 /* Some memory grows, some can be shrunk, some is freed at once, some twice. */
@@ -167,7 +169,10 @@ static void test_titles(const char *dir)
 		{cmd_timeline, {"timeline"}, {"SECONDS", " SLABS", " OBJECTS", " OTHERS"}},
 		{cmd_diff,
 		 {"diff", "--time-a", ",20", "--time-b", "20,"},
-		 {" SIGMA", " ALLOCS/S A", " ALLOCS/S B"}},
+		 {" LIVE B", " SIGMA", " RATE A", " RATE B"}},
+		{cmd_report,
+		 {"report", "--history", "0xffff888000001810"},
+		 {" WHAT", " BYTES", " CACHE"}},
 	};
 	static const char whole[] =
 		"{\"version\":1,\"complete\":true,\"vcpus\":[{}],\"symbols\":[{\"name\":\"a_"
@@ -191,6 +196,29 @@ static void test_titles(const char *dir)
 	}
 }
 
+static void test_names(void)
+{
+	static const struct {
+		const char *name;
+		size_t width;
+		const char *cut;
+	} rows[] = {
+		{"kvmalloc_node+0x3f/0xd0 *", 25, "kvmalloc_node+0x3f/0xd0 *"},
+		{"kvmalloc_node+0x3f/0xd0 *", 24, "kvmalloc_node+0x3f *"},
+		{"__vmalloc_node_range+0x264/0x880 *", 24, "__vmalloc_node..+0x264 *"},
+		{"__vmalloc_node_range+0x264/0x880 *", 12, "__vmallo.. *"},
+		{"alloc_inode+0x59/0xc0 (inode_cache)", 30, "alloc_inode+0x59 (inode_cache)"},
+		{"alloc_inode+0x59/0xc0 (inode_cache)", 26, "alloc_inode+0x59 (inode_.."},
+		{"alloc_inode+0x59/0xc0 (inode_cache)", 20, "alloc_inode+0x59"},
+		{"brd_insert_page.part.0 [brd]+0x26/0xe0", 24, "brd_insert_page.p..+0x26"},
+		{"lsm_inode_cache", 10, "lsm_inod.."},
+		{"lsm_inode_cache", 1, "."},
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+		is_str(name_cut(rows[i].name, rows[i].width).s, rows[i].cut, rows[i].name);
+}
+
 int main(void)
 {
 	struct scratch dir = scratch_make();
@@ -199,6 +227,7 @@ int main(void)
 	put_trace(dir.path, 1234567890);
 	test_verbs(dir.path);
 	test_titles(dir.path);
+	test_names();
 	scratch_remove(&dir);
 	return tap_done();
 }
