@@ -2,7 +2,7 @@
 /* Calls of functions (the graph tracer), and system calls, by name: how many, and how long they
  * took. */
 #include <errno.h>
-#include <inttypes.h>
+#include <string.h>
 #include "formats/analysis/analysis.h"
 #include "formats/base/json.h"
 #include "formats/base/text.h"
@@ -151,13 +151,24 @@ static void add_time(struct table *table, const struct call_row *row, uint64_t n
 	table_add_cell(table, row->calls > row->unreturned ? measure_duration((double)ns).s : "");
 }
 
+static bool has_unreturned(const struct calls *s)
+{
+	size_t i = 0;
+
+	while (i < call_stats_rows(s->stats) && !call_stats_row(s->stats, i)->unreturned)
+		i++;
+	return i < call_stats_rows(s->stats);
+}
+
 static void add_cells(struct table *table, const struct calls *s, const struct call_row *row)
 {
+	add_time(table, row, row->durations.total_ns);
+	table_add_cell(table, call_stats_name(s->stats, row).s);
 	table_add_cell(table, text_count(row->calls).s);
 	if (s->syscalls)
 		table_add_cell(table, row->errors ? text_count(row->errors).s : "");
-	table_add_cell(table, row->unreturned ? text_count(row->unreturned).s : "");
-	add_time(table, row, row->durations.total_ns);
+	if (has_unreturned(s))
+		table_add_cell(table, row->unreturned ? text_count(row->unreturned).s : "");
 	if (!s->syscalls)
 		add_time(table, row, row->self_ns);
 	add_time(table, row, durations_mean(&row->durations));
@@ -165,7 +176,6 @@ static void add_cells(struct table *table, const struct calls *s, const struct c
 	add_time(table, row, durations_percentile(&row->durations, 95));
 	add_time(table, row, durations_percentile(&row->durations, 99));
 	add_time(table, row, row->durations.max_ns);
-	table_add_cell(table, call_stats_name(s->stats, row).s);
 }
 
 static size_t nr_shown(const struct calls *s)
@@ -177,14 +187,16 @@ static size_t nr_shown(const struct calls *s)
 
 static void add_columns(struct table *table, const struct calls *s)
 {
-	static const char *const syscalls[] = {"CALLS", "ERRORS", "NO RETURN", "TOTAL", "MEAN",
-					       "P50",   "P95",    "P99",       "MAX",   NULL};
-	static const char *const graph[] = {"CALLS", "NO RETURN", "TOTAL", "SELF", "MEAN",
-					    "P50",   "P95",       "P99",   "MAX",  NULL};
+	static const char *const syscalls[] = {"CALLS", "ERRORS", "NO RETURN", "MEAN", "P50",
+					       "P95",   "P99",    "MAX",       NULL};
+	static const char *const graph[] = {"CALLS", "NO RETURN", "SELF", "MEAN", "P50",
+					    "P95",   "P99",       "MAX",  NULL};
 
-	for (const char *const *title = s->syscalls ? syscalls : graph; *title; title++)
-		table_add_column(table, *title, false);
+	table_add_column(table, "TOTAL", false);
 	table_add_column(table, s->syscalls ? "SYSCALL" : "FUNCTION", true);
+	for (const char *const *title = s->syscalls ? syscalls : graph; *title; title++)
+		if (strcmp(*title, "NO RETURN") || has_unreturned(s))
+			table_add_column(table, *title, false);
 }
 
 static void print_text(const struct analysis *base, FILE *out)

@@ -229,6 +229,7 @@ static void print_kinds(const struct events *e, FILE *out)
 	table_add_column(table, "LAST (S)", false);
 	table_add_column(table, "INSTANCE", true);
 	table_add_column(table, "EVENT", true);
+	table_need_columns(table);
 	for (size_t i = 0; i < e->nr_kinds; i++) {
 		const struct kind *kind = &e->kinds[i];
 
@@ -267,6 +268,7 @@ static void print_hits(const struct events *e, FILE *out)
 	table_add_column(table, "HITS/S", false);
 	table_add_column(table, "INSTANCE", true);
 	table_add_column(table, "FUNCTION", true);
+	table_need_columns(table);
 	for (size_t i = 0; i < shown; i++) {
 		table_add_cell(table, text_count(e->hits[i].n).s);
 		add_rate(table, e, e->hits[i].n);

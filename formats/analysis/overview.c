@@ -362,6 +362,7 @@ static void print_others(FILE *out, const struct replay *replay)
 {
 	size_t n, listed = 0;
 	const struct trace_instance *all = trace_reader_instances(replay->reader, &n);
+	const char *other = "";
 	char text[400];
 
 	if (!replay->others)
@@ -372,12 +373,14 @@ static void print_others(FILE *out, const struct replay *replay)
 
 		if (&all[i] == replay->instance)
 			continue;
+		other = all[i].name;
 		if (listed++ < LISTED)
 			snprintf(text + used, sizeof(text) - used, "%s %.80s",
 				 listed > 1 ? "," : "", all[i].name);
 	}
-	line_print(out, LABEL, "Others", "%s%s; sonde report --instance shows them", text,
-		   listed > LISTED ? ", ..." : "");
+	line_print(out, LABEL, "Others", "%s%s; sonde report --%s %s shows them", text,
+		   listed > LISTED ? ", ..." : "", listed == 1 ? "instance" : "analysis",
+		   listed == 1 ? other : "events");
 }
 
 static bool shows_wasting_caches(const struct analysis_options *options)

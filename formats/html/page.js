@@ -52,6 +52,9 @@ function bytes(n) {
 }
 
 const count = (n) => Math.round(n).toLocaleString('en-US');
+/* Times that a part of the trace can be chosen by: nothing is before the one, or behind the other. */
+const clockBefore = (ns) => (Math.floor(ns / 1e6) / 1e3).toFixed(3);
+const clockAfter = (ns) => (Math.ceil(ns / 1e6) / 1e3).toFixed(3);
 const percent = (part, all) => (all ? (100 * part / all).toFixed(part * 10 < all ? 1 : 0) : '0') + ' %';
 const several = (n, word) => `${count(n)} ${word}${n === 1 ? '' : 's'}`;
 const rate = (n) => (n >= 100 ? count(n) : n.toFixed(1)) + '/s';
@@ -558,8 +561,10 @@ function listOf(items, nothing) {
 			make('span', {className: 'value'}, item.value)))));
 }
 
-const siteItem = (item, value) => ({name: placeOf(item.symbol, item.cache), value,
+const wrappers = new Set(report ? data.sites.rows.filter((row) => of.wrapper(row)).map((row) => of.address(row)) : []);
+const siteItem = (item, value) => ({name: placeOf(item.symbol, item.cache) + (wrappers.has(item.address) ? ' *' : ''), value,
 	view: 'sites', ask: item.address});
+const wrapperNote = () => (wrappers.size ? [make('p', {className: 'soft'}, '* allocates for its callers, which are not named here.')] : []);
 
 /* What is damaged, in words. */
 function damage(t) {
@@ -620,7 +625,7 @@ function summaryWords() {
 		others = `${several(t.others, 'event')} of other tracers and instances came in ${(t.others_ns / 1e9).toFixed(1)} s: see ${seeViews()}.`;
 	if (!t.records)
 		return make('div', {className: 'card words'}, make('p', {}, `The trace has no allocations. ${others} ${losses(t)}`));
-	out.push(`In ${seconds.toFixed(1)} s, from ${(t.begin_ns / 1e9).toFixed(3)} to ${(t.end_ns / 1e9).toFixed(3)} s of the trace clock, on ${several(t.vcpus, 'vCPU')} the guest allocated and freed ${count(t.records)} times` +
+	out.push(`In ${seconds.toFixed(1)} s, from ${clockBefore(t.begin_ns)} to ${clockAfter(t.end_ns)} s of the trace clock, on ${several(t.vcpus, 'vCPU')} the guest allocated and freed ${count(t.records)} times` +
 		(t.from_boot ? ', traced from boot on. ' : '. ') + `${bytes(live)} were live at the end` +
 		(t.selects ? ', of the allocations that were selected' : '') +
 		`, ${bytes(m.peak_bytes)} at the peak at ${(m.peak_ns / 1e9).toFixed(3)} s. ` + losses(t));
@@ -695,7 +700,8 @@ function buildSummary(view) {
 		section('What grows all the time', listOf(o.growing.map((item) => siteItem(item, bytes(item.bytes_per_second) + '/s')), 'Nothing does.')),
 		section('Caches with most room in their slabs', listOf(roomy.map((row) => ({name: caches.cache(row), value: bytes(caches.wasted(row)),
 			view: 'caches', ask: caches.cache(row)})), 'None.')),
-		section('What churns: many, and freed soon', listOf(o.churning.map((item) => siteItem(item, rate(item.frees / seconds))), 'Nothing does.'))));
+		section('What churns: many, and freed soon', listOf(o.churning.map((item) => siteItem(item, rate(item.frees / seconds))), 'Nothing does.'))),
+	...wrapperNote());
 }
 
 /* --- timeline -------------------------------------------------------------------------------- */
@@ -1041,7 +1047,7 @@ function buildChanges(view) {
 	const d = data.diff, signed = (v) => (v > 0 ? '+' : '') + bytes(v);
 	const change = (row) => row.b.live_bytes - row.a.live_bytes;
 	const significant = d.changes.filter((row) => row.significant).length;
-	const side = (name, dir, s) => `${name} (${dir}): ${several(s.records, 'record')} in ${(s.duration_ns / 1e9).toFixed(1)} s, from ${(s.begin_ns / 1e9).toFixed(3)} to ${(s.end_ns / 1e9).toFixed(3)} s of the trace clock, ${bytes(s.live_bytes)} live at the end. ${losses(s)}`;
+	const side = (name, dir, s) => `${name} (${dir}): ${several(s.records, 'record')} in ${(s.duration_ns / 1e9).toFixed(1)} s, from ${clockBefore(s.begin_ns)} to ${clockAfter(s.end_ns)} s of the trace clock, ${bytes(s.live_bytes)} live at the end. ${losses(s)}`;
 
 	view.append(make('div', {className: 'card words'}, make('p', {}, side('A', data.dirs[0], d.a)), make('p', {}, side('B', data.dirs[1], d.b)),
 		make('p', {}, `${signed(d.b.live_bytes - d.a.live_bytes)} live from A to B. ${count(significant)} of ${several(d.changes.length, 'row')} changed significantly.${d.call_chains_ignored ? ' Call sites are those that were recorded, as only one side has call chains.' : ''}`)));
