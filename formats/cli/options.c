@@ -7,6 +7,7 @@
 #include <string.h>
 #include "formats/base/text.h"
 #include "formats/cli/cli.h"
+#include "formats/cli/help.h"
 
 enum { MAX_OPTIONS = 48, LONG_ONLY = 256, HELP_COLUMN = 25, HELP_LINE = 128 };
 
@@ -73,7 +74,6 @@ static int store(const struct parser *p, const struct cli_verb *verb, int found,
 /* "  -k, --kernel FILE     text", with further lines of the text below it. */
 static void print_row(const struct cli_option *row)
 {
-	const char *text = row->help;
 	char letter[8] = "   ", left[HELP_LINE];
 	int width;
 
@@ -83,29 +83,24 @@ static void print_row(const struct cli_option *row)
 			 row->value ? " " : "", row->value ? row->value : "");
 	printf("%s%s%*s", left, width < HELP_COLUMN ? "" : "\n",
 	       width < HELP_COLUMN ? HELP_COLUMN - width : HELP_COLUMN, "");
-	for (;;) {
-		size_t n = strcspn(text, "\n");
-
-		printf("%.*s\n", (int)n, text);
-		if (!text[n])
-			return;
-		printf("%*s", HELP_COLUMN, "");
-		text += n + 1;
-	}
+	help_print(row->help, HELP_COLUMN);
 }
 
 static const struct cli_option help_option = {.name = "help", .letter = 'h', .help = "print this"};
 
 static void print_help(const struct cli_verb *verb)
 {
-	printf("%s\n", verb->usage);
+	help_print(verb->usage, 0);
+	putchar('\n');
 	for (const struct cli_table *t = verb->tables; t->options; t++) {
 		for (const struct cli_option *row = t->options; row->name; row++)
 			print_row(row);
 	}
 	print_row(&help_option);
-	if (verb->notes)
-		printf("\n%s", verb->notes);
+	if (verb->notes) {
+		putchar('\n');
+		help_print(verb->notes, 0);
+	}
 }
 
 /* Of what getopt_long() (its ":" mode) has just refused, `word` being the one it stopped at: name

@@ -149,6 +149,22 @@ static void test_verbs(const char *dir)
 	}
 }
 
+/* Texts are written in lines of up to 100 characters. */
+static void test_help(void)
+{
+	static int (*const verbs[])(int, char **) = {cmd_report,  cmd_leaks, cmd_timeline,
+						     cmd_diff,    cmd_check, cmd_replay,
+						     cmd_convert, cmd_events};
+	static const char *const names[] = {"report", "leaks",  "timeline", "diff",
+					    "check",  "replay", "convert",  "events"};
+
+	for (size_t i = 0; i < sizeof(verbs) / sizeof(verbs[0]); i++) {
+		const char *const argv[] = {names[i], "--help", NULL};
+
+		fits(verbs[i], argv);
+	}
+}
+
 static bool is_head(const char *line, const char *const *titles)
 {
 	bool all = true;
@@ -226,6 +242,7 @@ int main(void)
 	setenv("LC_ALL", "C.UTF-8", 1);
 	put_trace(dir.path, 1234567890);
 	test_verbs(dir.path);
+	test_help();
 	test_titles(dir.path);
 	test_names();
 	scratch_remove(&dir);
