@@ -63,6 +63,18 @@ static bool is_order(enum filter_op op)
 	return op == FILTER_LT || op == FILTER_LE || op == FILTER_GT || op == FILTER_GE;
 }
 
+/* "symbol+0x1f/0x90", as events and reports show a code address, without the size of the function,
+ * which names->text() leaves out. */
+static int drop_size(struct bound_term *out)
+{
+	const char *offset = strstr(out->text, "+0x"), *size = offset ? strchr(offset, '/') : NULL;
+
+	if (!size || !event_field_is_code(out->field) || out->function_only)
+		return 0;
+	out->text = out->owned = strndup(out->text, (size_t)(size - out->text));
+	return out->owned ? 0 : -ENOMEM;
+}
+
 /* A value that is a word: the text of a field that has one, or bits by name. */
 static int bind_word(const struct filter_term *term, const struct event_names *names,
 		     struct bound_term *out, struct error *err)
@@ -83,7 +95,7 @@ static int bind_word(const struct filter_term *term, const struct event_names *n
 				  : !is_string(out->field) && term->op != FILTER_GLOB)
 		return fail(term, term->value_at, "is not a number, which the field is", err);
 	out->by_text = true;
-	return 0;
+	return out->field && drop_size(out) ? error_set(err, ENOMEM, "out of memory") : 0;
 }
 
 /* Digits of an address or a register may be written as a negative number. */
@@ -177,7 +189,7 @@ int event_filter_bind(const struct event_filter *filter, const struct event_clas
 		int ret = bind_term(&filter->terms[i], class, names, &p->terms[i], err);
 
 		if (ret) {
-			free(p);
+			event_predicate_destroy(p);
 			return ret;
 		}
 	}
@@ -187,6 +199,8 @@ int event_filter_bind(const struct event_filter *filter, const struct event_clas
 
 void event_predicate_destroy(struct event_predicate *predicate)
 {
+	for (size_t i = 0; predicate && i < EVENT_FILTER_MAX_TERMS; i++)
+		free(predicate->terms[i].owned);
 	free(predicate);
 }
 
@@ -206,28 +220,13 @@ static void number_text(const struct event_field *field, uint64_t value, char *o
 		snprintf(out, size, is_hex ? "0x%" PRIx64 : "%" PRIu64, value);
 }
 
-/* "symbol+0x1f/0x90" matches as it is, without the size, and by its function alone. */
-static bool code_matches(const struct bound_term *term, char *text)
-{
-	static const char ends[] = {'/', '+'};
-	bool found = !(term->function_only && strchr(text, '+')) && text_is(term, text);
-
-	for (size_t i = 0; !found && i < sizeof(ends); i++) {
-		char *end = strrchr(text, ends[i]);
-
-		if (!end)
-			continue;
-		*end = '\0';
-		found = !(term->function_only && strchr(text, '+')) && text_is(term, text);
-	}
-	return found;
-}
-
+/* A code address matches by its function alone, too. */
 static bool text_matches(const struct bound_term *term, const struct event_names *names,
 			 const void *bytes)
 {
 	const struct event_field *field = term->field;
 	char text[TEXT_MAX];
+	char *offset;
 	bool found;
 
 	if (is_string(field))
@@ -236,9 +235,13 @@ static bool text_matches(const struct bound_term *term, const struct event_names
 		number_text(field, event_field_value(field, bytes), text, sizeof(text));
 	else
 		names->text(names->arg, field, event_field_value(field, bytes), text, sizeof(text));
-	found = field->type != EVENT_FUNCTION && event_field_is_code(field)
-			? code_matches(term, text)
-			: text_is(term, text);
+	offset = field->type != EVENT_FUNCTION && event_field_is_code(field) ? strchr(text, '+')
+									     : NULL;
+	found = !(offset && term->function_only) && text_is(term, text);
+	if (offset && !found) {
+		*offset = '\0';
+		found = text_is(term, text);
+	}
 	return term->op == FILTER_NE ? !found : found;
 }
 

@@ -35,6 +35,7 @@ struct bound_term {
 	bool function_only; /* of the text of a code address */
 	bool in_cpus;       /* `value` is a set of CPUs */
 	const char *text;
+	char *owned; /* that text, if it is not the filter's; or NULL */
 	uint64_t value;
 };
 

@@ -153,10 +153,17 @@ const char *event_texts_of(struct event_texts *texts, const struct event_field *
 	return event_text_of(texts, sort_of_value(field), value)->s;
 }
 
+/* Filters see "symbol+0x1f", without the function's size. */
 void event_texts_filter_text(void *arg, const struct event_field *field, uint64_t value, char *out,
 			     size_t size)
 {
-	snprintf(out, size, "%s", event_text_of(arg, sort_of_value(field), value)->s);
+	enum event_text_sort sort = sort_of_value(field);
+	char *slash;
+
+	snprintf(out, size, "%s", event_text_of(arg, sort, value)->s);
+	slash = sort == EVENT_TEXT_CODE ? strrchr(out, '/') : NULL;
+	if (slash)
+		*slash = '\0';
 }
 
 int event_texts_flag(void *arg, const struct event_field *field, const char *name, uint64_t *value)
