@@ -32,8 +32,14 @@ static int role_at(struct callers *callers, const struct sidecar *sidecar, uint6
  * in them. */
 static bool has_callers(int role, const struct kmem_record *record)
 {
-	return role == SITE_WRAPPER ||
+	return role == SITE_WRAPPER || role == SITE_PAGES ||
 	       (record->type_id != KMEM_TYPE_PAGES && (role == SITE_SLAB || role == SITE_LARGE));
+}
+
+static bool is_charged(int role, const struct kmem_record *record)
+{
+	return role == SITE_PLAIN ||
+	       (record->type_id == KMEM_TYPE_PAGES && (role == SITE_SLAB || role == SITE_LARGE));
 }
 
 int callers_charge(struct callers *callers, const struct sidecar *sidecar,
@@ -55,11 +61,11 @@ int callers_charge(struct callers *callers, const struct sidecar *sidecar,
 		role = role_at(callers, sidecar, frames[i]);
 		if (role < 0)
 			return role;
-		if (role == SITE_PLAIN || role == SITE_RUNNER) {
-			*site = role == SITE_PLAIN ? frames[i] : last;
+		if (is_charged(role, record) || role == SITE_RUNNER) {
+			*site = role != SITE_RUNNER ? frames[i] : last;
 			return 0;
 		}
-		if (role == SITE_WRAPPER)
+		if (role == SITE_WRAPPER || role == SITE_PAGES)
 			last = frames[i];
 	}
 	return 0;

@@ -8,9 +8,10 @@
 
 /*
  * Who is charged with what a wrapper (site-role.h) allocates: the first frame of the event's call
- * chain, from the call site on, that is neither a wrapper's nor an allocator's. If the chain comes
- * to what runs anything before that, it is the outermost wrapper: an allocator's own work. If the
- * chain ends before, or is cut, the call site keeps it.
+ * chain, from the call site on, that is neither a wrapper's nor an allocator's; of pages also the
+ * one that takes them for a slab or a large object. If the chain comes to what runs anything before
+ * that, it is the outermost wrapper: an allocator's own work. If the chain ends before, or is cut,
+ * the call site keeps it.
  */
 struct callers {
 	struct u64_map roles; /* by address of code: uint8_t, an enum site_role */

@@ -67,9 +67,11 @@ static uint16_t forget_block(struct heap *heap, uint64_t ptr, const struct heap_
 {
 	struct heap_origin *origin = &heap->origins.all[block->origin];
 
-	heap_sum_remove(&heap->totals.pages[origin->role], 1, block->bytes);
+	const enum heap_role role = origins_role(&heap->origins, block);
+
+	heap_sum_remove(&heap->totals.pages[role], 1, block->bytes);
 	sum_subtract(&origin->live_bytes, block->bytes);
-	return origin->role == HEAP_SLAB ? slabs_remove_block(heap, ptr, block) : 0;
+	return role == HEAP_SLAB ? slabs_remove_block(heap, ptr, block) : 0;
 }
 
 static ALWAYS_INLINE void forget_object(struct heap *heap, const struct heap_object *object)
@@ -153,6 +155,7 @@ static ALWAYS_INLINE int begin_life(struct heap *heap, struct heap_change *chang
 	object->cache = record->cache;
 	object->place = 0;
 	object->role = heap->origins.all[number].role;
+	object->turned = HEAP_PLAIN;
 	object->has_voted = false;
 	object->selected = selected;
 	if (is_block ? place_block(heap, record->ptr, object)
@@ -206,7 +209,7 @@ static int split(struct heap *heap, struct heap_change *change, uint64_t head,
 		 struct heap_object *block)
 {
 	const struct heap_object whole = *block;
-	const bool is_slab = heap->origins.all[whole.origin].role == HEAP_SLAB;
+	const enum heap_role role = origins_role(&heap->origins, &whole);
 	uint32_t pieces = (uint32_t)(whole.bytes / HEAP_PAGE_SIZE);
 	struct heap_change splitting = *change;
 
@@ -215,9 +218,9 @@ static int split(struct heap *heap, struct heap_change *change, uint64_t head,
 	splitting.pieces = pieces;
 	if (report(heap, &splitting, &whole))
 		return -ENOMEM;
-	if (is_slab)
+	if (role == HEAP_SLAB)
 		slabs_remove_block(heap, head, &whole);
-	heap_sum_add(&heap->totals.pages[heap->origins.all[whole.origin].role], pieces - 1, 0);
+	heap_sum_add(&heap->totals.pages[role], pieces - 1, 0);
 	for (uint32_t i = 0; i < pieces; i++) {
 		uint64_t ptr = head + (uint64_t)i * HEAP_PAGE_SIZE;
 		struct heap_object *piece = lives_insert(&heap->blocks, ptr, NULL);
@@ -226,7 +229,7 @@ static int split(struct heap *heap, struct heap_change *change, uint64_t head,
 			return -ENOMEM;
 		*piece = whole;
 		piece->bytes = piece->requested = HEAP_PAGE_SIZE;
-		if (is_slab && slabs_add_block(heap, ptr, piece))
+		if (role == HEAP_SLAB && slabs_add_block(heap, ptr, piece))
 			return -ENOMEM;
 	}
 	return 0;

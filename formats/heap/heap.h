@@ -17,7 +17,8 @@
  * Slab objects lie in pages that the guest has allocated as well. The heap knows which ones, so
  * that memory is counted once: pages; of these slabs, and of these objects. A block of pages is a
  * slab if the call that allocated it is known as the slab allocator's (site-role.h), or if objects
- * turn up in several blocks of that call site.
+ * turn up in several blocks of that call site. Where that is the page allocator's own function,
+ * which serves all, a block is a slab from its first object on.
  *
  * What a wrapper such as kvmalloc() allocates is charged to its caller, if the event has a call
  * chain that names one (callers.h).
@@ -55,6 +56,7 @@ struct heap_origin {
 	uint8_t type;           /* enum kmem_type_id */
 	uint8_t role;           /* enum heap_role, of pages */
 	bool is_wrapper;        /* its function allocates for its callers, which are not known */
+	bool is_mixed; /* of pages of any use: what lies in a block says what it is used for */
 };
 
 /* A live object, or block of pages. */
@@ -68,6 +70,7 @@ struct heap_object {
 	uint16_t cache; /* that of the origin */
 	uint8_t place; /* enum heap_place, of a slab object */
 	uint8_t role;  /* enum heap_role, of a block: what it was taken for when it was allocated */
+	uint8_t turned; /* enum heap_role, of a block of a mixed origin: what it is used for */
 	bool has_voted; /* of a block: it is known to have objects in it */
 	bool selected;  /* by the user's filters; the others are kept so that their frees match */
 };

@@ -172,6 +172,15 @@ static inline int64_t origins_get(struct origins *origins, const struct sidecar 
 	return origins_find(origins, sidecar, record, call_site);
 }
 
+/* What a block is used for. */
+static inline enum heap_role origins_role(const struct origins *origins,
+					  const struct heap_object *block)
+{
+	const struct heap_origin *origin = &origins->all[block->origin];
+
+	return origin->is_mixed ? block->turned : origin->role;
+}
+
 /* --- slabs (slabs.c) ------------------------------------------------------------------------- */
 
 /* A page frame of a slab. */

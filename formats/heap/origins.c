@@ -40,11 +40,13 @@ static int64_t add(struct origins *origins, const struct sidecar *sidecar,
 		origins->all = bigger;
 		origins->room = room;
 	}
-	origins->all[origins->count] = (struct heap_origin){.call_site = call_site,
-							    .cache = record->cache,
-							    .type = record->type_id,
-							    .role = role_of(role, record),
-							    .is_wrapper = role == SITE_WRAPPER};
+	origins->all[origins->count] = (struct heap_origin){
+		.call_site = call_site,
+		.cache = record->cache,
+		.type = record->type_id,
+		.role = role_of(role, record),
+		.is_wrapper = role == SITE_WRAPPER || role == SITE_PAGES,
+		.is_mixed = role == SITE_PAGES && record->type_id == KMEM_TYPE_PAGES};
 	return origins->count++;
 }
 

@@ -14,12 +14,51 @@ static const char *const large_names[] = {
 	"__kmalloc_large",      "kmalloc_order",         "kmalloc_order_trace", NULL,
 };
 
+/* Of page_alloc.c, mempolicy.c, gfp.h: some compilers inline them into their callers, some do not.
+ */
+static const char *const page_names[] = {
+	"__alloc_pages",
+	"__alloc_pages_nodemask",
+	"__alloc_pages_node",
+	"__alloc_frozen_pages",
+	"alloc_frozen_pages",
+	"alloc_frozen_pages_nolock",
+	"alloc_pages",
+	"alloc_pages_node",
+	"alloc_pages_current",
+	"alloc_pages_vma",
+	"alloc_pages_mpol",
+	"alloc_pages_nolock",
+	"alloc_pages_preferred_many",
+	"alloc_page_interleave",
+	"__alloc_pages_bulk",
+	"alloc_pages_bulk",
+	"alloc_pages_bulk_array",
+	"alloc_pages_bulk_array_node",
+	"alloc_pages_bulk_array_mempolicy",
+	"alloc_pages_bulk_array_interleave",
+	"alloc_pages_bulk_array_preferred_many",
+	"alloc_pages_bulk_array_weighted_interleave",
+	"alloc_pages_bulk_node",
+	"alloc_pages_bulk_mempolicy",
+	"alloc_pages_bulk_interleave",
+	"alloc_pages_bulk_preferred_many",
+	"alloc_pages_bulk_weighted_interleave",
+	"__folio_alloc",
+	"__folio_alloc_node",
+	"folio_alloc",
+	"folio_alloc_mpol",
+	"vma_alloc_folio",
+	NULL,
+};
+
 /* What the allocators keep to work with. */
 static const char *const own_names[] = {
 	/* slab_common.c, slub.c, slab.c */
 	"kmem_cache_create",
 	"kmem_cache_create_usercopy",
 	"__kmem_cache_create",
+	"kmem_cache_open",
 	"__kmem_cache_create_args",
 	"do_kmem_cache_create",
 	"create_cache",
@@ -105,7 +144,16 @@ static const char *const own_names[] = {
 };
 
 static const char *const wrapper_names[] = {
-	/* mm/util.c, slab_common.c, slub.c */
+	/* mm/util.c, slab_common.c, slub.c, and slab.h where a compiler does not inline it */
+	"kmalloc_array",
+	"kmalloc_array_node",
+	"kcalloc",
+	"kcalloc_node",
+	"kzalloc",
+	"kzalloc_node",
+	"kvzalloc",
+	"kvmalloc_array",
+	"kvcalloc",
 	"kvmalloc_node",
 	"__kvmalloc_node",
 	"kvrealloc",
@@ -204,6 +252,8 @@ static const char *const wrapper_names[] = {
 	"kvasprintf_const",
 	"kasprintf_strarray",
 	"devm_kasprintf_strarray",
+	"kdb_strdup",
+	"kdb_strdup_dequote",
 	"kstrdup_quotable",
 	"kstrdup_quotable_cmdline",
 	"kstrdup_quotable_file",
@@ -232,6 +282,7 @@ static const char *const wrapper_names[] = {
 	"ida_alloc_range",
 	"xas_alloc",
 	"xas_create",
+	"xas_create_range",
 	"xas_nomem",
 	"__xas_nomem",
 	"xas_split_alloc",
@@ -246,6 +297,13 @@ static const char *const wrapper_names[] = {
 	"mas_alloc_nodes",
 	"mas_dup_alloc",
 	"mas_dup_build",
+	"__mt_dup",
+	"mtree_dup",
+	"mas_node_count_gfp",
+	"mas_new_ma_node",
+	"mas_push_data",
+	"mas_wr_split",
+	"mas_split_final_node",
 	"mt_alloc_one",
 	"mt_alloc_bulk",
 	"mt_get_sheaf",
@@ -392,6 +450,8 @@ enum site_role site_role(const struct sidecar *sidecar, uint64_t call_site)
 		return SITE_SLAB;
 	if (is_one_of(symbol->name, large_names))
 		return SITE_LARGE;
+	if (is_one_of(symbol->name, page_names))
+		return SITE_PAGES;
 	if (is_one_of(symbol->name, own_names) || is_one_of(symbol->name, wrapper_names))
 		return SITE_WRAPPER;
 	if (is_one_of(symbol->name, entry_names))

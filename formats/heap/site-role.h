@@ -15,6 +15,7 @@ enum site_role {
 	SITE_LARGE,   /* kmalloc() takes pages for one large object */
 	SITE_WRAPPER, /* kvmalloc(), kstrdup(), nodes of an xarray and so on: on behalf of a caller,
 			 and what an allocator keeps to work with, such as kmem_cache_create()'s */
+	SITE_PAGES,   /* the page allocator itself: on behalf of any of these, and of callers */
 	SITE_ENTRY,   /* kmalloc() itself and so on: between a caller and the above */
 	SITE_RUNNER, /* runs whatever is registered, as do_one_initcall() and process_one_work() do:
 			says nothing about who allocates */

@@ -131,11 +131,26 @@ static void change_role(struct heap *heap, struct heap_origin *origin, enum heap
 	origin->role = (uint8_t)role;
 }
 
-/* A block has objects in it, or is one. Returns whether its origin has the role then. */
+/* A block of a mixed origin has another use than was known. */
+static bool turn(struct heap *heap, struct heap_object *block, enum heap_role role)
+{
+	struct heap_totals *totals = &heap->totals;
+
+	if (block->turned != HEAP_PLAIN)
+		return block->turned == role;
+	heap_sum_remove(&totals->pages[HEAP_PLAIN], 1, block->bytes);
+	heap_sum_add(&totals->pages[role], 1, block->bytes);
+	block->turned = (uint8_t)role;
+	return true;
+}
+
+/* A block has objects in it, or is one. Returns whether it has the role then. */
 static bool vote(struct heap *heap, struct heap_object *block, enum heap_role role)
 {
 	struct heap_origin *origin = &heap->origins.all[block->origin];
 
+	if (origin->is_mixed)
+		return turn(heap, block, role);
 	if (origin->role != HEAP_PLAIN)
 		return origin->role == role;
 	origin->votes += !block->has_voted;
@@ -187,7 +202,7 @@ static bool is_block(struct heap *heap, uint64_t ptr, const struct heap_object *
 	block = lives_find(&heap->blocks, ptr);
 	if (!block || block->bytes > object->bytes)
 		return false;
-	if (heap->origins.all[block->origin].role == HEAP_SLAB)
+	if (origins_role(&heap->origins, block) == HEAP_SLAB)
 		return false;
 	vote(heap, block, HEAP_LARGE);
 	return true;

@@ -51,6 +51,11 @@ static inline bool slabs_have_recent(const struct slabs *slabs, const struct kme
 	       brief->cache < slabs->nr_caches && brief->bytes_alloc < HEAP_PAGE_SIZE;
 }
 
+static inline bool is_usual_origin(const struct heap_origin *origin)
+{
+	return origin->role == HEAP_PLAIN && !origin->is_mixed;
+}
+
 static inline __attribute__((always_inline)) bool
 heap_alloc_is_usual(struct heap *heap, const struct kmem_brief *brief, uint32_t origin,
 		    bool is_block)
@@ -59,7 +64,7 @@ heap_alloc_is_usual(struct heap *heap, const struct kmem_brief *brief, uint32_t 
 
 	if (!lives->free && lives->used == lives->room)
 		return false;
-	return is_block ? heap->origins.all[origin].role == HEAP_PLAIN
+	return is_block ? is_usual_origin(&heap->origins.all[origin])
 			: slabs_have_recent(&heap->slabs, brief);
 }
 
@@ -67,7 +72,7 @@ heap_alloc_is_usual(struct heap *heap, const struct kmem_brief *brief, uint32_t 
 static inline __attribute__((always_inline)) bool
 heap_end_is_usual(const struct heap *heap, const struct heap_object *object, bool is_block)
 {
-	return is_block ? heap->origins.all[object->origin].role == HEAP_PLAIN
+	return is_block ? is_usual_origin(&heap->origins.all[object->origin])
 			: object->place == HEAP_IN_SLAB;
 }
 
@@ -135,6 +140,7 @@ heap_alloc_usual(struct heap *heap, const struct kmem_brief *brief, unsigned int
 	object->cache = brief->cache;
 	object->place = is_block ? HEAP_OUTSIDE : HEAP_IN_SLAB;
 	object->role = HEAP_PLAIN;
+	object->turned = HEAP_PLAIN;
 	object->has_voted = false;
 	object->selected = true;
 	heap_place_usual(heap, object, is_block);

@@ -72,6 +72,8 @@ static const struct made made[] = {
 	{KMEM_TYPE_KMALLOC, 256, READER, {READER, WRITER}, false, false},
 	{KMEM_TYPE_PAGES, 2 * PAGE, VMALLOC, {BULK, VMALLOC, WRITER}, false, false},
 	{KMEM_TYPE_PAGES, PAGE, NEW_SLAB, {NEW_SLAB, CACHE_ALLOC, READER}, false, false},
+	{KMEM_TYPE_PAGES, 2 * PAGE, BULK, {BULK, VMALLOC, WRITER}, false, false},
+	{KMEM_TYPE_PAGES, PAGE, BULK, {BULK, NEW_SLAB, CACHE_ALLOC, READER}, false, false},
 };
 enum { NR_MADE = sizeof(made) / sizeof(made[0]) };
 
@@ -206,17 +208,18 @@ static void test_sites(const char *deep)
 	json_t *root = report(deep, "callsite"), *sites = json_object_get(root, "call_sites");
 
 	has_group(sites, "symbol", "reader+0x10/0x90", 2, 64 + 256);
-	has_group(sites, "symbol", "writer+0x10/0x90", 3, 8 + 2 * PAGE);
+	has_group(sites, "symbol", "writer+0x10/0x90", 4, 8 + 4 * PAGE);
 	has_group(sites, "symbol", "kvmalloc_node+0x10/0x90", 2, 32 + 512);
 	has_group(sites, "symbol", "slab_sysfs_init+0x10/0x90", 1, 16);
-	has_group(sites, "symbol", "allocate_slab+0x10/0x90", 1, PAGE);
+	has_group(sites, "symbol", "allocate_slab+0x10/0x90", 2, 2 * PAGE);
+	has_group(sites, "symbol", "alloc_pages_bulk_array", 0, 0);
 	has_group(sites, "symbol", "__vmalloc_node_range", 0, 0);
 	has_group(sites, "symbol", "do_one_initcall", 0, 0);
 	json_decref(root);
 	root = report(deep, "function");
 	sites = json_object_get(root, "functions");
 	has_group(sites, "function", "reader", 2, 64 + 256);
-	has_group(sites, "function", "writer", 3, 8 + 2 * PAGE);
+	has_group(sites, "function", "writer", 4, 8 + 4 * PAGE);
 	has_group(sites, "function", "kvmalloc_node", 2, 32 + 512);
 	json_decref(root);
 }
@@ -347,7 +350,7 @@ static void test_diff(const char *deep, const char *plain)
 	json_t *root = verb_json(cmd_diff, json), *item;
 	size_t i;
 
-	shows(cmd_diff, mixed, "Changes       0 of 4 are significant\n", true);
+	shows(cmd_diff, mixed, "Changes       0 of 5 are significant\n", true);
 	shows(cmd_diff, mixed, "as recorded, as A has no call chains", true);
 	shows(cmd_diff, swapped, "as recorded, as B has no call chains", true);
 	shows(cmd_diff, chosen, "Changes       0 of 0 are significant\n", true);
@@ -408,7 +411,7 @@ static void test_filters(const char *deep, const char *plain)
 	const char *const report_argv[] = {"report", "--filter", recorded, deep, NULL};
 	const char *const events_argv[] = {"events", "--filter", recorded, deep, NULL};
 
-	chooses(deep, "call_site ~ \"writer*\"", 3, 0);
+	chooses(deep, "call_site ~ \"writer*\"", 4, 0);
 	chooses(deep, "call_site == \"reader+0x10\"", 2, 1);
 	chooses(deep, "call_site.function == \"kvmalloc_node\"", 2, 5);
 	chooses(deep, "!(call_site ~ \"kvmalloc_*\")", NR_MADE - 2, NR_MADE - 5);
@@ -421,7 +424,7 @@ static void test_filters(const char *deep, const char *plain)
 		const char *const argv[] = {
 			"report", "-a", other[i], "-f", "call_site == \"writer\"", deep, NULL};
 
-		shows(cmd_report, argv, "8.0 KiB", true);
+		shows(cmd_report, argv, "16.0 KiB", true);
 	}
 }
 

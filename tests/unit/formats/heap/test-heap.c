@@ -6,7 +6,13 @@
 #include "tests/lib/trace-make.h"
 
 #define BASE UINT64_C(0xffff888000000000)
-enum { PAGE = HEAP_PAGE_SIZE, SITE = 0x1000, SLAB_SITE = 0x2010, LARGE_SITE = 0x3010 };
+enum {
+	PAGE = HEAP_PAGE_SIZE,
+	SITE = 0x1000,
+	SLAB_SITE = 0x2010,
+	LARGE_SITE = 0x3010,
+	MIXED_SITE = 0x6010
+};
 
 /* Changes by kind. */
 struct seen {
@@ -29,6 +35,7 @@ static const struct sidecar_symbol symbols[] = {
 	{.start = 0x3000, .size = 0x100, .name = (char[]){"__kmalloc_large_node_noprof"}},
 	{.start = 0x4000, .size = 0x100, .name = (char[]){"kvmalloc_node"}},
 	{.start = 0x5000, .size = 0x100, .name = (char[]){"kvmalloc_node_of_mine"}},
+	{.start = 0x6000, .size = 0x100, .name = (char[]){"alloc_pages_mpol"}},
 };
 static const struct sidecar named = {.symbols = (struct sidecar_symbol *)(uintptr_t)symbols,
 				     .nr_symbols = sizeof(symbols) / sizeof(symbols[0])};
@@ -131,6 +138,39 @@ static void test_counted_once(void)
 	free_pages(&seen, BASE, 8);
 	ok(!pages(&seen, HEAP_SLAB) && !heap_cache(seen.heap, 7)->slabs.bytes,
 	   "a freed slab is gone from its cache");
+	heap_destroy(seen.heap);
+}
+
+/* Where all pages come from one call site, what lies in a block says what it is used for. */
+static void test_mixed(void)
+{
+	enum { BLOCKS = 20 };
+	struct seen seen;
+
+	begin(&seen, &named);
+	for (unsigned int i = 0; i < BLOCKS; i++) {
+		alloc_pages(&seen, MIXED_SITE, BASE + i * 8 * PAGE, 8);
+		alloc_object(&seen, 3, BASE + i * 8 * PAGE + 5 * PAGE);
+		alloc_object(&seen, 3, BASE + i * 8 * PAGE + 6 * PAGE);
+		alloc_pages(&seen, MIXED_SITE, BASE + (256 + 4 * i) * PAGE, 4);
+		apply(&seen, make_alloc(KMEM_TYPE_KMALLOC, BASE + (256 + 4 * i) * PAGE, SITE, 15000,
+					4 * PAGE, 1));
+	}
+	alloc_pages(&seen, MIXED_SITE, BASE + 1024 * PAGE, 1);
+	is_u64(pages(&seen, HEAP_SLAB), BLOCKS * 8 * PAGE, "those with objects are slabs");
+	is_u64(pages(&seen, HEAP_LARGE), BLOCKS * 4 * PAGE, "those that are objects are large");
+	is_u64(pages(&seen, HEAP_PLAIN), PAGE, "and the rest are neither");
+	is_u64(objects(&seen, HEAP_OUTSIDE), 0, "no object is outside");
+	is_u64(heap_cache(seen.heap, 3)->slabs.objects, BLOCKS, "the cache has its slabs");
+	free_pages(&seen, BASE + 3 * PAGE, 1);
+	is_u64(pages(&seen, HEAP_SLAB), (BLOCKS * 8 - 1) * PAGE, "a piece of one is one");
+	for (unsigned int i = 0; i < BLOCKS; i++) {
+		free_pages(&seen, BASE + i * 8 * PAGE, 8);
+		free_pages(&seen, BASE + (256 + 4 * i) * PAGE, 4);
+	}
+	free_pages(&seen, BASE + 1024 * PAGE, 1);
+	is_u64(pages(&seen, HEAP_SLAB) + pages(&seen, HEAP_LARGE) + pages(&seen, HEAP_PLAIN), 0,
+	       "nothing is left of what is freed");
 	heap_destroy(seen.heap);
 }
 
@@ -237,6 +277,7 @@ int main(void)
 {
 	test_lives();
 	test_counted_once();
+	test_mixed();
 	test_learning();
 	test_pieces();
 	test_bound();
