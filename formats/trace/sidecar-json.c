@@ -538,14 +538,13 @@ static int parse_root(const json_t *root, struct sidecar *sidecar, struct error 
 	int ret = json_read_signed(root, "version", &version);
 
 	if (ret || version != SIDECAR_VERSION)
-		return error_set(err, EINVAL, "%s: not of version %d", SIDECAR_NAME,
-				 SIDECAR_VERSION);
+		return error_set(err, EINVAL, "not of version %d", SIDECAR_VERSION);
 	ret = parse_info(root, &sidecar->info);
 	ret = ret ? ret : json_read_bool(root, "complete", &sidecar->complete);
 	for (size_t i = 0; !ret && i < sizeof(parts) / sizeof(parts[0]); i++)
 		ret = parts[i](root, sidecar);
 	if (ret)
-		return error_set(err, -ret, "%s: %s", SIDECAR_NAME,
+		return error_set(err, -ret, "%s",
 				 ret == -ENOMEM ? "out of memory"
 						: "value of a wrong type or range");
 	return 0;
@@ -559,18 +558,16 @@ int sidecar_parse(const void *text, size_t size, struct sidecar **out, struct er
 	int ret;
 
 	if (size > SIDECAR_MAX_SIZE)
-		return error_set(err, EINVAL, "%s: larger than 64 MiB", SIDECAR_NAME);
+		return error_set(err, EINVAL, "larger than 64 MiB");
 	root = json_loadb(text, size, 0, &where);
 	if (!root)
-		return error_set(err, EINVAL, "%s: not valid JSON in line %d", SIDECAR_NAME,
-				 where.line);
+		return error_set(err, EINVAL, "not valid JSON in line %d", where.line);
 	sidecar = calloc(1, sizeof(*sidecar));
 	if (sidecar) {
 		sidecar->has_checksums = json_object_get(root, JSON_CHECKSUM_MARK);
 		sidecar->damaged = !json_take_checksum(root, text, size);
 	}
-	ret = sidecar ? parse_root(root, sidecar, err)
-		      : error_set(err, ENOMEM, "%s: out of memory", SIDECAR_NAME);
+	ret = sidecar ? parse_root(root, sidecar, err) : error_set(err, ENOMEM, "out of memory");
 	json_decref(root);
 	if (ret) {
 		sidecar_destroy(sidecar);

@@ -27,19 +27,24 @@ int sidecar_write(int dir_fd, const char *name, const struct sidecar *sidecar, s
 
 int sidecar_load(struct trace_files *files, struct sidecar **out, struct error *err)
 {
+	const char *name = SIDECAR_HIDDEN_NAME;
 	struct error hidden = {0};
 	char *text;
 	size_t size;
 	int ret = trace_files_load(files, SIDECAR_HIDDEN_NAME, SIDECAR_MAX_SIZE, &text, &size,
 				   &hidden);
 
-	if (ret == -ENOENT)
-		ret = trace_files_load(files, SIDECAR_NAME, SIDECAR_MAX_SIZE, &text, &size, err);
-	else if (ret)
+	if (ret == -ENOENT) {
+		name = SIDECAR_NAME;
+		ret = trace_files_load(files, name, SIDECAR_MAX_SIZE, &text, &size, err);
+	} else if (ret) {
 		error_set(err, hidden.code, "%s", hidden.text);
+	}
 	if (ret)
 		return ret;
 	ret = sidecar_parse(text, size, out, err);
+	if (ret)
+		error_prefix(err, "%s: ", name);
 	free(text);
 	return ret;
 }

@@ -99,7 +99,8 @@ char *sidecar_text(const struct sidecar *sidecar);
 /*
  * Parse the text of a sidecar. Sizes and types are checked, unknown keys ignored, missing ones
  * zero or empty, control characters in strings replaced. Returns 0 and a sidecar for
- * sidecar_destroy(); -EINVAL for what is not a sidecar of this version; -ENOMEM.
+ * sidecar_destroy(); -EINVAL for what is not a sidecar of this version; -ENOMEM. *err does not name
+ * the file.
  */
 int sidecar_parse(const void *text, size_t size, struct sidecar **out, struct error *err);
 

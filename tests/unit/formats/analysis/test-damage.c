@@ -281,7 +281,7 @@ static void test_said(void)
 		{SIDECAR, "\"pauses\": ", "    .sonde.json is damaged: its checksum is wrong\n"},
 		{SIDECAR, "\"check", "    .sonde.json is damaged: its checksum is wrong\n"},
 		{SIDECAR, "\"crc32c\": \"", "    .sonde.json is damaged: its checksum is wrong\n"},
-		{SIDECAR, "{\n ", "    sonde.json: not valid JSON in line 2\n"},
+		{SIDECAR, "{\n ", "    .sonde.json: not valid JSON in line 2\n"},
 	};
 	static const char finding[] = "error: damaged file beside the events: 1\n";
 	struct scratch dir = scratch_make();
