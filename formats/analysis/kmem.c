@@ -176,8 +176,9 @@ static bool is_usual(const struct kmem_analysis *a, size_t i)
 	const struct analysis_options *options = &a->base.options;
 
 	switch (usual[i]) {
-	case MEASURE_SLABS:
-		return options->by.n == 1 && options->by.by[0] == BY_CACHE;
+	case MEASURE_SLABS: /* which no selection of allocations tells */
+		return !a->base.replay->selects && options->by.n == 1 &&
+		       options->by.by[0] == BY_CACHE;
 	case MEASURE_CROSS_NODE:
 		return has_nodes(a);
 	default:

@@ -170,8 +170,8 @@ static struct text cut_text(const struct trace_stream_info *info)
 
 	if (info->fault)
 		snprintf(fault.s, sizeof(fault.s),
-			 "%s: the last %.40s bytes, from byte %" PRIu64 ", ignored",
-			 faults[info->fault], text_count(info->ignored).s, info->offset);
+			 "%s: the last %.40s bytes, from byte %.40s, ignored", faults[info->fault],
+			 text_count(info->ignored).s, text_count(info->offset).s);
 	if (info->expected != info->records)
 		snprintf(counts.s, sizeof(counts.s), "%.40s of %.40s records are there",
 			 text_count(info->records).s, text_count(info->expected).s);

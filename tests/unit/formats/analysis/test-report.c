@@ -240,6 +240,20 @@ static void test_no_such_vcpu(const char *dir)
 	verb_result_deinit(&result);
 }
 
+/* Nothing says which slabs are of a part of the objects. */
+static void test_slabs(const char *dir)
+{
+	const char *const all[] = {"report", "--by", "cache", dir, NULL};
+	const char *const part[] = {"report", "--by", "cache", "--type", "cache", dir, NULL};
+	struct verb_result whole = verb_run(cmd_report, all), some = verb_run(cmd_report, part);
+
+	ok(strstr(whole.out, " CACHE   ") && strstr(whole.out, "  SLABS  "), "caches have slabs");
+	ok(strstr(some.out, " CACHE   ") && !strstr(some.out, "SLABS"),
+	   "there is no column of slabs for a part of their objects");
+	verb_result_deinit(&whole);
+	verb_result_deinit(&some);
+}
+
 /* What was older is live in a window, and not counted. */
 static void test_window(const char *dir)
 {
@@ -469,6 +483,7 @@ int main(void)
 	test_history_of_babeltrace();
 	test_follow(dir.path);
 	test_no_such_vcpu(dir.path);
+	test_slabs(dir.path);
 	test_window(dir.path);
 	test_no_sidecar(dir.path);
 	test_cut(dir.path);
