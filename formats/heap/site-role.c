@@ -195,6 +195,15 @@ static const char *const wrapper_names[] = {
 	"vmap",
 	"vmap_pfn",
 	"vm_map_ram",
+	/* memory for code: kernel/module, mm/execmem.c */
+	"module_alloc",
+	"execmem_alloc",
+	"execmem_alloc_rw",
+	"execmem_vmalloc",
+	"execmem_cache_add",
+	"execmem_cache_alloc",
+	"execmem_cache_populate_alloc",
+	"__execmem_cache_alloc",
 	/* mm/page_alloc.c, page_frag_cache.c */
 	"__get_free_pages",
 	"get_zeroed_page",

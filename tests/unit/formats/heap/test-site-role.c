@@ -46,6 +46,8 @@ int main(void)
 		{"pcpu_get_vm_areas", SITE_WRAPPER},
 		{"__get_vm_area_node.constprop.0", SITE_WRAPPER},
 		{"vmalloc_init", SITE_WRAPPER},
+		{"module_alloc", SITE_WRAPPER},
+		{"execmem_alloc", SITE_WRAPPER},
 		{"kvasprintf", SITE_WRAPPER},
 		{"devm_kmalloc", SITE_WRAPPER},
 		{"sg_kmalloc", SITE_WRAPPER},
