@@ -2,7 +2,6 @@
 #include "formats/report/parts.h"
 
 #include <stdarg.h>
-#include <stdbool.h>
 #include <string.h>
 #include "formats/report/table.h"
 
@@ -56,6 +55,7 @@ void line_begin_items(struct line_items *line, FILE *out, const char *begin)
 	size_t width = terminal_width(out);
 
 	*line = (struct line_items){.out = out, .width = width ? width : USUAL_WIDTH};
+	line->is_terminal = width;
 	line->used = strlen(begin);
 	fputs(begin, out);
 }
@@ -65,11 +65,12 @@ void line_add_item(struct line_items *line, const char *name, const char *end)
 	const size_t used = line->used + strlen(": ") + strlen(end);
 	size_t room = line->width > used ? line->width - used : 0;
 
-	if (room < strlen(name) && (line->n || room < NAME_MIN)) {
+	if (room < strlen(name) && (line->n || (line->is_terminal && room < NAME_MIN))) {
 		line->used = line->width; /* what is listed are the greatest */
 		return;
 	}
-	fprintf(line->out, "%s%s%s", line->n++ ? ", " : ": ", name_cut(name, room).s, end);
+	fprintf(line->out, "%s%s%s", line->n++ ? ", " : ": ",
+		line->is_terminal ? name_cut(name, room).s : name, end);
 	line->used = used + (strlen(name) < room ? strlen(name) : room);
 }
 

@@ -2,6 +2,7 @@
 #ifndef SONDE_FORMATS_REPORT_PARTS_H
 #define SONDE_FORMATS_REPORT_PARTS_H
 
+#include <stdbool.h>
 #include <stdio.h>
 #include "formats/base/text.h"
 
@@ -19,11 +20,12 @@ void line_print(FILE *out, int indent, const char *label, const char *fmt, ...)
 void line_print_name(FILE *out, const char *begin, const char *name, const char *end);
 
 /* "begin: an item 5 B, another one 3 B": as many as fit, elsewhere than on a terminal in 132
- * columns. Of the first one the name is cut (name_cut()) if need be. The newline is the caller's.
- */
+ * columns. There the first one is always in it; on a terminal its name is cut (name_cut()) if need
+ * be. The newline is the caller's. */
 struct line_items {
 	FILE *out;
 	size_t used, width, n;
+	bool is_terminal;
 };
 void line_begin_items(struct line_items *line, FILE *out, const char *begin);
 void line_add_item(struct line_items *line, const char *name, const char *end);

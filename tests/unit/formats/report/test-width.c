@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 #include "formats/cmd.h"
+#include "formats/report/parts.h"
 #include "formats/report/table.h"
 #include "tests/lib/tap.h"
 #include "tests/lib/trace-make.h"
@@ -235,6 +236,27 @@ static void test_names(void)
 		is_str(name_cut(rows[i].name, rows[i].width).s, rows[i].cut, rows[i].name);
 }
 
+/* Elsewhere than on a terminal, a list has the first item as it is, and no later one than what has
+ * no room. */
+static void test_items(void)
+{
+	char name[120], want[160], *text;
+	struct line_items line;
+	size_t size;
+	FILE *out = open_memstream(&text, &size);
+
+	memset(name, 'x', sizeof(name) - 1);
+	name[sizeof(name) - 1] = '\0';
+	line_begin_items(&line, out, "Wasted");
+	line_add_item(&line, name, " 5 B");
+	line_add_item(&line, "a_long_one", " 4 B");
+	line_add_item(&line, "b", "");
+	fclose(out);
+	snprintf(want, sizeof(want), "Wasted: %s 5 B", name);
+	is_str(text, want, "the first item is whole, and no smaller one passes over another");
+	free(text);
+}
+
 int main(void)
 {
 	struct scratch dir = scratch_make();
@@ -245,6 +267,7 @@ int main(void)
 	test_help();
 	test_titles(dir.path);
 	test_names();
+	test_items();
 	scratch_remove(&dir);
 	return tap_done();
 }
