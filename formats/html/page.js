@@ -40,6 +40,13 @@ function onResize(render, element) {
 
 const colour = (i) => `var(--c${i})`;
 
+/* As the text has it: what is exactly between two is the even one. */
+function tenths(n) {
+	const down = Math.floor(n * 10);
+
+	return n * 10 - down === 0.5 ? ((down + down % 2) / 10).toFixed(1) : n.toFixed(1);
+}
+
 function bytes(n) {
 	const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB', 'EiB'];
 	let unit = 0, size = Math.abs(n);
@@ -48,7 +55,7 @@ function bytes(n) {
 		size /= 1024;
 		unit++;
 	}
-	return (n < 0 ? '-' : '') + (unit ? size.toFixed(1) : size) + ' ' + units[unit];
+	return (n < 0 ? '-' : '') + (unit ? tenths(size) : size) + ' ' + units[unit];
 }
 
 const count = (n) => Math.round(n).toLocaleString('en-US');
