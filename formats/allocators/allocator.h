@@ -96,6 +96,17 @@ struct object_request {
 	struct cache_params params;
 };
 
+/*
+ * What is freed after a grace period: all that waits under a number. If objects are freed with it
+ * for which free_later() was not called, they came before, and it is only the first ones.
+ */
+struct waiting {
+	uint64_t number;
+	size_t objects;          /* the first ones that have the number */
+	const uintptr_t *before; /* others, in their order */
+	size_t nr_before;
+};
+
 #define MODEL_REAP_NS INT64_C(2000000000)
 
 struct allocator_ops {
@@ -122,6 +133,16 @@ struct allocator_ops {
 			   enum array_free how);
 	/* As kmem_cache_shrink(); or NULL. */
 	void (*shrink)(struct model_cache *cache);
+	/* kfree_rcu() is called for an object, which is freed after the grace period. Returns the
+	 * number of what it waits in, and all of that is freed at once, or 0: free() follows. Or
+	 * NULL; likewise: */
+	uint64_t (*free_later)(struct model_cache *cache, unsigned int cpu, uintptr_t token);
+	void (*free_waiting)(struct model_cache *cache, unsigned int cpu,
+			     const struct waiting *what);
+	/* A task has a sheaf filled with at least so many objects, and gives back what is left. */
+	void (*prefill)(struct model_cache *cache, unsigned int cpu, uint64_t task,
+			uint64_t objects);
+	void (*end_prefill)(struct model_cache *cache, unsigned int cpu, uint64_t task);
 	/* What a timer of the CPU does about every MODEL_REAP_NS, at `ns` of the trace clock. If it
 	 * keeps slabs, those that it would give back go with drain() only. Or NULL; likewise: */
 	void (*reap)(struct model_cache *cache, unsigned int cpu, int64_t ns, bool keeps_slabs);

@@ -21,6 +21,7 @@ struct object {
 	struct model_cache *cache;
 	uintptr_t token;
 	uint64_t requested;
+	uint64_t waits_in; /* what kfree_rcu() has put it into; 0: it was not called */
 	struct object_shape shape;
 };
 
@@ -351,25 +352,78 @@ void simulation_free(struct simulation *s, uint64_t ptr, unsigned int cpu)
 {
 	struct object object;
 
-	if (forget(s, ptr, &object) && !simulation_is_large(object.cache))
+	if (!forget(s, ptr, &object) || simulation_is_large(object.cache))
+		return;
+	if (object.waits_in)
+		s->model.ops->free_waiting(object.cache, cpu % s->cpus,
+					   &(struct waiting){.number = object.waits_in});
+	else
 		s->model.ops->free(object.cache, cpu % s->cpus, &object.shape, object.token);
 }
 
 void simulation_free_array(struct simulation *s, const uint64_t *ptrs, size_t n, unsigned int cpu,
 			   enum array_free how)
 {
+	const struct allocator_ops *ops = s->model.ops;
 	uintptr_t tokens[ARRAY_MOST];
+	struct model_cache *cache = NULL;
+	struct waiting what = {0};
 	struct object object;
-	size_t known = 0;
+	size_t begin = 0, end = 0; /* tokens that are not freed yet */
 
+	cpu %= s->cpus;
 	for (size_t i = 0; i < n; i++) {
-		if (!s->model.ops->free_array)
+		if (!ops->free_array) {
 			simulation_free(s, ptrs[i], cpu);
-		else if (forget(s, ptrs[i], &object) && !simulation_is_large(object.cache))
-			tokens[known++] = object.token;
+		} else if (!forget(s, ptrs[i], &object) || simulation_is_large(object.cache)) {
+			continue;
+		} else if (!object.waits_in) {
+			tokens[end++] = object.token;
+		} else if (object.waits_in == what.number && object.cache == cache) {
+			what.objects++;
+		} else {
+			if (cache)
+				ops->free_waiting(cache, cpu, &what);
+			cache = object.cache;
+			what = (struct waiting){object.waits_in, 1, tokens + begin, end - begin};
+			begin = end;
+		}
 	}
-	if (known)
-		s->model.ops->free_array(tokens, known, cpu % s->cpus, how);
+	if (cache)
+		ops->free_waiting(cache, cpu, &what);
+	if (end > begin)
+		ops->free_array(tokens + begin, end - begin, cpu, how);
+}
+
+void simulation_free_later(struct simulation *s, uint64_t ptr, unsigned int cpu)
+{
+	struct object *object = u64_map_find(&s->objects, ptr);
+
+	if (object && s->model.ops->free_later && !simulation_is_large(object->cache) &&
+	    !object->waits_in)
+		object->waits_in =
+			s->model.ops->free_later(object->cache, cpu % s->cpus, object->token);
+}
+
+static bool is_prefilled(const struct model_cache *cache)
+{
+	return !simulation_is_large(cache) && cache->model->ops->prefill && cache->params.prefilled;
+}
+
+void simulation_prefill(struct simulation *s, unsigned int cpu, uint64_t task, uint64_t objects)
+{
+	for (size_t i = 0; i < s->nr_caches; i++) {
+		if (is_prefilled(s->caches[i]))
+			s->model.ops->prefill(s->caches[i], cpu % s->cpus, task, objects);
+	}
+}
+
+void simulation_end_prefill(struct simulation *s, unsigned int cpu, uint64_t task)
+{
+	for (size_t i = 0; i < s->nr_caches; i++) {
+		if (is_prefilled(s->caches[i]))
+			s->model.ops->end_prefill(s->caches[i], cpu % s->cpus, task);
+	}
 }
 
 void simulation_shrink(struct simulation *s, const char *cache)

@@ -56,6 +56,13 @@ void simulation_free(struct simulation *simulation, uint64_t ptr, unsigned int c
 /* At once; at most ARRAY_MOST of them. */
 void simulation_free_array(struct simulation *simulation, const uint64_t *ptrs, size_t n,
 			   unsigned int cpu, enum array_free how);
+/* kfree_rcu() is called for an object; simulation_free() follows after the grace period. */
+void simulation_free_later(struct simulation *simulation, uint64_t ptr, unsigned int cpu);
+/* A task has a sheaf filled with at least so many objects, before it allocates them, and gives back
+ * what is left. Who does so in a trace that does not say it is found by struct allocation. */
+void simulation_prefill(struct simulation *simulation, unsigned int cpu, uint64_t task,
+			uint64_t objects);
+void simulation_end_prefill(struct simulation *simulation, unsigned int cpu, uint64_t task);
 /* kmem_cache_shrink() of the cache of this name in the model. */
 void simulation_shrink(struct simulation *simulation, const char *cache);
 

@@ -6,40 +6,11 @@
  */
 #include <errno.h>
 #include <stdlib.h>
-#include "formats/allocators/slub.h"
-
-enum { BARN_MOST = 10 }; /* full sheaves that a barn keeps, and likewise empty ones */
-
-struct sheaf {
-	uint64_t count;
-	struct slab *objects[];
-};
-
-/* Each may be missing. */
-struct cpu_sheaves {
-	struct sheaf *main, *spare, *rcu;
-};
-
-struct barn {
-	struct sheaf *full[BARN_MOST];
-	unsigned int count;
-	uint64_t nr_empty; /* other sheaves; what is exchanged goes beyond BARN_MOST */
-};
-
-struct slub_sheaves {
-	struct barn *barns; /* by node */
-	unsigned int nodes;
-	struct cpu_sheaves **cpus;
-};
+#include "formats/allocators/slub-sheaf.h"
 
 static struct sheaf *sheaf_create(const struct slub *slub)
 {
 	return calloc(1, sizeof(struct sheaf) + slub->limits.sheaf * sizeof(struct slab *));
-}
-
-static bool is_full(const struct slub *slub, const struct sheaf *sheaf)
-{
-	return sheaf->count == slub->limits.sheaf;
 }
 
 int slub_sheaves_create(struct model_cache *cache)
@@ -56,10 +27,21 @@ int slub_sheaves_create(struct model_cache *cache)
 	return sheaves->barns && sheaves->cpus ? 0 : -ENOMEM;
 }
 
+static void sheaf_destroy_all(struct sheaf *sheaf)
+{
+	struct sheaf *next;
+
+	for (; sheaf; sheaf = next) {
+		next = sheaf->next;
+		free(sheaf);
+	}
+}
+
 static void destroy_cpu(struct cpu_sheaves *own)
 {
 	if (!own)
 		return;
+	sheaf_destroy_all(own->waiting);
 	free(own->main);
 	free(own->spare);
 	free(own->rcu);
@@ -70,6 +52,7 @@ void slub_sheaves_destroy(struct slub_sheaves *sheaves, unsigned int cpus)
 {
 	if (!sheaves)
 		return;
+	slub_held_destroy(sheaves->held);
 	for (unsigned int i = 0; sheaves->barns && i < sheaves->nodes; i++) {
 		for (unsigned int j = 0; j < sheaves->barns[i].count; j++)
 			free(sheaves->barns[i].full[j]);
@@ -82,28 +65,13 @@ void slub_sheaves_destroy(struct slub_sheaves *sheaves, unsigned int cpus)
 }
 
 /* A CPU with its first sheaf, or NULL. */
-static struct cpu_sheaves *cpu_of(const struct slub *slub, unsigned int cpu)
+struct cpu_sheaves *sheaves_of_cpu(const struct slub *slub, unsigned int cpu)
 {
 	struct cpu_sheaves *own = slab_part((void **)slub->sheaves->cpus, cpu, sizeof(*own));
 
 	if (own && !own->main)
 		own->main = sheaf_create(slub);
 	return own && own->main ? own : NULL;
-}
-
-static struct barn *barn_of(const struct model_cache *cache, unsigned int cpu)
-{
-	const struct slub *slub = cache->own;
-
-	return &slub->sheaves->barns[model_node_of(cache, cpu)];
-}
-
-static struct sheaf *take(struct sheaf **from)
-{
-	struct sheaf *sheaf = *from;
-
-	*from = NULL;
-	return sheaf;
 }
 
 static void swap(struct cpu_sheaves *own)
@@ -130,7 +98,7 @@ static struct sheaf *empty_sheaf(const struct slub *slub, struct barn *barn)
 	return sheaf ? sheaf : sheaf_create(slub);
 }
 
-static void flush(struct sheaf *sheaf, unsigned int cpu)
+void sheaf_flush(struct sheaf *sheaf, unsigned int cpu)
 {
 	slub_free_slabs(sheaf->objects, sheaf->count, cpu);
 	sheaf->count = 0;
@@ -138,7 +106,7 @@ static void flush(struct sheaf *sheaf, unsigned int cpu)
 
 /* --- allocating ------------------------------------------------------------------------------ */
 
-static void fill(struct model_cache *cache, struct sheaf *sheaf, unsigned int node)
+void sheaf_fill(struct model_cache *cache, struct sheaf *sheaf, unsigned int node)
 {
 	const struct slub *slub = cache->own;
 
@@ -150,7 +118,7 @@ static void fill(struct model_cache *cache, struct sheaf *sheaf, unsigned int no
 static void replace_empty(struct model_cache *cache, struct cpu_sheaves *own,
 			  const struct placement *where)
 {
-	struct barn *barn = barn_of(cache, where->cpu);
+	struct barn *barn = sheaf_barn(cache, where->cpu);
 
 	if (own->spare && own->spare->count) {
 		swap(own);
@@ -163,32 +131,50 @@ static void replace_empty(struct model_cache *cache, struct cpu_sheaves *own,
 			own->spare = empty_sheaf(cache->own, barn);
 		if (own->spare)
 			swap(own);
-		fill(cache, own->main, where->node);
+		sheaf_fill(cache, own->main, where->node);
 	}
+}
+
+/* The CPU's second one, or one of the node. */
+struct sheaf *sheaf_to_prefill(struct model_cache *cache, struct cpu_sheaves *own, unsigned int cpu)
+{
+	struct barn *barn = sheaf_barn(cache, cpu);
+
+	if (own->spare)
+		return sheaf_take(&own->spare);
+	return barn->count ? barn->full[--barn->count] : empty_sheaf(cache->own, barn);
+}
+
+static struct slab *take_last(struct sheaf *sheaf)
+{
+	return sheaf->count ? sheaf->objects[--sheaf->count] : NULL;
 }
 
 /*
  * Out of a sheaf that the caller has filled beforehand, unless it had as many objects as the caller
- * asked for, and returns later. That is the CPU's second one, if there is one.
+ * asked for, and returns later.
  */
 static struct slab *alloc_prefilled(struct model_cache *cache, struct cpu_sheaves *own,
 				    const struct placement *where)
 {
-	struct barn *barn = barn_of(cache, where->cpu);
+	struct sheaf *held = slub_held_sheaf(cache, where->cpu);
 
-	if (!own->spare)
-		own->spare =
-			barn->count ? barn->full[--barn->count] : empty_sheaf(cache->own, barn);
+	if (held) {
+		if (!held->count)
+			sheaf_fill(cache, held, where->node);
+		return take_last(held);
+	}
+	own->spare = sheaf_to_prefill(cache, own, where->cpu);
 	if (!own->spare)
 		return NULL;
 	if (own->spare->count < where->prefilled)
-		fill(cache, own->spare, where->node);
-	return own->spare->count ? own->spare->objects[--own->spare->count] : NULL;
+		sheaf_fill(cache, own->spare, where->node);
+	return take_last(own->spare);
 }
 
 struct slab *slub_sheaves_alloc(struct model_cache *cache, const struct placement *where)
 {
-	struct cpu_sheaves *own = cpu_of(cache->own, where->cpu);
+	struct cpu_sheaves *own = sheaves_of_cpu(cache->own, where->cpu);
 
 	/* Sheaves hold objects of the CPU's own node only. */
 	if (!own || where->node != model_node_of(cache, where->cpu))
@@ -209,12 +195,12 @@ struct slab *slub_sheaves_alloc(struct model_cache *cache, const struct placemen
 static bool exchange_full(struct model_cache *cache, struct cpu_sheaves *own, unsigned int cpu)
 {
 	const struct slub *slub = cache->own;
-	struct barn *barn = barn_of(cache, cpu);
+	struct barn *barn = sheaf_barn(cache, cpu);
 	struct sheaf *empty;
 
 	if (!own->spare)
 		own->spare = take_empty(slub, barn);
-	if (own->spare && !is_full(slub, own->spare)) {
+	if (own->spare && !sheaf_is_full(slub, own->spare)) {
 		swap(own);
 		return true;
 	}
@@ -229,12 +215,12 @@ static bool exchange_full(struct model_cache *cache, struct cpu_sheaves *own, un
 /* The first sheaf is full. Returns 0 or -ENOMEM. */
 static int replace_full(struct model_cache *cache, struct cpu_sheaves *own, unsigned int cpu)
 {
-	struct barn *barn = barn_of(cache, cpu);
+	struct barn *barn = sheaf_barn(cache, cpu);
 
 	if (exchange_full(cache, own, cpu))
 		return 0;
 	if (own->spare && barn->count == BARN_MOST)
-		flush(own->spare, cpu);
+		sheaf_flush(own->spare, cpu);
 	else
 		barn->nr_empty++;
 	return exchange_full(cache, own, cpu) ? 0 : -ENOMEM;
@@ -243,10 +229,10 @@ static int replace_full(struct model_cache *cache, struct cpu_sheaves *own, unsi
 void slub_sheaves_free(struct model_cache *cache, unsigned int cpu, struct slab *slab)
 {
 	const struct slub *slub = cache->own;
-	struct cpu_sheaves *own = cpu_of(slub, cpu);
+	struct cpu_sheaves *own = sheaves_of_cpu(slub, cpu);
 
 	if (!own || slab->node != model_node_of(cache, cpu) ||
-	    (is_full(slub, own->main) && replace_full(cache, own, cpu)))
+	    (sheaf_is_full(slub, own->main) && replace_full(cache, own, cpu)))
 		slub_give_objects(cache, slab, 1);
 	else
 		own->main->objects[own->main->count++] = slab;
@@ -255,25 +241,25 @@ void slub_sheaves_free(struct model_cache *cache, unsigned int cpu, struct slab 
 bool slub_sheaves_take_back(struct model_cache *cache, unsigned int cpu, struct slab *slab)
 {
 	const struct slub *slub = cache->own;
-	struct cpu_sheaves *own = cpu_of(slub, cpu);
+	struct cpu_sheaves *own = sheaves_of_cpu(slub, cpu);
 
 	if (!own || slab->node != model_node_of(cache, cpu) ||
-	    (is_full(slub, own->main) && !exchange_full(cache, own, cpu)))
+	    (sheaf_is_full(slub, own->main) && !exchange_full(cache, own, cpu)))
 		return false;
 	own->main->objects[own->main->count++] = slab;
 	return true;
 }
 
 /* After the grace period. */
-static void put_rcu_sheaf(struct model_cache *cache, struct sheaf *sheaf, unsigned int cpu)
+void sheaf_put_after_rcu(struct model_cache *cache, struct sheaf *sheaf, unsigned int cpu)
 {
-	struct barn *barn = barn_of(cache, cpu);
+	struct barn *barn = sheaf_barn(cache, cpu);
 
 	if (barn->count < BARN_MOST) {
 		barn->full[barn->count++] = sheaf;
 		return;
 	}
-	flush(sheaf, cpu);
+	sheaf_flush(sheaf, cpu);
 	free(sheaf);
 	if (barn->nr_empty < BARN_MOST)
 		barn->nr_empty++;
@@ -284,24 +270,33 @@ static struct sheaf *begin_rcu_sheaf(struct model_cache *cache, struct cpu_sheav
 				     unsigned int cpu)
 {
 	if (own->spare && !own->spare->count)
-		return take(&own->spare);
-	return empty_sheaf(cache->own, barn_of(cache, cpu));
+		return sheaf_take(&own->spare);
+	return empty_sheaf(cache->own, sheaf_barn(cache, cpu));
+}
+
+/* The CPU's sheaf for kfree_rcu(), which has room. NULL: no memory. */
+struct sheaf *sheaf_for_rcu(struct model_cache *cache, struct cpu_sheaves *own, unsigned int cpu)
+{
+	if (!own->rcu) {
+		own->rcu = begin_rcu_sheaf(cache, own, cpu);
+		if (own->rcu)
+			own->rcu->number = ++((struct slub *)cache->own)->sheaves->last_number;
+	}
+	return own->rcu;
 }
 
 void slub_sheaves_free_rcu(struct model_cache *cache, unsigned int cpu, struct slab *slab)
 {
 	const struct slub *slub = cache->own;
-	struct cpu_sheaves *own = cpu_of(slub, cpu);
+	struct cpu_sheaves *own = sheaves_of_cpu(slub, cpu);
 
-	if (own && !own->rcu)
-		own->rcu = begin_rcu_sheaf(cache, own, cpu);
-	if (!own || !own->rcu || slab->node != model_node_of(cache, cpu)) {
+	if (!own || slab->node != model_node_of(cache, cpu) || !sheaf_for_rcu(cache, own, cpu)) {
 		slub_give_objects(cache, slab, 1);
 		return;
 	}
 	own->rcu->objects[own->rcu->count++] = slab;
-	if (is_full(slub, own->rcu))
-		put_rcu_sheaf(cache, take(&own->rcu), cpu);
+	if (sheaf_is_full(slub, own->rcu))
+		sheaf_put_after_rcu(cache, sheaf_take(&own->rcu), cpu);
 }
 
 /* --- shrinking ------------------------------------------------------------------------------- */
@@ -315,15 +310,15 @@ void slub_sheaves_flush(struct model_cache *cache)
 		struct cpu_sheaves *own = sheaves->cpus[i];
 
 		if (own && own->spare)
-			flush(own->spare, i);
+			sheaf_flush(own->spare, i);
 		if (own && own->main)
-			flush(own->main, i);
+			sheaf_flush(own->main, i);
 	}
 	for (unsigned int i = 0; i < sheaves->nodes; i++) {
 		struct barn *barn = &sheaves->barns[i];
 
 		for (; barn->count; free(barn->full[barn->count]))
-			flush(barn->full[--barn->count], 0);
+			sheaf_flush(barn->full[--barn->count], 0);
 		barn->nr_empty = 0;
 	}
 }

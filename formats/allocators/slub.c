@@ -442,4 +442,8 @@ const struct allocator_ops slub_allocator = {
 	.free = free_object,
 	.free_array = free_array,
 	.shrink = shrink,
+	.free_later = slub_sheaves_free_later,
+	.free_waiting = slub_sheaves_free_waiting,
+	.prefill = slub_sheaves_prefill,
+	.end_prefill = slub_sheaves_end_prefill,
 };

@@ -52,6 +52,13 @@ void slub_sheaves_free(struct model_cache *cache, unsigned int cpu, struct slab 
 bool slub_sheaves_take_back(struct model_cache *cache, unsigned int cpu, struct slab *slab);
 /* By kfree_rcu(). */
 void slub_sheaves_free_rcu(struct model_cache *cache, unsigned int cpu, struct slab *slab);
+/* Those of struct allocator_ops. */
+uint64_t slub_sheaves_free_later(struct model_cache *cache, unsigned int cpu, uintptr_t token);
+void slub_sheaves_free_waiting(struct model_cache *cache, unsigned int cpu,
+			       const struct waiting *what);
+void slub_sheaves_prefill(struct model_cache *cache, unsigned int cpu, uint64_t task,
+			  uint64_t objects);
+void slub_sheaves_end_prefill(struct model_cache *cache, unsigned int cpu, uint64_t task);
 /* All of their objects go back to the slabs, but for those of kfree_rcu(). */
 void slub_sheaves_flush(struct model_cache *cache);
 

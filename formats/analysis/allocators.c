@@ -5,6 +5,7 @@
 #include <string.h>
 #include "formats/allocators/arrays.h"
 #include "formats/allocators/simulation.h"
+#include "formats/allocators/told-calls.h"
 #include "formats/analysis/analysis.h"
 #include "formats/base/json.h"
 #include "formats/heap/course.h"
@@ -258,6 +259,26 @@ static int replay_change(struct allocators *a, const struct heap_change *change)
 	if (is_object && change->kind == HEAP_FREE)
 		return replay_free(a, change);
 	return replay_other(a, change);
+}
+
+/* Of other instances: a probe of what no allocation shows. */
+static int event(struct analysis *base, const struct event *event)
+{
+	struct allocators *a = (struct allocators *)base;
+	const uint64_t ip = event->instance == base->replay->instance ? 0 : told_function(event);
+	struct told_call call;
+	int ret;
+
+	if (!ip || !told_call(function_of(a, ip), event, &call))
+		return 0;
+	ret = pending_flush(&a->pending, a->simulation);
+	if (call.kind == TOLD_FREE_LATER)
+		simulation_free_later(a->simulation, call.value, event->vcpu);
+	else if (call.kind == TOLD_PREFILL)
+		simulation_prefill(a->simulation, event->vcpu, call.task, call.value);
+	else
+		simulation_end_prefill(a->simulation, event->vcpu, call.task);
+	return ret;
 }
 
 static int change(struct analysis *base, const struct heap_change *change)
@@ -533,6 +554,7 @@ const struct analysis_ops allocators_analysis = {
 	.about = "what another slab allocator would have held",
 	.size = sizeof(struct allocators),
 	.init = init,
+	.event = event,
 	.change = change,
 	.finish = finish,
 	.print_text = print_text,
