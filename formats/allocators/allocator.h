@@ -74,7 +74,9 @@ struct object_shape {
 /* Where an object is wanted, and how. */
 struct placement {
 	unsigned int cpu, node;
-	bool in_array; /* of kmem_cache_alloc_bulk() */
+	bool in_array;       /* of kmem_cache_alloc_bulk() */
+	bool has_no_sheaf;   /* the kernel has not made it yet */
+	bool makes_no_sheaf; /* it may not call kmalloc() for one */
 	/* Out of a sheaf that the caller has filled beforehand: it takes so many objects, this one
 	 * and the next; 0: not out of one. */
 	unsigned int prefilled;

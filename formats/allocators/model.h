@@ -116,4 +116,15 @@ const char *buckets_of_call(const char *function, bool copies);
  */
 unsigned int prefilled_for_call(const char *function);
 
+/*
+ * A kernel makes the sheaves of kmalloc() in one go, before which it has called kmalloc() without.
+ * What it does when this function calls kmalloc().
+ */
+enum first_sheaves {
+	FIRST_SHEAVES_OTHER,
+	FIRST_SHEAVES_EITHER, /* it makes a sheaf, of kmalloc() or of another cache */
+	FIRST_SHEAVES_MADE,
+};
+enum first_sheaves first_sheaves_for_call(const char *function);
+
 #endif

@@ -26,11 +26,14 @@ extern const struct allocator_ops slub_allocator;
 	.align = MODEL_AUTO, .order = MODEL_AUTO, .order_max = 3, .min_objects = MODEL_AUTO, \
 	.cpu_partial = MODEL_AUTO, .min_partial = MODEL_AUTO, .cpu_array = MODEL_AUTO
 
-/* lib/maple_tree.c wants sheaves of this size, and is alone in filling some beforehand. */
-#define MAPLE_TREES                                                             \
-	.rules = {{"maple_node", offsetof(struct cache_params, sheaf), 32},     \
-		  {"maple_node", offsetof(struct cache_params, prefilled), 1}}, \
-	.nr_rules = 2
+/* lib/maple_tree.c wants sheaves of this size, and is alone in filling some beforehand. The caches
+ * that sheaves are made with have none. */
+#define SHEAVES_OF_CACHES                                                        \
+	.rules = {{"maple_node", offsetof(struct cache_params, sheaf), 32},      \
+		  {"maple_node", offsetof(struct cache_params, prefilled), 1},   \
+		  {"kmem_cache", offsetof(struct cache_params, sheaf), 0},       \
+		  {"kmem_cache_node", offsetof(struct cache_params, sheaf), 0}}, \
+	.nr_rules = 4
 
 #define MODEL(name_, about_, ...)                                                           \
 	{                                                                                   \
@@ -54,7 +57,7 @@ const struct model model_table[] = {
 	      .kmalloc_buckets = 1),
 	MODEL("slub-7.0", "SLUB since Linux 7.0: sheaves in all caches", .ops = &slub_allocator,
 	      .cache = {SLUB_CACHE, .sheaf = MODEL_AUTO}, SLUB_SIZES, .kmalloc_copies = 1,
-	      MAPLE_TREES),
+	      SHEAVES_OF_CACHES),
 	MODEL("slab-5.10", "SLAB, with kmalloc() caches up to 4 MiB", .ops = &slab_allocator,
 	      .cache = {.align = MODEL_AUTO, .order_max = 1, .cpu_array = MODEL_AUTO},
 	      .kmalloc_sizes = {32,      64,      96,      128,     192,     256,     512,

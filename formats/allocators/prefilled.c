@@ -36,3 +36,17 @@ unsigned int prefilled_for_call(const char *function)
 		return 0;
 	return text_begins_as(function, length, copies) ? COPY_LEAST : STORE_LEAST;
 }
+
+enum first_sheaves first_sheaves_for_call(const char *function)
+{
+	/* What bootstrap_cache_sheaves() is inlined in. */
+	static const char *const first[] = {"bootstrap_cache_sheaves", "bootstrap_kmalloc_sheaves",
+					    "kmem_cache_init", NULL};
+	static const char *const any[] = {"__alloc_empty_sheaf", NULL};
+
+	const size_t length = strcspn(function, ".");
+
+	if (text_begins_as(function, length, first))
+		return FIRST_SHEAVES_MADE;
+	return text_begins_as(function, length, any) ? FIRST_SHEAVES_EITHER : FIRST_SHEAVES_OTHER;
+}

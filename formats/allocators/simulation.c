@@ -292,6 +292,8 @@ static int take(struct simulation *s, struct model_cache *cache, const struct al
 					.node = has_node ? (unsigned int)a->node
 							 : model_node_of(cache, cpu),
 					.in_array = a->in_array,
+					.has_no_sheaf = a->has_no_sheaf,
+					.makes_no_sheaf = a->makes_no_sheaf,
 					.prefilled = a->prefilled};
 
 	if (simulation_is_large(cache)) {

@@ -25,6 +25,7 @@ struct allocation {
 	int32_t node;        /* asked for; -1: any */
 	unsigned int cpu;
 	bool in_array; /* as in struct placement; likewise: */
+	bool has_no_sheaf, makes_no_sheaf;
 	unsigned int prefilled;
 	bool is_kmalloc; /* else of a cache */
 	bool is_large;   /* kmalloc() that got pages */

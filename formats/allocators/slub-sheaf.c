@@ -126,7 +126,7 @@ static void replace_empty(struct model_cache *cache, struct cpu_sheaves *own,
 		free(own->main);
 		own->main = barn->full[--barn->count];
 		barn->nr_empty++;
-	} else if (!where->in_array) {
+	} else if (!where->in_array && (own->spare || barn->nr_empty || !where->makes_no_sheaf)) {
 		if (!own->spare)
 			own->spare = empty_sheaf(cache->own, barn);
 		if (own->spare)

@@ -18,6 +18,7 @@ static int cache_init(struct model_cache *cache)
 	cache->own = slub;
 	slub_set_order(cache);
 	slub->limits = slub_limits_of(cache);
+	slub->has_slabs = !cache->model->cache.sheaf;
 	slub->nodes = calloc(cache->nodes, sizeof(*slub->nodes));
 	slub->cpus = calloc(cache->cpus, sizeof(*slub->cpus));
 	if (!slub->nodes || !slub->cpus)
@@ -261,8 +262,10 @@ static int alloc(struct model_cache *cache, const struct placement *where,
 	struct slab *slab;
 
 	(void)shape;
-	if (slub->sheaves) {
+	if (slub->sheaves && !where->has_no_sheaf) {
 		slab = slub_sheaves_alloc(cache, where);
+	} else if (!slub->has_slabs) {
+		slab = slub_take_object(cache, where->node);
 	} else {
 		cpu = slab_part((void **)slub->cpus, where->cpu, sizeof(*cpu));
 		if (!cpu)
@@ -301,7 +304,7 @@ static void free_objects(struct model_cache *cache, unsigned int cpu_number, str
 
 	if (slab->frozen) {
 		slab->inuse -= n;
-	} else if (slab->inuse == cache->per_slab && cpu) {
+	} else if (slub->has_slabs && slab->inuse == cache->per_slab && cpu) {
 		slab->inuse -= n;
 		note_first_free(cache, cpu, slab);
 	} else {

@@ -26,6 +26,7 @@ struct slub {
 	struct slab_list *nodes;      /* partial slabs, by node */
 	struct slub_cpu **cpus;       /* NULL: not used yet */
 	struct slub_sheaves *sheaves; /* or NULL */
+	bool has_slabs;               /* CPUs have slabs of their own */
 };
 
 void slub_set_order(struct model_cache *cache);

@@ -29,6 +29,9 @@ struct allocators {
 	bool guesses_buckets; /* the model has them, the guest has not (buckets.c) */
 	uint64_t copy_flags;  /* of memdup_user(); 0: not known */
 	uint64_t wait_flag;   /* of allocations that may wait; 0: not known */
+	uint64_t no_sheaf_flag; /* of allocations for which no sheaf is made; 0: not known */
+	bool has_no_sheaves;    /* the guest's kmalloc(), yet */
+	bool makes_sheaves;     /* for it */
 	struct simulation *simulation;
 	struct pending pending;
 	uint64_t shrunk; /* the cache whose slabs the guest is giving back; 0: it is not */
@@ -42,10 +45,15 @@ static int load_model(struct allocators *a, const struct sidecar *sidecar, const
 {
 	const char *allocator = sidecar ? sidecar->info.slab_allocator : "";
 
+	int ret;
+
 	if (name && strcmp(name, MODEL_OF_GUEST) != 0)
 		return model_load(name, &a->model, err);
 	a->is_assumed = !*allocator;
-	return model_of_guest(allocator, sidecar ? sidecar->info.banner : "", &a->model, err);
+	ret = model_of_guest(allocator, sidecar ? sidecar->info.banner : "", &a->model, err);
+	a->has_no_sheaves =
+		!ret && sidecar && sidecar->info.from_first_allocation && a->model.cache.sheaf;
+	return ret;
 }
 
 static uint64_t gfp_mask(const struct sidecar *sidecar, const char *name)
@@ -86,7 +94,10 @@ static int init(struct analysis *base, struct error *err)
 		simulation_from_start(a->simulation);
 	if (!ret && sidecar && !strcmp(sidecar->info.slab_allocator, "slab"))
 		simulation_follow_timer(a->simulation);
-	a->wait_flag = sidecar ? gfp_mask(sidecar, "__GFP_DIRECT_RECLAIM") : 0;
+	if (sidecar) {
+		a->wait_flag = gfp_mask(sidecar, "__GFP_DIRECT_RECLAIM");
+		a->no_sheaf_flag = gfp_mask(sidecar, "__GFP_NO_OBJ_EXT");
+	}
 	return ret;
 }
 
@@ -161,6 +172,19 @@ static unsigned int prefilled_for(const struct allocators *a, const struct kmem_
 	return prefilled_for_call(function_of(a, record->call_site));
 }
 
+/* The first record that is not of making them comes behind them. */
+static bool has_no_sheaf(struct allocators *a, const struct kmem_record *record)
+{
+	enum first_sheaves first;
+
+	if (!a->has_no_sheaves || record->type_id != KMEM_TYPE_KMALLOC)
+		return false;
+	first = first_sheaves_for_call(function_of(a, record->call_site));
+	a->makes_sheaves |= first == FIRST_SHEAVES_MADE;
+	a->has_no_sheaves = !a->makes_sheaves || first != FIRST_SHEAVES_OTHER;
+	return a->has_no_sheaves;
+}
+
 static int replay_alloc(struct allocators *a, const struct heap_change *change)
 {
 	const struct kmem_record *record = change->record;
@@ -177,6 +201,8 @@ static int replay_alloc(struct allocators *a, const struct heap_change *change)
 		.node = record->node,
 		.cpu = change->vcpu,
 		.prefilled = prefilled_for(a, record),
+		.has_no_sheaf = has_no_sheaf(a, record),
+		.makes_no_sheaf = record->gfp_flags & a->no_sheaf_flag,
 		.is_kmalloc = record->type_id == KMEM_TYPE_KMALLOC,
 		.is_large = change->object->place == HEAP_IS_BLOCK,
 	};
@@ -195,6 +221,8 @@ static int replay_free(struct allocators *a, const struct heap_change *change)
 			       .cache = record->cache,
 			       .is_kmalloc = record->type_id == KMEM_TYPE_KMALLOC};
 
+	/* at the latest, where no function has a name */
+	a->has_no_sheaves = false;
 	one.is_after_rcu = last->call_site == one.call_site
 				   ? last->is_after_rcu
 				   : array_site_is_of_rcu(function_of(a, one.call_site));

@@ -99,6 +99,53 @@ static void test_prefill(void)
 	simulation_destroy(s);
 }
 
+/* Four objects of a page: in kernels with sheaves, caches without them have no CPUs' slabs. */
+static void test_no_sheaves(void)
+{
+	struct simulation *s =
+		make("base = slub-7.0\norder_max = 0\nmin_objects = 1\nmin_partial = 0\nsheaf = 4\n"
+		     "[d]\nsheaf = 0\n",
+		     1);
+
+	for (uint64_t i = 0; i < 4; i++)
+		alloc_from(s, i, "d", 1024, 0);
+	drop(s, 0, 4, 1, 0);
+	ok(!simulation_pages(s), "a cache without sheaves gives back an empty slab at once");
+	simulation_destroy(s);
+}
+
+static void alloc_as(struct simulation *s, uint64_t ptr, bool has_no_sheaf, bool makes_no_sheaf)
+{
+	const struct allocation allocation = {.ptr = ptr,
+					      .cache = "c",
+					      .object_size = 1024,
+					      .taken = 1024,
+					      .requested = 1024,
+					      .node = -1,
+					      .has_no_sheaf = has_no_sheaf,
+					      .makes_no_sheaf = makes_no_sheaf};
+
+	if (simulation_alloc(s, &allocation))
+		abort();
+}
+
+static void test_first_sheaves(void)
+{
+	struct simulation *s = make("order_max = 0\nmin_objects = 1\nsheaf = 8\n", 1);
+
+	alloc_as(s, 0, true, false);
+	ok(simulation_pages(s) == 1, "what has no sheaf yet takes an object of a slab");
+	alloc_as(s, 1, false, true);
+	ok(simulation_pages(s) == 1, "as does what may not make one");
+	alloc_as(s, 2, false, false);
+	ok(simulation_pages(s) == 3, "what may has a sheaf filled");
+	ok(first_sheaves_for_call("kmem_cache_init") == FIRST_SHEAVES_MADE &&
+		   first_sheaves_for_call("__alloc_empty_sheaf.isra.0") == FIRST_SHEAVES_EITHER &&
+		   first_sheaves_for_call("cache_random_seq_create") == FIRST_SHEAVES_OTHER,
+	   "who makes the first sheaves is known by the call site");
+	simulation_destroy(s);
+}
+
 static struct event_field fields[] = {
 	{.name = "pid", .type = EVENT_UINT, .size = 4, .at = 0},
 	{.name = "__probe_ip", .type = EVENT_FUNCTION, .size = 8, .at = 8},
@@ -136,6 +183,8 @@ int main(void)
 	test_told_late();
 	test_others();
 	test_prefill();
+	test_no_sheaves();
+	test_first_sheaves();
 	test_calls();
 	return tap_done();
 }
