@@ -85,7 +85,8 @@ static const struct rule rules[] = {
 	RULE("kmem_cache_alloc", CACHE, ALLOC),
 	RULE("kmem_cache_alloc_lru", CACHE, ALLOC),
 	RULE("kmem_cache_alloc_node", CACHE, ALLOC),
-	RULE("kmem_cache_alloc_bulk", CACHE, ALLOC_BULK),
+	/* In SLOB, arrays are allocated and freed by calls of other entry points. */
+	RULE("kmem_cache_alloc_bulk", CACHE, ALLOC_BULK, .unless_calls = "kmem_cache_alloc"),
 	/* from 6.10 */
 	RULE("kmem_cache_alloc_noprof", CACHE, ALLOC),
 	RULE("kmem_cache_alloc_lru_noprof", CACHE, ALLOC),
@@ -94,7 +95,7 @@ static const struct rule rules[] = {
 	RULE("kmem_cache_alloc_from_sheaf_noprof", CACHE, ALLOC),
 
 	RULE("kmem_cache_free", CACHE, FREE),
-	RULE("kmem_cache_free_bulk", CACHE, FREE_BULK),
+	RULE("kmem_cache_free_bulk", CACHE, FREE_BULK, .unless_calls = "kmem_cache_free"),
 	/* kfree_rcu() from 6.18 on collects objects in sheaves */
 	RULE("rcu_free_sheaf", CACHE, FREE_BULK),
 	RULE("rcu_free_sheaf_nobarn", CACHE, FREE_BULK),

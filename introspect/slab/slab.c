@@ -103,6 +103,9 @@ int slab_cache_sizes(struct slab_view *view, uint64_t cache, uint64_t *object_si
 		ret = read_sizes(view, cache, &taken, &asked, err);
 	if (ret)
 		return ret;
+	/* SLOB's cache of struct kmem_cache */
+	if (!asked)
+		asked = taken;
 	if (!asked || taken < asked || taken > OBJECT_MAX)
 		return error_set_at(err, EINVAL, cache, "not a struct kmem_cache (sizes %u and %u)",
 				    asked, taken);

@@ -19,6 +19,7 @@ static const char *const prototypes[] = {
 	"void kfree(const void *x)",
 	"void *kmem_cache_alloc(struct kmem_cache *s, gfp_t gfpflags)",
 	"void kmem_cache_free(struct kmem_cache *s, void *x)",
+	"void kmem_cache_free_bulk(struct kmem_cache *s, unsigned long size, void **p)",
 	"struct page *__alloc_pages(gfp_t gfp, unsigned int order)",
 	"struct page *__alloc_pages_noprof(gfp_t gfp, unsigned int order)",
 	"struct page *__alloc_frozen_pages_noprof(gfp_t gfp, unsigned int order)",
@@ -128,6 +129,20 @@ static void test_covered(void)
 	fake_deinit(&fake);
 }
 
+/* As in SLOB. */
+static void test_arrays(void)
+{
+	static struct fake fake;
+
+	fake_init(&fake, BASIC "kmem_cache_free_bulk __alloc_pages free_unref_page");
+	is_taken(&fake, BASIC "kmem_cache_free_bulk __alloc_pages free_unref_page ",
+		 "what frees arrays itself is an entry point");
+	fake_jump(&fake, "kmem_cache_free_bulk", "kmem_cache_free");
+	is_taken(&fake, BASIC "__alloc_pages free_unref_page ",
+		 "what frees arrays one by one is not");
+	fake_deinit(&fake);
+}
+
 /* That the kernel has one unresolved allocator, which is `name` for `reason`. */
 static void is_unresolved(struct fake *fake, const char *name, const char *reason)
 {
@@ -223,6 +238,7 @@ int main(void)
 {
 	test_pages();
 	test_covered();
+	test_arrays();
 	test_families();
 	test_unprovable();
 	test_site_in_range();

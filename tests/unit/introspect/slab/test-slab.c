@@ -160,6 +160,12 @@ static void test_caches(void)
 	put_cache(128, 96, 0x1234);
 	ok(!slab_cache_read(view, fake_direct(CACHE_GPA), &cache, NULL) && !strcmp(cache.name, "?"),
 	   "a cache with a bad name pointer is called ?");
+	put_cache(128, 0, 0);
+	ok(!slab_cache_read(view, fake_direct(CACHE_GPA), &cache, NULL) && cache.object_size == 128,
+	   "a cache that gives one size only is read, as SLOB's first one");
+	put_cache(0, 0, 0);
+	ok(slab_cache_read(view, fake_direct(CACHE_GPA), &cache, NULL) == -EINVAL,
+	   "a cache without sizes is refused");
 	put_cache(96, 128, 0);
 	ok(slab_cache_read(view, fake_direct(CACHE_GPA), &cache, NULL) == -EINVAL,
 	   "a cache whose objects do not fit is refused");
