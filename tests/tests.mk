@@ -153,10 +153,11 @@ coverage: kernels
 	$(Q)umask 0 && $(COVERAGE_MAKE) check-sanitized
 	$(Q)status=0; for folder in $(or $(ROOM),$(FOLDERS)); do tests/coverage $(O)/cov $$folder || status=1; done; exit $$status
 
-# Instrumented by clang, in a build folder of their own.
+# Instrumented by clang, in a build folder of their own. For seconds of fuzzing it does not pay to optimise.
+FUZZ_CFLAGS ?= -O0 -g1
 .PHONY: fuzz-targets fuzz-programs check-fuzz
 fuzz-targets:
-	$(Q)$(MAKE) --no-print-directory O=$(O)/fuzz ASAN=1 CC=$(CLANG) CFLAGS='-O1 -g1 -fsanitize=fuzzer-no-link' fuzz-programs
+	$(Q)$(MAKE) --no-print-directory O=$(O)/fuzz ASAN=1 CC=$(CLANG) CFLAGS='$(FUZZ_CFLAGS) -fsanitize=fuzzer-no-link' fuzz-programs
 fuzz-programs: $(FUZZ_SOURCES:%.c=$(O)/%)
 check-fuzz: fuzz-targets
 	$(Q)FUZZ_SECONDS=$(FUZZ_SECONDS) prove -e '' tests/fuzz/run.t :: $(FUZZ_SOURCES:%.c=$(O)/fuzz/%)
@@ -307,6 +308,7 @@ check-html: all $(HTML_TRACES)
 
 # Campaigns: 10,000 toggles, as many changes of instances, hours of fuzzing, a million oracle events of each kernel.
 HOURS ?= 4
+check-long: export FUZZ_CFLAGS = -O1 -g1
 check-long:
 	$(Q)tests/setup
 	$(Q)$(MAKE) --no-print-directory -j2 unit-tests fuzz-targets guest-parts
