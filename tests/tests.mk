@@ -278,7 +278,7 @@ check-refusals:
 	$(Q)O=$(abspath $(O)) $(if $(GUEST),GUEST='$(GUEST)') prove -e perl tests/guest/refusals.t
 
 check-timed-calls: $(if $(filter 6.1-profiler,$(GUEST)),build-tools)
-check-slabinfo: $(if $(filter 6.1-slab/%,$(GUEST)),build-tools)
+check-slabinfo: $(if $(filter 6.1-slab/% 6.1-slob/%,$(GUEST)),build-tools)
 
 # Kernels with other options on their command line.
 .PHONY: check-options
