@@ -150,6 +150,8 @@ struct allocator_ops {
 	void (*reap)(struct model_cache *cache, unsigned int cpu, int64_t ns, bool keeps_slabs);
 	/* The guest's own timer gave a slab of the cache back. */
 	void (*drain)(struct model_cache *cache, unsigned int cpu, int64_t ns);
+	/* It looks at what the CPU has of the cache, or then at what the node has. Or NULL. */
+	void (*look)(struct model_cache *cache, unsigned int cpu, bool at_node);
 };
 
 #endif

@@ -28,6 +28,7 @@ struct object {
 /* On the trace clock. */
 struct cpu_timer {
 	int64_t due_ns, last_ns; /* 0: not known yet; it did not run yet */
+	const struct model_cache *looked_at; /* last */
 };
 
 struct simulation {
@@ -40,7 +41,7 @@ struct simulation {
 	uint64_t pages;
 	struct cpu_timer *timers; /* by CPU */
 	int64_t second_ns;        /* where the guest's whole seconds begin, of the trace clock's */
-	bool has_second, follows_timer;
+	bool has_second, follows_timer, is_told_of_timer;
 	bool is_starting; /* the guest: only its first CPU has done anything */
 };
 
@@ -458,7 +459,8 @@ static void reap(struct simulation *s, unsigned int cpu, int64_t ns)
 
 static bool has_timer(const struct simulation *s, int64_t ns)
 {
-	return s->model.ops->reap && ns >= 0 && ns <= INT64_MAX - 2 * MODEL_REAP_NS;
+	return s->model.ops->reap && !s->is_told_of_timer && ns >= 0 &&
+	       ns <= INT64_MAX - 2 * MODEL_REAP_NS;
 }
 
 bool simulation_is_due(struct simulation *s, unsigned int cpu, int64_t ns)
@@ -509,6 +511,20 @@ void simulation_drained(struct simulation *s, const char *cache, unsigned int cp
 		if (!simulation_is_large(s->caches[i]) && !strcmp(s->caches[i]->name, cache))
 			s->model.ops->drain(s->caches[i], cpu, ns);
 	}
+}
+
+void simulation_look(struct simulation *s, const char *cache, unsigned int cpu)
+{
+	struct cpu_timer *timer = &s->timers[cpu %= s->cpus];
+	struct model_cache *found = NULL;
+
+	for (size_t i = 0; s->model.ops->look && !found && i < s->nr_caches; i++)
+		if (!simulation_is_large(s->caches[i]) && !strcmp(s->caches[i]->name, cache))
+			found = s->caches[i];
+	if (found)
+		s->model.ops->look(found, cpu, found == timer->looked_at);
+	timer->looked_at = found == timer->looked_at ? NULL : found;
+	s->is_told_of_timer = true;
 }
 
 /* --- results --------------------------------------------------------------------------------- */

@@ -50,6 +50,9 @@ void simulation_follow_timer(struct simulation *simulation);
 /* That timer ran on a CPU, and gave back a slab of the cache of this name. */
 void simulation_drained(struct simulation *simulation, const char *cache, unsigned int cpu,
 			int64_t ns);
+/* It looks at the cache of this name in the model, at the CPU's part or, if it does so a second
+ * time, at the node's. From then on the model has no timer of its own. */
+void simulation_look(struct simulation *simulation, const char *cache, unsigned int cpu);
 /* An object whose address is live already takes its place. 0 or -ENOMEM. */
 int simulation_alloc(struct simulation *simulation, const struct allocation *allocation);
 /* Frees of unknown objects do nothing. */

@@ -393,6 +393,21 @@ static void reap(struct model_cache *cache, unsigned int cpu, int64_t ns, bool k
 	node->touched = false;
 }
 
+static void look(struct model_cache *cache, unsigned int cpu, bool at_node)
+{
+	struct slab_cache *own = cache->own;
+	struct slab_node *node = &own->nodes[model_node_of(cache, cpu)];
+
+	if (!at_node) {
+		reap_array(cache, own->cpus[cpu]);
+		return;
+	}
+	reap_array(cache, node->shared);
+	if (!node->touched)
+		give_empty_slabs(cache, node);
+	node->touched = false;
+}
+
 /* Of one time the guest may have given back several slabs. */
 static void drain(struct model_cache *cache, unsigned int cpu, int64_t ns)
 {
@@ -417,4 +432,5 @@ const struct allocator_ops slab_allocator = {
 	.free = free_object,
 	.reap = reap,
 	.drain = drain,
+	.look = look,
 };

@@ -26,19 +26,27 @@ bool told_call(const char *function, const struct event *event, struct told_call
 		enum told_call_kind kind;
 	} rows[] = {{"kvfree_call_rcu", "ptr", TOLD_FREE_LATER},
 		    {"kmem_cache_prefill_sheaf", "size", TOLD_PREFILL},
-		    {"kmem_cache_return_sheaf", NULL, TOLD_END_PREFILL}};
+		    {"kmem_cache_return_sheaf", NULL, TOLD_END_PREFILL},
+		    {"drain_array", "name", TOLD_LOOK}};
 	const struct event_field *pid = event_field_own(event->class, "pid");
+	const size_t length = strcspn(function, "."); /* "drain_array.constprop.0" */
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		const struct event_field *field =
 			rows[i].argument ? argument(event, rows[i].argument) : NULL;
+		const bool is_name = rows[i].kind == TOLD_LOOK;
 
-		if (strcmp(function, rows[i].function) != 0)
+		if (strncmp(function, rows[i].function, length) != 0 || rows[i].function[length])
 			continue;
-		out->kind = rows[i].kind;
-		out->value = field ? event_field_value(field, event->bytes) : 0;
+		if (rows[i].argument && (!field || event_field_is_string(field) != is_name))
+			return false;
+		*out = (struct told_call){.kind = rows[i].kind};
+		if (is_name)
+			event_field_text(field, event->bytes, out->cache);
+		else if (field)
+			out->value = event_field_value(field, event->bytes);
 		out->task = pid ? event_field_value(pid, event->bytes) : 0;
-		return field || !rows[i].argument;
+		return true;
 	}
 	return false;
 }

@@ -14,12 +14,14 @@ enum told_call_kind {
 	TOLD_FREE_LATER,  /* kvfree_call_rcu(), which kfree_rcu() calls */
 	TOLD_PREFILL,     /* kmem_cache_prefill_sheaf() */
 	TOLD_END_PREFILL, /* kmem_cache_return_sheaf() */
+	TOLD_LOOK,        /* drain_array(), by which SLAB's timer looks at a cache */
 };
 
 struct told_call {
 	enum told_call_kind kind;
 	uint64_t value; /* the object's address; how many objects at least */
 	uint64_t task;  /* its pid */
+	char cache[EVENT_LONG_STRING_MAX]; /* its name */
 };
 
 /* Where the function of a probe's event begins; 0: it is not the event of a probe. */

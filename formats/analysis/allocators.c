@@ -304,6 +304,8 @@ static int event(struct analysis *base, const struct event *event)
 		simulation_free_later(a->simulation, call.value, event->vcpu);
 	else if (call.kind == TOLD_PREFILL)
 		simulation_prefill(a->simulation, event->vcpu, call.task, call.value);
+	else if (call.kind == TOLD_LOOK)
+		simulation_look(a->simulation, call.cache, event->vcpu);
 	else
 		simulation_end_prefill(a->simulation, event->vcpu, call.task);
 	return ret;

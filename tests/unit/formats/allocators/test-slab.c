@@ -39,6 +39,24 @@ static void test_slab(void)
 	simulation_destroy(s);
 }
 
+static void test_slab_told(void)
+{
+	struct simulation *s = make("base = slab-5.10\ncpu_array = 8\norder_max = 0\n", 1);
+
+	fill(s, 0, 40, 0);
+	drop(s, 0, 40, 1, 0);
+	simulation_look(s, "c", 0);
+	ok(simulation_pages(s) == 5, "the guest's timer looks at the CPU's array first");
+	simulation_look(s, "d", 0);
+	simulation_look(s, "c", 0);
+	ok(simulation_pages(s) == 4, "and the next time takes of it what was not used");
+	simulation_look(s, "c", 0);
+	ok(simulation_pages(s) == 3, "and then looks at the node, which gives a slab back");
+	pass_often(s, 0, 0);
+	ok(simulation_pages(s) == 3, "the model has no timer beside it");
+	simulation_destroy(s);
+}
+
 static void test_slab_sharing(void)
 {
 	struct simulation *s = make("base = slab-5.10\ncpu_array = 8\norder_max = 0\n", 2);
@@ -138,6 +156,7 @@ static void test_slab_start(void)
 int main(void)
 {
 	test_slab();
+	test_slab_told();
 	test_slab_sharing();
 	test_slab_timer();
 	test_slab_reaping();

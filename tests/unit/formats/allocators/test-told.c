@@ -166,6 +166,7 @@ static void test_calls(void)
 
 	other.fields = fields + 2;
 	other.nr_fields = 1;
+	ok(!told_call("drain_array.constprop.0", &event, &call), "no name of a cache");
 	ok(told_function(&event) == 0x1000 && !told_function(&other_event),
 	   "the event of a probe says which function was called");
 	ok(told_call("kvfree_call_rcu", &event, &call) && call.kind == TOLD_FREE_LATER &&
@@ -177,6 +178,24 @@ static void test_calls(void)
 	ok(!told_call("vfs_read", &event, &call), "another function");
 }
 
+static void test_looks(void)
+{
+	static const struct event_field name[] = {{.name = "name",
+						   .type = EVENT_LONG_STRING,
+						   .size = 1,
+						   .at = 0,
+						   .is_argument = true}};
+	static const char bytes[EVENT_LONG_STRING_MAX] = "dentry";
+	const struct event_class class = {.fields = name, .nr_fields = 1, .size = sizeof(bytes)};
+	const struct event event = {.class = &class, .bytes = bytes};
+	struct told_call call;
+
+	ok(told_call("drain_array.constprop.0", &event, &call) && call.kind == TOLD_LOOK &&
+		   !strcmp(call.cache, "dentry"),
+	   "SLAB's timer looks at a cache");
+	ok(!told_call("drain_array_locked", &event, &call), "a function of a similar name");
+}
+
 int main(void)
 {
 	test_free_later();
@@ -186,5 +205,6 @@ int main(void)
 	test_no_sheaves();
 	test_first_sheaves();
 	test_calls();
+	test_looks();
 	return tap_done();
 }
