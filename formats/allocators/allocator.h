@@ -21,7 +21,8 @@ struct model_cache {
 	char name[64];
 	uint32_t index; /* from 0 on, unique in the simulation */
 	unsigned int nodes, cpus;
-	bool is_early; /* from before the guest had started its other CPUs */
+	bool is_early;    /* its first object is from before the guest started its other CPUs */
+	bool knows_early; /* the trace has that time */
 	uint64_t slot; /* bytes that an object takes */
 	struct cache_params params;
 	unsigned int order;    /* of slabs; set by the allocator's cache_init() */

@@ -42,7 +42,8 @@ struct simulation {
 	struct cpu_timer *timers; /* by CPU */
 	int64_t second_ns;        /* where the guest's whole seconds begin, of the trace clock's */
 	bool has_second, follows_timer, is_told_of_timer;
-	bool is_starting; /* the guest: only its first CPU has done anything */
+	bool from_start;  /* the guest's first allocation is the simulation's */
+	bool is_starting; /* only its first CPU has done anything */
 };
 
 int simulation_create(const struct model *model, unsigned int cpus, struct simulation **out,
@@ -247,6 +248,7 @@ static struct model_cache *cache_create(struct simulation *s, const struct place
 	memcpy(cache->name, place->name, sizeof(cache->name));
 	cache->cpus = s->cpus;
 	cache->is_early = s->is_starting;
+	cache->knows_early = s->from_start;
 	cache->nodes = (unsigned int)s->model.nodes;
 	cache->slot = place->is_large ? 0 : place->slot;
 	cache->params = model_cache_params(&s->model, cache->name);
@@ -481,7 +483,7 @@ void simulation_run_timer(struct simulation *s, unsigned int cpu, int64_t ns)
 
 void simulation_from_start(struct simulation *s)
 {
-	s->is_starting = true;
+	s->from_start = s->is_starting = true;
 }
 
 void simulation_follow_timer(struct simulation *s)

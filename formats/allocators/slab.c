@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "formats/allocators/slabs.h"
+#include "formats/base/text.h"
 
 enum {
 	OBJECTS_MOST = 255, /* of a slab: an index is a byte */
@@ -96,6 +97,48 @@ static uint64_t array_limit(const struct model_cache *cache)
 	return rows[i].objects;
 }
 
+/* Made before other CPUs start: by start_kernel(), though some have no object for long. */
+static bool is_made_early(const struct model_cache *cache)
+{
+	static const char *const names[] = {"anon_vma",
+					    "anon_vma_chain",
+					    "buffer_head",
+					    "cred_jar",
+					    "dentry",
+					    "files_cache",
+					    "filp",
+					    "fs_cache",
+					    "inode_cache",
+					    "key_jar",
+					    "maple_node",
+					    "mm_struct",
+					    "mnt_cache",
+					    "names_cache",
+					    "nsproxy",
+					    "pid",
+					    "pde_opener",
+					    "pool_workqueue",
+					    "proc_dir_entry",
+					    "proc_inode_cache",
+					    "seq_file",
+					    "sighand_cache",
+					    "signal_cache",
+					    "sigqueue",
+					    "task_struct",
+					    "uts_namespace",
+					    "vmap_area",
+					    "vm_area_struct",
+					    "radix_tree_node",
+					    "shmem_inode_cache",
+					    "kernfs_node_cache",
+					    NULL};
+	static const char kmalloc[] = "kmalloc-";
+
+	return cache->is_early ||
+	       (cache->knows_early && (!strncmp(cache->name, kmalloc, strlen(kmalloc)) ||
+				       text_begins_as(cache->name, strlen(cache->name), names)));
+}
+
 static int cache_init(struct model_cache *cache)
 {
 	struct slab_cache *own = calloc(1, sizeof(*own));
@@ -114,7 +157,7 @@ static int cache_init(struct model_cache *cache)
 	if (!own->nodes || !own->cpus)
 		return -ENOMEM;
 	/* It is set for all caches before a CPU starts, to which that one does not count. */
-	if (cache->is_early && cpus_of_node > 1)
+	if (is_made_early(cache) && cpus_of_node > 1)
 		cpus_of_node--;
 	for (unsigned int i = 0; i < cache->nodes; i++)
 		own->nodes[i].free_limit = (1 + cpus_of_node) * own->batch + cache->per_slab;

@@ -131,7 +131,7 @@ static void test_slab_reaping(void)
 }
 
 /* What 80 objects leave behind that are allocated and freed on the first of 2 CPUs. */
-static uint64_t pages_kept(bool from_start, unsigned int first_cpu)
+static uint64_t pages_kept_by(const char *cache, bool from_start, unsigned int first_cpu)
 {
 	struct simulation *s = make("base = slab-5.10\ncpu_array = 8\norder_max = 0\n", 2);
 	uint64_t pages;
@@ -139,11 +139,17 @@ static uint64_t pages_kept(bool from_start, unsigned int first_cpu)
 	if (from_start)
 		simulation_from_start(s);
 	alloc_from(s, 1000, "other", 1024, first_cpu);
-	fill(s, 0, 80, 0);
+	for (uint64_t i = 0; i < 80; i++)
+		alloc_from(s, i, cache, 1024, 0);
 	drop(s, 0, 80, 1, 0);
-	pages = find(s, "c")->pages;
+	pages = find(s, cache)->pages;
 	simulation_destroy(s);
 	return pages;
+}
+
+static uint64_t pages_kept(bool from_start, unsigned int first_cpu)
+{
+	return pages_kept_by("c", from_start, first_cpu);
 }
 
 static void test_slab_start(void)
@@ -151,6 +157,8 @@ static void test_slab_start(void)
 	ok(pages_kept(true, 0) + 1 == pages_kept(false, 0),
 	   "SLAB: caches from before other CPUs started keep less");
 	ok(pages_kept(true, 1) == pages_kept(false, 1), "those from behind it do not");
+	ok(pages_kept_by("filp", true, 1) + 1 == pages_kept_by("filp", false, 1),
+	   "a cache that start_kernel() makes is from before, whenever its first object comes");
 }
 
 int main(void)
