@@ -149,8 +149,18 @@ int reserved_text_of(const struct kernel_image *image, const struct reserved_tex
 /* Why [address, address + size), link-time, has to stay, one line; NULL: it can be elsewhere. */
 const char *reserved_text_find(const struct reserved_text *text, uint64_t address, uint64_t size);
 
-/* Whether the kernel may go on in [address, address + size), link-time, though no instruction jumps
- * there: where a jump label leads to, or an instruction that has faulted. */
+/* Where the kernel may go on in another place than behind the instruction at `from`, which jumps
+ * nowhere: at a jump label that is off, and where an instruction has faulted. */
+struct text_lead {
+	uint64_t from, to; /* link-time */
+	bool behind_fault;
+};
+
+/* The next one from *i on that leads away from [address, address + size); NULL: there is none. */
+const struct text_lead *reserved_text_next_lead(const struct reserved_text *text, size_t *i,
+						uint64_t address, uint64_t size);
+
+/* Whether one leads into [address, address + size). */
 bool reserved_text_is_target(const struct reserved_text *text, uint64_t address, uint64_t size);
 
 #endif

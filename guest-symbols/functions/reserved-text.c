@@ -59,15 +59,15 @@ struct reserved_text {
 	struct reserved *v; /* by address */
 	size_t n;
 	uint64_t most; /* bytes of the largest */
-	uint64_t *targets; /* sorted */
-	size_t nr_targets;
+	struct text_lead *leads; /* by `to` */
+	size_t nr_leads;
 };
 
 static void destroy(void *fact)
 {
 	struct reserved_text *text = fact;
 
-	free(text->targets);
+	free(text->leads);
 	free(text->v);
 	free(text);
 }
@@ -118,15 +118,18 @@ static uint64_t text_of(const struct kernel_image *image, const struct text_list
 	return pointer - image->bytes_slide;
 }
 
-static void add_target(struct reserved_text *text, const struct text_list *list, uint64_t entry,
-		       const uint8_t *bytes)
+static void add_lead(struct reserved_text *text, const struct text_list *list, uint64_t from,
+		     uint64_t entry, const uint8_t *bytes)
 {
 	int32_t distance;
 
 	if (!list->target)
 		return;
 	memcpy(&distance, bytes + list->target, sizeof(distance));
-	text->targets[text->nr_targets++] = entry + list->target + (uint64_t)(int64_t)distance;
+	text->leads[text->nr_leads++] =
+		(struct text_lead){.from = from,
+				   .to = entry + list->target + (uint64_t)(int64_t)distance,
+				   .behind_fault = list != &lists[JUMP_LABELS]};
 }
 
 static bool is_needed(const struct kernel_image *image, const struct text_list *list)
@@ -158,7 +161,7 @@ static int add_list(struct reserved_text *text, const struct kernel_image *image
 		if (address < image->text || address >= image->end)
 			return damaged(list, at, err);
 		add(text, address, size_of(image, list, address), list->what);
-		add_target(text, list, at, bytes);
+		add_lead(text, list, address, at, bytes);
 	}
 	return text->n > before ? 0 : damaged(list, begin, err);
 }
@@ -187,11 +190,11 @@ static int by_address(const void *a, const void *b)
 	return x->address < y->address ? -1 : x->address > y->address;
 }
 
-static int by_value(const void *a, const void *b)
+static int by_target(const void *a, const void *b)
 {
-	const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+	const struct text_lead *x = a, *y = b;
 
-	return x < y ? -1 : x > y;
+	return x->to < y->to ? -1 : x->to > y->to;
 }
 
 static void add_sections(struct reserved_text *text, const struct kernel_image *image)
@@ -215,14 +218,14 @@ static int fill(struct reserved_text *text, const struct kernel_image *image, st
 	if (ret)
 		return ret;
 	text->v = calloc(room, sizeof(*text->v));
-	text->targets = calloc(room, sizeof(*text->targets));
-	if (!text->v || !text->targets)
+	text->leads = calloc(room, sizeof(*text->leads));
+	if (!text->v || !text->leads)
 		return error_set(err, ENOMEM, "out of memory");
 	for (size_t i = 0; !ret && i < NR_LISTS; i++)
 		ret = add_list(text, image, &lists[i], err);
 	add_sections(text, image);
 	qsort(text->v, text->n, sizeof(*text->v), by_address);
-	qsort(text->targets, text->nr_targets, sizeof(*text->targets), by_value);
+	qsort(text->leads, text->nr_leads, sizeof(*text->leads), by_target);
 	return ret;
 }
 
@@ -273,14 +276,26 @@ const char *reserved_text_find(const struct reserved_text *text, uint64_t addres
 	return NULL;
 }
 
-static uint64_t target_at(const void *targets, size_t i)
+const struct text_lead *reserved_text_next_lead(const struct reserved_text *text, size_t *i,
+						uint64_t address, uint64_t size)
 {
-	return ((const uint64_t *)targets)[i];
+	while (*i < text->nr_leads) {
+		const struct text_lead *lead = &text->leads[(*i)++];
+
+		if (lead->from - address < size)
+			return lead;
+	}
+	return NULL;
+}
+
+static uint64_t target_at(const void *leads, size_t i)
+{
+	return ((const struct text_lead *)leads)[i].to;
 }
 
 bool reserved_text_is_target(const struct reserved_text *text, uint64_t address, uint64_t size)
 {
-	const size_t i = search_from(text->nr_targets, address, target_at, text->targets);
+	const size_t i = search_from(text->nr_leads, address, target_at, text->leads);
 
-	return i < text->nr_targets && text->targets[i] < address + size;
+	return i < text->nr_leads && text->leads[i].to < address + size;
 }

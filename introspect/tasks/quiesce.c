@@ -25,9 +25,23 @@ int quiesce_begin(struct quiesce *q, struct guest *guest, const struct quiesce_p
 
 /* --- vCPUs ----------------------------------------------------------------------------------- */
 
+static struct code_span code_of(const struct quiesce *q)
+{
+	const struct quiesce_policy *p = &q->policy;
+
+	return (struct code_span){p->gva, p->size, p->is_part, p->arg};
+}
+
+static const char *what_of(const struct quiesce *q)
+{
+	return q->policy.what ? q->policy.what : "the trampolines";
+}
+
 static bool is_in_code(const struct quiesce *q, uint64_t rip)
 {
-	return rip - q->policy.gva < q->policy.size;
+	const struct code_span code = code_of(q);
+
+	return code_span_has(&code, rip);
 }
 
 static bool judges_stacks(const struct quiesce *q)
@@ -46,11 +60,11 @@ static bool judges_stacks(const struct quiesce *q)
  */
 static bool is_elsewhere(const struct quiesce *q, const struct guest_regs *regs)
 {
-	bool on_exception_stack = regs->rsp - CPU_ENTRY_AREA < CPU_ENTRY_SIZE;
+	const bool on_exception_stack = regs->rsp - CPU_ENTRY_AREA < CPU_ENTRY_SIZE;
+	const struct code_span code = code_of(q);
 
 	return !is_in_code(q, regs->rip) && ((regs->rflags & RFLAGS_IF) || !on_exception_stack) &&
-	       !task_stacks_scan(q->guest, q->policy.tasks, regs->rsp, q->policy.gva,
-				 q->policy.size);
+	       !task_stacks_scan(q->guest, q->policy.tasks, regs->rsp, &code);
 }
 
 static bool is_vcpu_out(struct quiesce *q, unsigned int vcpu, bool judge)
@@ -93,8 +107,9 @@ static unsigned int vcpu_inside(struct quiesce *q)
 
 static int find_task(const struct quiesce *q, bool *found, struct error *err)
 {
-	return task_stacks_find(q->guest, q->policy.tasks, q->policy.gva, q->policy.size, found,
-				err);
+	const struct code_span code = code_of(q);
+
+	return task_stacks_find(q->guest, q->policy.tasks, &code, found, err);
 }
 
 int quiesce_check(struct quiesce *q, struct error *err)
@@ -107,13 +122,13 @@ int quiesce_check(struct quiesce *q, struct error *err)
 		ret = find_task(q, &found, err);
 	q->met_task |= found;
 	if (inside < q->guest->nr_vcpus)
-		return error_set(err, EBUSY, "vCPU %u may still be inside the trampolines", inside);
+		return error_set(err, EBUSY, "vCPU %u may still be inside %s", inside, what_of(q));
 	if (ret) {
 		error_prefix(err, "the guest's tasks cannot be searched: ");
 		return -EBUSY;
 	}
 	if (found)
-		return error_set(err, EBUSY, "a task was preempted inside the trampolines");
+		return error_set(err, EBUSY, "a task was preempted inside %s", what_of(q));
 	return 0;
 }
 

@@ -29,6 +29,10 @@ struct quiesce_policy {
 	const struct task_stacks *tasks; /* without runqueues, exiting tasks are not seen */
 	uint64_t gva, size;              /* the code; gva 0: search the guest's page tables ... */
 	uint64_t gpa;                    /* ... for this gpa (quiesce_wait only) */
+	/* As in struct code_span: which part of it; NULL: all. */
+	bool (*is_part)(const void *arg, uint64_t gva);
+	const void *arg;
+	const char *what; /* the code, in reasons; NULL: the trampolines */
 	/* `tasks` was noted by another process: the domain may have been reset since, and run
 	 * another kernel, or none. */
 	bool noted;

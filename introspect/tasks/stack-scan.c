@@ -21,7 +21,7 @@ enum {
 struct search {
 	struct guest *guest;
 	const struct task_stacks *stacks;
-	uint64_t start, size;
+	const struct code_span *code;
 	uint64_t steps, max_steps; /* along lists */
 	bool found;
 	uint64_t last; /* word that was scanned */
@@ -194,7 +194,7 @@ static int scan(struct search *s, uint64_t from, uint64_t size)
 
 		ret = read_page(s, at, words, n * sizeof(uint64_t));
 		for (size_t i = 0; !ret && i < n; i++) {
-			if (previous - s->start < s->size && (uint16_t)words[i] == KERNEL_CS)
+			if ((uint16_t)words[i] == KERNEL_CS && code_span_has(s->code, previous))
 				s->found = true;
 			previous = words[i];
 		}
@@ -217,10 +217,10 @@ static uint64_t stack_below(struct search *s, uint64_t sp, bool guarded)
 }
 
 bool task_stacks_scan(struct guest *guest, const struct task_stacks *stacks, uint64_t sp,
-		      uint64_t start, uint64_t size)
+		      const struct code_span *code)
 {
 	enum { MOST_STACKS = 4 };
-	struct search s = {.guest = guest, .stacks = stacks, .start = start, .size = size};
+	struct search s = {.guest = guest, .stacks = stacks, .code = code};
 
 	for (int i = 0; i < MOST_STACKS && sp && !s.found; i++) {
 		bool guarded;
@@ -335,13 +335,12 @@ static uint64_t max_steps(struct guest *guest, const struct task_stacks *stacks)
 	return 3 * (tasks < MAX_TASKS ? tasks : MAX_TASKS) + RT_QUEUES * (uint64_t)stacks->cpus;
 }
 
-int task_stacks_find(struct guest *guest, const struct task_stacks *stacks, uint64_t start,
-		     uint64_t size, bool *found, struct error *err)
+int task_stacks_find(struct guest *guest, const struct task_stacks *stacks,
+		     const struct code_span *code, bool *found, struct error *err)
 {
 	struct search s = {.guest = guest,
 			   .stacks = stacks,
-			   .start = start,
-			   .size = size,
+			   .code = code,
 			   .max_steps = max_steps(guest, stacks),
 			   .err = err};
 	/* threads of the first task are the CPUs' idle tasks, which are never preempted */

@@ -46,8 +46,20 @@ int task_stacks_init(const struct kernel *kernel, struct task_stacks *out, struc
 /* Whether numbers that come from a file can be those of a kernel. */
 bool task_stacks_valid(const struct task_stacks *stacks);
 
+/* Code in which tasks are looked for: [gva, gva + size), or what is_part() says of it. */
+struct code_span {
+	uint64_t gva, size;
+	bool (*is_part)(const void *arg, uint64_t gva); /* NULL: all of it */
+	const void *arg;
+};
+
+static inline bool code_span_has(const struct code_span *code, uint64_t gva)
+{
+	return gva - code->gva < code->size && (!code->is_part || code->is_part(code->arg, gva));
+}
+
 /*
- * Whether any task of the guest was interrupted at an instruction in [start, start + size): then
+ * Whether any task of the guest was interrupted at an instruction of the code: then
  * its kernel stack holds a struct pt_regs with such an `ip`. A task that was preempted there will
  * continue there.
  *
@@ -58,8 +70,8 @@ bool task_stacks_valid(const struct task_stacks *stacks);
  * The answer is reliable only if the guest is stopped by the caller. -EPROTO: a list is damaged.
  * -E2BIG: a list is endless. -EFAULT: a stack is not mapped.
  */
-int task_stacks_find(struct guest *guest, const struct task_stacks *stacks, uint64_t start,
-		     uint64_t size, bool *found, struct error *err);
+int task_stacks_find(struct guest *guest, const struct task_stacks *stacks,
+		     const struct code_span *code, bool *found, struct error *err);
 
 /*
  * The same for a vCPU whose stack pointer is `sp`: its stack from there up to the end, and those
@@ -68,6 +80,6 @@ int task_stacks_find(struct guest *guest, const struct task_stacks *stacks, uint
  * no list.
  */
 bool task_stacks_scan(struct guest *guest, const struct task_stacks *stacks, uint64_t sp,
-		      uint64_t start, uint64_t size);
+		      const struct code_span *code);
 
 #endif

@@ -138,9 +138,12 @@ static void put_returns_back(struct boot_window *w)
 
 	w->returns_out = false;
 	disarm_after_alternatives(w);
+	/* the only task is in start_kernel(), in no interrupt */
+	w->plan->returns.vacant = true;
 	if (patch_plan_refresh_returns(w->plan, w->kernel, w->traps, &err) ||
 	    patch_set_apply(&w->plan->returns, w->kernel, &err))
 		first_error_set(w->failure, &err);
+	w->plan->returns.vacant = false;
 }
 
 static void on_after_alternatives(void *arg, struct guest_trap *hit)

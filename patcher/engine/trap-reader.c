@@ -295,8 +295,8 @@ void trap_reader_return(struct trap_reader *r, struct engine *engine, const stru
 
 /* --- a trap ----------------------------------------------------------------------------------- */
 
-/* Do what stands in front of the trapped `ret`. A stack that cannot be read is read in vain for the
- * return address, too. */
+/* Do what stands in front of the trapped `ret`. What it pops lies on the same stack as the return
+ * address. */
 static void leave_frame(const struct trap_reader *r, const struct trap *t, struct guest_trap *trap)
 {
 	epilogue_run(t->epilogue, t->epilogue_size, r->kernel, &trap->regs, NULL);

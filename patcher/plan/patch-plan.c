@@ -11,9 +11,13 @@
 /* out %al,$port, and a 3-byte NOP that no vCPU executes: the handler moves it behind the site. */
 static const uint8_t entry_trap[SITE_SIZE] = {0xe6, GUEST_TRAP_PORT, 0x0f, 0x1f, 0x00};
 /* out %al,$port, and INT3 that no vCPU executes: the handler returns for it. */
-static const uint8_t return_trap[] = {
-	0xe6, GUEST_TRAP_PORT, 0xcc, 0xcc, 0xcc, 0xcc, 0xcc, 0xcc, 0xcc, 0xcc, 0xcc};
-_Static_assert(sizeof(return_trap) == EXIT_MAX_SIZE, "a trap covers any exit");
+static const uint8_t return_trap[] = {0xe6, GUEST_TRAP_PORT, 0xcc, 0xcc, 0xcc, 0xcc};
+_Static_assert(sizeof(return_trap) == SLOT_MAX_SIZE, "a trap covers any slot");
+/* Of several instructions likewise, but NOPs: the guest's kprobes decode functions from their
+ * beginning, and older kernels refuse one behind an INT3. */
+static const uint8_t epilogue_trap[] = {
+	0xe6, GUEST_TRAP_PORT, 0x90, 0x90, 0x90, 0x90, 0x90, 0x90, 0x90, 0x90, 0x90};
+_Static_assert(sizeof(epilogue_trap) == EXIT_MAX_SIZE, "a trap covers any exit");
 
 struct planner {
 	struct patch_plan *plan;
@@ -107,6 +111,17 @@ static int plan_entry(const struct planner *p, const struct probe *probe, struct
 				   probe->size, gva, why);
 }
 
+static void use_trap(struct patch *patch, const uint8_t *bytes)
+{
+	memcpy(patch->new_bytes, bytes, patch->size);
+	patch->trap = true;
+}
+
+static void use_return_trap(struct patch *patch)
+{
+	use_trap(patch, patch->between ? epilogue_trap : return_trap);
+}
+
 /* A tail-called function may be shared by several probes. */
 static bool share_return(struct trap *trap, const struct probe *probe)
 {
@@ -128,14 +143,13 @@ static int add_return(const struct planner *p, const struct probe_ref *ref,
 	struct patch patch = {.gva = exit->gva,
 			      .size = exit->slot.size,
 			      .function = probe->name,
-			      .trap = true,
 			      .between = exit->slot.epilogue ? p->request->tasks : NULL};
 	int ret = add_use(p->plan, ref, exit->gva, err);
 
 	if (ret || share_return(trap_table_find(p->traps, exit->gva), probe))
 		return ret;
 	memcpy(patch.old_bytes, exit->bytes, patch.size);
-	memcpy(patch.new_bytes, return_trap, patch.size);
+	use_return_trap(&patch);
 	memcpy(trap.epilogue, exit->bytes, trap.epilogue_size);
 	ret = patch_set_add(&p->plan->returns, &patch, err);
 	return ret ? ret : trap_table_put(p->traps, &trap, err);
@@ -178,23 +192,6 @@ static int check_trampolines(const struct planner *p, struct error *why)
 	return 0;
 }
 
-/* Where slots in front of a `ret` cannot be, there may be smaller ones. Else the reason is the
- * first. */
-static int find_exits(const struct planner *p, const struct probe *probe, struct error *why)
-{
-	const uint64_t gva = kernel_gva(p->kernel, probe->function);
-	const bool epilogues = p->request->tasks;
-	int ret = function_find_exits(p->kernel, p->decoder, gva, probe->size, epilogues,
-				      p->function, why);
-
-	if (!ret || !epilogues)
-		return ret;
-	return function_find_exits(p->kernel, p->decoder, gva, probe->size, false, p->function,
-				   NULL)
-		       ? ret
-		       : 0;
-}
-
 /* Where the probe's function is to be patched: *entry and p->function. A negative errno with *why
  * set means that the probe is refused. */
 static int plan_places(const struct planner *p, const struct probe *probe, struct patch *entry,
@@ -205,7 +202,8 @@ static int plan_places(const struct planner *p, const struct probe *probe, struc
 	p->function->nr_exits = 0;
 	if (ret || !probe->wants_return)
 		return ret;
-	ret = find_exits(p, probe, why);
+	ret = function_find_exits(p->kernel, p->decoder, kernel_gva(p->kernel, probe->function),
+				  probe->size, p->request->tasks, p->function, why);
 	return ret ? ret : check_trampolines(p, why);
 }
 
@@ -301,12 +299,6 @@ int patch_plan_make(struct patch_plan *plan, const struct patch_request *request
 	return ret;
 }
 
-static void use_trap(struct patch *patch, const uint8_t *bytes)
-{
-	memcpy(patch->new_bytes, bytes, patch->size);
-	patch->trap = true;
-}
-
 bool patch_plan_has_room(const struct patch_plan *plan)
 {
 	bool room = true;
@@ -321,7 +313,7 @@ void patch_plan_use_traps(struct patch_plan *plan)
 	for (size_t i = 0; i < plan->entries.n; i++)
 		use_trap(&plan->entries.v[i], entry_trap);
 	for (size_t i = 0; i < plan->returns.n; i++)
-		use_trap(&plan->returns.v[i], return_trap);
+		use_return_trap(&plan->returns.v[i]);
 }
 
 void patch_plan_deinit(struct patch_plan *plan)
@@ -403,6 +395,8 @@ static int refresh_return(void *arg, struct patch *p, const uint8_t *now, struct
 		return -EFAULT;
 	if (p->between && !memcmp(now, p->old_bytes, p->size))
 		return 0;
+	if (p->between)
+		return error_set_at(err, EBUSY, p->gva, "%s: the end was rewritten", p->function);
 	slot = slot_classify(now, p->size, p->gva);
 	/* the kernel leaves out the prefix */
 	if (slot.size != p->size && (p->size <= SITE_SIZE || slot.size != SITE_SIZE))

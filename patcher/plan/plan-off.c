@@ -73,6 +73,7 @@ int patch_plan_change(struct patch_plan *plan, const bool *off, const struct ker
 		ret = patch_set_revert(&going, kernel, NULL, err);
 	if (!ret)
 		ret = patch_set_apply(&coming, kernel, err);
+	going.vacant = true;
 	if (ret)
 		patch_set_apply(&going, kernel, NULL);
 	else

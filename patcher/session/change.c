@@ -82,9 +82,11 @@ static int change_rings(struct trace_session *s, struct instance_list *next,
 /* With the guest stopped. -ESTALE: rings have come. */
 static int change_stopped(struct trace_session *s, struct ordered_change *c, struct error *err)
 {
-	int ret = has_rings(s) ? -ESTALE
-			       : patch_plan_change(&s->plan, ordered_off(c), &s->kernel, err);
+	int ret = -ESTALE;
 
+	session_find_stacks(s);
+	if (!has_rings(s))
+		ret = patch_plan_change(&s->plan, ordered_off(c), &s->kernel, err);
 	if (!ret)
 		ordered_settle(s, c);
 	return ret;
@@ -139,7 +141,7 @@ int session_change(struct trace_session *s, struct instance_list *next, struct e
 	if (!ret)
 		do
 			ret = apply(s, next, c, err);
-		while (ret == -EBUSY && session_tries_again(&tries));
+		while (ret == -ETXTBSY && session_tries_again(&tries));
 	if (ret && c)
 		ordered_discard(c);
 	if (!ret)

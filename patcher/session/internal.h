@@ -176,7 +176,7 @@ struct trace_session {
 	const struct kernel_image *image;
 	struct trace_writer *writer;
 	struct kernel kernel;
-	struct task_stacks stacks; /* for the plan's patches; none in a guest that boots */
+	struct task_stacks stacks; /* for the plan's patches; all 0: not known yet */
 	bool located;
 	bool enabled;
 	bool withdrawn; /* though it is enabled: a stop has failed behind the engine's part */
@@ -279,10 +279,11 @@ unsigned int session_patience_ms(void *arg);
  * which is noted: the traps stay.
  */
 int session_switch(struct trace_session *session, struct error *err);
-/* 0, or why tasks are not searched; that they are not yet, in a guest that boots. */
+/* Before patches of several instructions come into the text. After an error `stacks` is as before:
+ * in a guest that boots there is nothing yet that leads to its tasks. */
 int session_find_stacks(struct trace_session *session);
-/* After -EBUSY, as a task is where the guest's text is to be changed: waits for a moment, while the
- * guest runs. False: it has been tried often enough. *tries is 0 at first. */
+/* After -ETXTBSY, as a task may be where the guest's text is to be changed: waits for a moment,
+ * while the guest runs. False: it has been tried often enough. *tries is 0 at first. */
 bool session_tries_again(unsigned int *tries);
 /* With the guest stopped, for guests that have no traps: rings, or an error. */
 int session_start_without_traps(struct trace_session *session, struct error *err);

@@ -325,7 +325,7 @@ int modules_follow(struct trace_session *s, struct error *err)
 	modules_begin_asking(s);
 	ret = look(s, &now, err);
 	/* next time */
-	if (ret == -EAGAIN || ret == -ESTALE || ret == -EBUSY)
+	if (ret == -EAGAIN || ret == -ESTALE || ret == -EBUSY || ret == -ETXTBSY)
 		return 0;
 	hear(bell, now.rung);
 	return ret ? give_up(s, ret) : 0;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Removes traps that come too often for a time. */
+#include <errno.h>
 #include "formats/base/clock.h"
 #include "patcher/session/internal.h"
 
@@ -133,7 +134,10 @@ static int put_back(struct trace_session *s, struct error *err)
 		return 0;
 	/* a return whose entry was not seen must not meet a call from before the traps went */
 	session_forget_open_calls(s);
+	session_find_stacks(s);
 	ret = patch_plan_apply(&s->plan, &s->kernel, err);
+	if (ret == -ETXTBSY)
+		return 0; /* at the next tick */
 	if (!ret)
 		note_in(&s->sampler, now_ns(s));
 	return ret;

@@ -216,6 +216,7 @@ int session_plan(struct trace_session *s, struct error *err)
 	struct patch_request request = {.refs = s->tracers.refs, .nr_refs = s->tracers.nr_refs};
 	int ret;
 
+	s->stacks = (struct task_stacks){0};
 	if (!session_find_stacks(s) || kernel_is_booting(&s->kernel))
 		request.tasks = &s->stacks;
 	session_asks_find(s);
@@ -255,8 +256,10 @@ static int put_traps(struct trace_session *s, struct error *err)
 		ret = kprobe_handoff_begin(&s->kprobes, err);
 	if (!ret)
 		ret = session_watch_leaving(s, err);
+	s->plan.returns.vacant = booting;
 	if (!ret)
 		ret = s->trap_engine->ops->install(s->trap_engine, err);
+	s->plan.returns.vacant = false;
 	if (ret)
 		oneshot_disarm_all(&s->oneshots, NULL);
 	return ret;
@@ -364,7 +367,7 @@ static int prepare(struct trace_session *s, const char *const *specs, struct err
 	return ret ? ret : direct_check_functions(s, &s->instances, err);
 }
 
-/* -EBUSY: a task is where the guest's text is to be changed. */
+/* -ETXTBSY: a task may be where the guest's text is to be changed. */
 static int start_once(struct trace_session *s, struct error *err)
 {
 	int ret;
@@ -402,7 +405,7 @@ int trace_session_start(struct trace_session *s, const char *const *specs, struc
 		return ret;
 	do
 		ret = start_once(s, err);
-	while (ret == -EBUSY && session_tries_again(&tries));
+	while (ret == -ETXTBSY && !s->enabled && session_tries_again(&tries));
 	if (ret)
 		return ret;
 	ret = direct_start(s, false, err);

@@ -56,10 +56,11 @@ static bool has_only_off(const struct trace_session *s)
 
 int session_find_stacks(struct trace_session *s)
 {
-	int ret = task_stacks_init(&s->kernel, &s->stacks, NULL);
+	struct task_stacks found;
+	int ret = task_stacks_init(&s->kernel, &found, NULL);
 
-	if (ret)
-		s->stacks = (struct task_stacks){0};
+	if (!ret)
+		s->stacks = found;
 	return ret;
 }
 
@@ -76,7 +77,7 @@ bool session_tries_again(unsigned int *tries)
 /* The guest is not ready, or a task is where its text is to be changed. */
 static bool passes_by_itself(int error)
 {
-	return error == -EAGAIN || error == -EBUSY;
+	return error == -EAGAIN || error == -ETXTBSY;
 }
 
 static int install_rings(struct trace_session *s, struct error *err)
@@ -104,15 +105,12 @@ static int install_rings(struct trace_session *s, struct error *err)
 
 /* Text that cannot be restored, or that takes no traps again, is an error. All else means that the
  * traps stay. */
-int session_switch(struct trace_session *s, struct error *err)
+static int switch_engines(struct trace_session *s, struct error *err)
 {
 	struct engine *traps = s->trap_engine;
 	struct error why;
-	int ret;
+	int ret = traps->ops->withdraw(traps, NULL, err);
 
-	/* the plan may have been made in early boot */
-	session_find_stacks(s);
-	ret = traps->ops->withdraw(traps, NULL, err);
 	if (ret)
 		return ret;
 	ret = install_rings(s, &why);
@@ -132,6 +130,19 @@ int session_switch(struct trace_session *s, struct error *err)
 		s->switch_pending = false;
 	}
 	return traps->ops->install(traps, err);
+}
+
+/* The plan may have been made in early boot. Where its traps are, no task is between the
+ * instructions that they cover. */
+int session_switch(struct trace_session *s, struct error *err)
+{
+	int ret;
+
+	session_find_stacks(s);
+	s->plan.returns.vacant = s->plan.returns.applied;
+	ret = switch_engines(s, err);
+	s->plan.returns.vacant = false;
+	return ret;
 }
 
 int session_start_without_traps(struct trace_session *s, struct error *err)

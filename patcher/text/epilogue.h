@@ -15,8 +15,8 @@
  * trap the host executes them.
  *
  * Known are those that read no memory but the stack, and do the same at any address: pop, leave,
- * lea of a register, additions to RSP, copies of registers, constants. The flags that they leave
- * are nobody's after a return.
+ * lea of a register, additions to RSP, copies of registers, constants. Callers do not use the flags
+ * that they leave.
  */
 enum { EPILOGUE_MAX = 10 }; /* bytes: less than a jump, and in front an instruction of 7 */
 

@@ -369,45 +369,106 @@ static int for_each_part(struct exit_search *search, insn_fn *fn, struct error *
 	return ret;
 }
 
-/* --- exits of several instructions -------------------------------------------------------------
- */
+/* --- exits of several instructions ------------------------------------------------------------ */
 
-static int refuse_between(uint64_t address, struct error *err)
+/* The exit is its `ret` alone, if that has room for a trap. */
+static int drop_epilogue(struct function_exit *exit, const struct error *why, struct error *err)
 {
-	return error_set_at(err, ENOTSUP, address,
-			    "its result cannot be recorded: a jump leads to a `ret` without room "
-			    "for a patch");
+	const uint8_t before = exit->slot.epilogue, room = (uint8_t)(exit->slot.size - before);
+
+	if (room < GUEST_TRAP_SIZE || exit->bytes[before] != 0xc3) {
+		if (err)
+			*err = *why;
+		return -why->code;
+	}
+	exit->gva += before;
+	exit->slot = (struct slot){.state = SLOT_RET, .size = room};
+	memmove(exit->bytes, exit->bytes + before, room);
+	return 0;
+}
+
+static int drop_between(struct function_exit *exit, uint64_t address, struct error *err)
+{
+	struct error why;
+
+	error_set_at(&why, ENOTSUP, address,
+		     "its result cannot be recorded: a jump leads to a `ret` without room for a "
+		     "patch");
+	return drop_epilogue(exit, &why, err);
+}
+
+static int drop_all(struct function *f, struct error *why, struct error *err)
+{
+	int ret = 0;
+
+	error_prefix(why, "its result cannot be recorded: ");
+	for (unsigned int i = 0; !ret && i < f->nr_exits; i++)
+		if (f->exits[i].slot.epilogue)
+			ret = drop_epilogue(&f->exits[i], why, err);
+	return ret;
 }
 
 static int check_target(void *arg, const struct body *body, const struct insn *insn,
 			struct error *err)
 {
-	const struct function *f = ((struct exit_search *)arg)->function;
+	struct function *f = ((struct exit_search *)arg)->function;
+	int ret = 0;
 
 	(void)body;
-	for (unsigned int i = 0; insn->target && i < f->nr_exits; i++)
+	for (unsigned int i = 0; !ret && insn->target && i < f->nr_exits; i++)
 		if (f->exits[i].slot.epilogue &&
 		    strictly_inside(insn->target, f->exits[i].gva, f->exits[i].slot.size))
-			return refuse_between(insn->address, err);
-	return 0;
+			ret = drop_between(&f->exits[i], insn->address, err);
+	return ret;
 }
 
-/* What the kernel may let jump there: jump labels that are off, instructions that have faulted. */
-static int check_listed(const struct exit_search *search, struct error *err)
+/* Where the kernel's lists say that it may go on. */
+static int check_listed(const struct exit_search *search, const struct reserved_text *text,
+			struct error *err)
 {
 	const struct kernel *kernel = search->kernel;
-	const struct reserved_text *text;
-	int ret = reserved_text_of(kernel->image, &text, err);
+	int ret = 0;
 
-	if (ret)
-		error_prefix(err, "its result cannot be recorded: ");
 	for (unsigned int i = 0; !ret && i < search->function->nr_exits; i++) {
-		const struct function_exit *exit = &search->function->exits[i];
+		struct function_exit *exit = &search->function->exits[i];
 
 		if (exit->slot.epilogue &&
 		    reserved_text_is_target(text, kernel_link(kernel, exit->gva + 1),
 					    exit->slot.size - 1U))
-			ret = refuse_between(exit->gva, err);
+			ret = drop_between(exit, exit->gva, err);
+	}
+	return ret;
+}
+
+/* A jump label that is off leads to another part as a jump does. Behind a fault nothing is known.
+ */
+static int follow_lead(struct exit_search *search, const struct text_lead *lead, struct error *err)
+{
+	const struct insn jump = {.address = kernel_gva(search->kernel, lead->from),
+				  .target = kernel_gva(search->kernel, lead->to)};
+
+	if (in_known_part(search->function, jump.target))
+		return 0;
+	if (lead->behind_fault)
+		return error_set_at(err, ENOTSUP, jump.address,
+				    "it goes on elsewhere behind a fault");
+	return follow(search, &jump, err);
+}
+
+/* Adds the parts that only labels lead to. */
+static int follow_listed(struct exit_search *search, const struct reserved_text *text,
+			 struct error *err)
+{
+	struct function *f = search->function;
+	int ret = 0;
+
+	for (unsigned int i = 0; !ret && i < f->nr_parts; i++) {
+		const uint64_t link = kernel_link(search->kernel, f->parts[i].gva);
+		const struct text_lead *lead;
+		size_t at = 0;
+
+		while (!ret && (lead = reserved_text_next_lead(text, &at, link, f->parts[i].size)))
+			ret = follow_lead(search, lead, err);
 	}
 	return ret;
 }
@@ -420,6 +481,33 @@ static bool has_epilogues(const struct function *f)
 	return false;
 }
 
+static int find_all(struct exit_search *search, struct error *err)
+{
+	search->function->nr_exits = 0;
+	return for_each_part(search, find_exit_or_note, err);
+}
+
+static int check_epilogues(struct exit_search *search, struct error *err)
+{
+	struct function *f = search->function;
+	const struct reserved_text *text;
+	unsigned int known;
+	struct error why;
+	int ret;
+
+	if (reserved_text_of(search->kernel->image, &text, &why))
+		return drop_all(f, &why, err);
+	do {
+		known = f->nr_parts;
+		if (follow_listed(search, text, &why))
+			return drop_all(f, &why, err);
+		ret = f->nr_parts > known ? find_all(search, err) : 0;
+	} while (!ret && f->nr_parts > known);
+	if (!ret)
+		ret = for_each_part(search, check_target, err);
+	return ret ? ret : check_listed(search, text, err);
+}
+
 int function_find_exits(const struct kernel *kernel, struct decoder *decoder, uint64_t gva,
 			uint64_t size, bool epilogues, struct function *out, struct error *err)
 {
@@ -429,9 +517,6 @@ int function_find_exits(const struct kernel *kernel, struct decoder *decoder, ui
 
 	memset(out, 0, sizeof(*out));
 	out->parts[out->nr_parts++] = (struct function_part){gva, size};
-	ret = for_each_part(&search, find_exit_or_note, err);
-	if (ret || !has_epilogues(out))
-		return ret;
-	ret = for_each_part(&search, check_target, err);
-	return ret ? ret : check_listed(&search, err);
+	ret = find_all(&search, err);
+	return ret || !has_epilogues(out) ? ret : check_epilogues(&search, err);
 }

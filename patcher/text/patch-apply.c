@@ -357,67 +357,9 @@ static int refuse_inside(const struct patch_set *set, struct guest *guest, bool 
 	return 0;
 }
 
-/* -EBUSY, with the reason, if a vCPU or a task that was preempted may be between the instructions
- * that patches cover, from the one to the other. */
-static int check_between(struct guest *guest, const struct patch *from, const struct patch *to,
-			 struct error *why)
+/* Stop the guest with no vCPU inside a patch: a vCPU there is given some time to leave. */
+static int stop_outside(const struct patch_set *set, struct guest *guest, struct error *err)
 {
-	const struct quiesce_policy policy = {.tasks = from->between,
-					      .gva = from->gva + 1,
-					      .size = to->gva + to->size - (from->gva + 1),
-					      .paused = true};
-	struct quiesce quiesce;
-	int ret = quiesce_begin(&quiesce, guest, &policy, why);
-
-	return ret ? ret : quiesce_check(&quiesce, why);
-}
-
-static bool covers_several(const struct patch *patch)
-{
-	return !patch_is_out(patch) && patch->between;
-}
-
-/* All places at once first: mostly nobody is near them. A kernel that boots has no tasks yet that
- * could be preempted, nor lists of them. */
-static int refuse_between(const struct patch_set *set, const struct kernel *kernel, bool *inside,
-			  struct error *err)
-{
-	struct guest *guest = kernel->guest;
-	const struct patch *first = NULL, *last = NULL;
-	struct error why;
-
-	for (size_t i = 0; i < set->n; i++)
-		if (covers_several(&set->v[i])) {
-			first = first ? first : &set->v[i];
-			last = &set->v[i];
-		}
-	if (!first || kernel_is_booting(kernel) || !check_between(guest, first, last, &why))
-		return 0;
-	for (const struct patch *p = first; p <= last; p++) {
-		*inside = covers_several(p) && check_between(guest, p, p, &why);
-		if (*inside)
-			return error_set_at(err, EBUSY, p->gva, "the end of %s is in use: %s",
-					    p->function, why.text);
-	}
-	return 0;
-}
-
-/* Whether the guest's text is about to get the patches, or to lose them. */
-enum way { COMING, GOING };
-
-static int refuse_stop(const struct patch_set *set, const struct kernel *kernel, enum way way,
-		       bool *inside, struct error *err)
-{
-	int ret = refuse_inside(set, kernel->guest, inside, err);
-
-	return ret || way == GOING ? ret : refuse_between(set, kernel, inside, err);
-}
-
-/* Stop the guest with nobody inside a patch: who is there is given some time to leave. */
-static int stop_outside(const struct patch_set *set, const struct kernel *kernel, enum way way,
-			struct error *err)
-{
-	struct guest *guest = kernel->guest;
 	struct timespec wait = {.tv_nsec = BUSY_WAIT_NS};
 	bool inside = true;
 	int ret = 0;
@@ -428,11 +370,65 @@ static int stop_outside(const struct patch_set *set, const struct kernel *kernel
 		ret = guest->control->stop(guest, err);
 		if (ret)
 			return ret;
-		ret = refuse_stop(set, kernel, way, &inside, err);
+		ret = refuse_inside(set, guest, &inside, err);
 		if (ret)
 			guest->control->resume(guest, NULL);
 	}
 	return ret;
+}
+
+/* --- patches of several instructions -----------------------------------------------------------
+ */
+
+/* One that writes over more than its first instruction. */
+static bool covers_several(const struct patch *patch, const struct kernel *kernel)
+{
+	return patch->between && !patch_is_out(patch) && !is_break(patch, kernel);
+}
+
+struct covered {
+	const struct patch_set *set;
+	const struct kernel *kernel;
+};
+
+/* Whether an instruction at this address would be cut off from those in front of it. */
+static bool is_covered(const void *arg, uint64_t gva)
+{
+	const struct covered *c = arg;
+	const size_t i = patch_set_find(c->set, gva);
+
+	return i < c->set->n && c->set->v[i].gva < gva && covers_several(&c->set->v[i], c->kernel);
+}
+
+/* -ETXTBSY, with the reason, if a vCPU, or a task that was preempted, may be between instructions
+ * that a patch is to cover. */
+static int check_between(const struct patch_set *set, const struct kernel *kernel,
+			 struct error *err)
+{
+	const struct covered covered = {set, kernel};
+	struct quiesce_policy policy = {.is_part = is_covered,
+					.arg = &covered,
+					.what = "what a patch is to cover",
+					.paused = true};
+	struct quiesce quiesce;
+	uint64_t end = 0;
+	struct error why;
+
+	for (size_t i = 0; !set->vacant && i < set->n; i++)
+		if (covers_several(&set->v[i], kernel)) {
+			policy.tasks = set->v[i].between;
+			policy.gva = end ? policy.gva : set->v[i].gva;
+			end = set->v[i].gva + set->v[i].size;
+		}
+	if (!end)
+		return 0;
+	policy.size = end - policy.gva;
+	if (!policy.tasks->first)
+		return error_set(err, ETXTBSY, "the guest's tasks are not known yet");
+	if (!quiesce_begin(&quiesce, kernel->guest, &policy, &why) &&
+	    !quiesce_check(&quiesce, &why))
+		return 0;
+	return error_set(err, ETXTBSY, "%s", why.text);
 }
 
 int patch_set_revert(struct patch_set *set, const struct kernel *kernel,
@@ -445,7 +441,7 @@ int patch_set_revert(struct patch_set *set, const struct kernel *kernel,
 
 	if (!set->applied)
 		return 0;
-	ret = stop_outside(set, kernel, GOING, err);
+	ret = stop_outside(set, guest, err);
 	if (ret)
 		return ret;
 	ret = undo(&u, 0, set->n, err);
@@ -463,10 +459,12 @@ int patch_set_apply(struct patch_set *set, const struct kernel *kernel, struct e
 		return 0;
 	ret = patch_set_sort(set, err);
 	if (!ret)
-		ret = stop_outside(set, kernel, COMING, err);
+		ret = stop_outside(set, guest, err);
 	if (ret)
 		return ret;
-	ret = verify_old(set, kernel, err);
+	ret = check_between(set, kernel, err);
+	if (!ret)
+		ret = verify_old(set, kernel, err);
 	if (!ret)
 		ret = write_new(set, kernel, err);
 	set->applied = !ret;

@@ -127,6 +127,7 @@ static int add_difference(struct patch_set *out, const struct patch *from, const
 	patch = from ? *from : *to;
 	memcpy(patch.old_bytes, from ? from->new_bytes : to->old_bytes, patch.size);
 	memcpy(patch.new_bytes, to ? to->new_bytes : from->old_bytes, patch.size);
+	patch.between = from ? NULL : patch.between;
 	return patch_set_add(out, &patch, err);
 }
 

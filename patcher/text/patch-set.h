@@ -26,8 +26,8 @@ struct patch {
 	bool yielded;   /* the guest's own for now: apply and revert pass it over */
 	bool off;       /* not wanted for now: likewise */
 	bool transient; /* the guest may free this text with the patch in it */
-	/* The old bytes are several instructions, between which a task of these may be. NULL: one
-	 * instruction. Borrowed. */
+	/* The old bytes are several instructions, between which one of these tasks may be. NULL:
+	 * one instruction. Borrowed; where it is all 0, the tasks are not known yet. */
 	const struct task_stacks *between;
 	_Atomic uint8_t holder; /* of an entry site: what holds it (enum site_state), 0 = not known.
 				   Any thread. */
@@ -38,6 +38,9 @@ struct patch_set {
 	size_t n, capacity;
 	bool sorted; /* by gva, and no patch overlaps another */
 	bool applied;
+	/* The guest has not run since these patches stood in its text, or runs its first task only:
+	 * no task can be inside one of them. */
+	bool vacant;
 };
 
 /* Per-patch outcome of a revert. */
@@ -98,9 +101,9 @@ int patch_set_read(struct patch_set *set, const struct kernel *kernel, patch_byt
 
 /*
  * With every vCPU stopped: verify all old bytes, refuse if a vCPU is strictly inside a patch, or a
- * task where the patch says so, write all, read back. On any failure everything written is put back
- * and *err has the reason and the address of the first refusal: -ESTALE old bytes differ or
- * transient text is gone, -EBUSY a vCPU or a task stayed inside, -EIO. If the guest does not
+ * task between the instructions of one, write all, read back. On any failure everything written is
+ * put back and *err has the reason and the address of the first refusal: -ESTALE old bytes differ
+ * or transient text is gone, -EBUSY a vCPU or a task stayed inside, -EIO. If the guest does not
  * resume, that error; the set is still applied if nothing could be put back.
  */
 int patch_set_apply(struct patch_set *set, const struct kernel *kernel, struct error *err);

@@ -88,8 +88,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		memcpy(&place, data + at, sizeof(place));
 		memcpy(fake.ram + TASKS + place % (AREA / WORD) * WORD, data + at + 2, WORD);
 	}
-	task_stacks_find(fake.kernel.guest, &stacks, OURS, 2 << 20, &found, NULL);
-	task_stacks_scan(fake.kernel.guest, &stacks, head() - 0x4000, OURS, 2 << 20);
+	task_stacks_find(fake.kernel.guest, &stacks,
+			 &(struct code_span){.gva = OURS, .size = 2 << 20}, &found, NULL);
+	task_stacks_scan(fake.kernel.guest, &stacks, head() - 0x4000,
+			 &(struct code_span){.gva = OURS, .size = 2 << 20});
 	memcpy(fake.ram + TASKS, clean, AREA);
 	return 0;
 }

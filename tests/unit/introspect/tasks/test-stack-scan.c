@@ -12,6 +12,7 @@
 #define OURS 0xffffffff95200000ull
 enum { SIZE = 2 << 20, TASKS = FAKE_HEAP_GPA + 0x180000, NR_TASKS = 3 };
 
+static const struct code_span ours = {.gva = OURS, .size = SIZE};
 static struct fake_session fs;
 static struct fake_kernel *k;
 static struct task_stacks stacks;
@@ -38,7 +39,7 @@ static void end(void)
 static int look(void)
 {
 	bool found = false;
-	int ret = task_stacks_find(&fs.fg.guest, &stacks, OURS, SIZE, &found, NULL);
+	int ret = task_stacks_find(&fs.fg.guest, &stacks, &ours, &found, NULL);
 
 	return ret ? ret : found;
 }
@@ -108,13 +109,11 @@ static void test_pages(void)
 	fake_write64(k, tasks[1] + FAKE_TASK_SP, fake_task_stack(k, tasks[1], 0x2ffd));
 	fake_task_interrupt(k, tasks[1], 0x2ff8, OURS);
 	ok(look() == 1, "a pt_regs across two pages is found from a misaligned stack pointer");
-	ok(task_stacks_scan(&fs.fg.guest, &stacks, fake_task_stack(k, tasks[1], 0x2ff8), OURS,
-			    SIZE),
+	ok(task_stacks_scan(&fs.fg.guest, &stacks, fake_task_stack(k, tasks[1], 0x2ff8), &ours),
 	   "a pt_regs is found on a single stack");
-	ok(!task_stacks_scan(&fs.fg.guest, &stacks, fake_task_stack(k, tasks[1], 0x3000), OURS,
-			     SIZE),
+	ok(!task_stacks_scan(&fs.fg.guest, &stacks, fake_task_stack(k, tasks[1], 0x3000), &ours),
 	   "a pt_regs below the stack pointer of a single stack is not found");
-	ok(!task_stacks_scan(&fs.fg.guest, &stacks, 0x1000, OURS, SIZE),
+	ok(!task_stacks_scan(&fs.fg.guest, &stacks, 0x1000, &ours),
 	   "nothing is found on a stack in user space");
 	end();
 }
@@ -130,18 +129,18 @@ static void test_interrupt_stack(void)
 	sp = fake_task_stack(k, interrupts, 0x3800);
 	top = fake_task_stack(k, interrupts, FAKE_TASK_STACK_BYTES - 8);
 	fake_task_interrupt(k, idle, 0x3000, OURS);
-	ok(!task_stacks_scan(&fs.fg.guest, &stacks, sp, OURS, SIZE),
+	ok(!task_stacks_scan(&fs.fg.guest, &stacks, sp, &ours),
 	   "a stack that no other leads to is not scanned");
 	fake_write64(k, top, fake_task_stack(k, idle, 0x2f00));
-	ok(task_stacks_scan(&fs.fg.guest, &stacks, sp, OURS, SIZE),
+	ok(task_stacks_scan(&fs.fg.guest, &stacks, sp, &ours),
 	   "the stack that an interrupt came on is scanned");
 	fake_write64(k, top, fake_task_stack(k, idle, 0x3010));
-	ok(!task_stacks_scan(&fs.fg.guest, &stacks, sp, OURS, SIZE),
+	ok(!task_stacks_scan(&fs.fg.guest, &stacks, sp, &ours),
 	   "that stack is scanned from where the interrupt came");
 	fake_write64(k, top, fake_task_stack(k, idle, 0));
 	fake_write64(k, fake_task_stack(k, idle, FAKE_TASK_STACK_BYTES - 8), sp);
 	fake_task_interrupt(k, idle, 0x3000, 0);
-	ok(!task_stacks_scan(&fs.fg.guest, &stacks, sp, OURS, SIZE),
+	ok(!task_stacks_scan(&fs.fg.guest, &stacks, sp, &ours),
 	   "stacks that lead to each other come to an end");
 	end();
 }

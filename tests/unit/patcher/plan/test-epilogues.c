@@ -71,6 +71,8 @@ static void test_traced(void)
 	ok(slot() && slot()->size == SLOT_SIZE && slot()->between,
 	   "its patch covers what is in front of the `ret`");
 	fake_session_call(&fs, 0, FAKE_KMALLOC, 100);
+	ok(!memcmp(fake_text(&fs.fg, SLOT + 2), "\x90\x90\x90\x90\x90", 5),
+	   "behind the trap are NOPs");
 	is_u64(fake_session_recorded(&fs), 1, "a call of it is recorded");
 	is_u64(fs.events[0].record.ptr, fake_object(), "its result is what it returned");
 	is_u64(fs.fg.vcpus[0].regs.rsp, fake_stack_top(0), "it has returned as without a tracer");
@@ -81,7 +83,7 @@ static void test_task_between(void)
 {
 	begin();
 	interrupt_at(SLOT + 3);
-	ok(start() == -EBUSY && strstr(err.text, "the end of __kmalloc is in use"),
+	ok(start() == -ETXTBSY && strstr(err.text, "inside what a patch is to cover"),
 	   "a task that stays between the instructions keeps tracing off: %s", err.text);
 	ok(fake_session_text_same(&fs), "the text is as it was");
 	interrupt_at(SLOT);
@@ -122,8 +124,50 @@ static void test_vcpu_between(void)
 {
 	begin();
 	fs.fg.vcpus[1].regs.rip = fake_gva(SLOT + 3);
-	ok(start() == -EBUSY, "a vCPU between the instructions keeps tracing off, too");
+	ok(start() < 0, "a vCPU between the instructions keeps tracing off, too");
 	fake_session_destroy(&fs);
+}
+
+/* Traps that were taken out, and come in again. */
+static void test_put_back(void)
+{
+	const struct trace_options options = {.max_rate = 1};
+
+	begin();
+	trace_session_set_options(fs.session, &options);
+	ok(!start(), "tracing begins with a bound on the rate of calls");
+	fake_session_call(&fs, 0, FAKE_KMALLOC, 100);
+	fake_session_call(&fs, 0, FAKE_KMALLOC, 100);
+	ok(!fs.session->plan.returns.applied, "the traps are taken out");
+	interrupt_at(SLOT + 3);
+	fs.fg.clock += 2000000000;
+	ok(!trace_session_tick(fs.session, NULL) && !fs.session->plan.returns.applied,
+	   "a task between the instructions keeps them out");
+	interrupt_at(FAKE_KFREE);
+	ok(!trace_session_tick(fs.session, NULL) && fs.session->plan.returns.applied,
+	   "they are back at the next look");
+	fake_session_end(&fs);
+}
+
+/* The lists of tasks of a guest that boots cannot be read yet; later they are known. */
+static void test_put_back_after_boot(void)
+{
+	const struct trace_options options = {.max_rate = 1};
+
+	begin();
+	trace_session_set_options(fs.session, &options);
+	fake_put32(&fs.fg.base, FAKE_PHYS_TEXT + FAKE_SYSTEM_STATE, 0);
+	fake_put32(&fs.fg.base, FAKE_PHYS_TEXT + FAKE_SLAB_STATE, 0);
+	ok(!start(), "tracing begins in a guest that boots");
+	memset(&fs.session->stacks, 0, sizeof(fs.session->stacks));
+	fake_session_call(&fs, 0, FAKE_KMALLOC, 100);
+	fake_session_call(&fs, 0, FAKE_KMALLOC, 100);
+	fake_put32(&fs.fg.base, FAKE_PHYS_TEXT + FAKE_SYSTEM_STATE, BOOTED);
+	fs.fg.clock += 2000000000;
+	ok(!trace_session_tick(fs.session, NULL) && fs.session->plan.returns.applied &&
+		   fs.session->stacks.first,
+	   "traps that come back later find its tasks");
+	fake_session_end(&fs);
 }
 
 /* Its lists of tasks cannot be read yet. */
@@ -146,5 +190,7 @@ int main(void)
 	test_task_leaves();
 	test_vcpu_between();
 	test_booting();
+	test_put_back();
+	test_put_back_after_boot();
 	return tap_done();
 }

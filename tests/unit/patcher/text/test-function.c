@@ -141,6 +141,8 @@ static void begin_with_lists(void)
 
 	begin();
 	fake_reserved_add(&fg, to);
+	fake_reserved_lead(&fg, FAKE_RESERVED_LABEL, FN + 5);
+	fake_reserved_lead(&fg, FAKE_RESERVED_FAULT, FN + 5);
 }
 
 static void test_epilogues(void)
@@ -169,7 +171,13 @@ static void test_epilogues(void)
 	put_epilogue(FN + 0x10);
 	fake_reserved_lead(&fg, FAKE_RESERVED_FAULT, FN + 0x12);
 	ok(find_exits() == -ENOTSUP, "and one where the kernel goes on behind a fault");
-	fake_reserved_lead(&fg, FAKE_RESERVED_FAULT, FN + 0x10);
+	end();
+
+	begin_with_lists();
+	put_epilogue(FN + 0x10);
+	fake_reserved_lead(&fg, FAKE_RESERVED_FAULT, COLD);
+	ok(find_exits() == -ENOTSUP && strstr(err.text, "behind a fault"),
+	   "and each in a function that goes on elsewhere then: %s", err.text);
 	end();
 
 	begin_with_lists();
@@ -194,6 +202,39 @@ static void test_epilogues(void)
 	ok(!find_exits() && is_exit(0, FN + 0x10, SLOT_EPILOGUE, 5), "a ret may have a prefix");
 	put(FN + 0x10, "\x5b\x5d\xc2\x08\x00\x90", 6);
 	ok(find_exits() == -ENOTSUP, "but no argument");
+	end();
+}
+
+/* Its label leads to fn.cold, which jumps back. */
+static void test_epilogue_behind_label(void)
+{
+	begin_with_lists();
+	put_epilogue(FN + 0x10);
+	fake_reserved_lead(&fg, FAKE_RESERVED_LABEL, COLD + 2);
+	fake_branch(&fg, COLD + 2, JMP, FN + 0x10);
+	ok(!find_exits() && function.nr_parts == 2 && function.nr_exits == 1,
+	   "a part that only a jump label leads to is one");
+	fake_branch(&fg, COLD + 2, JMP, FN + 0x15);
+	ok(find_exits() == -ENOTSUP, "a jump from there counts");
+	end();
+}
+
+/* The ret has room for a trap, as without epilogues. */
+static void test_epilogue_dropped(void)
+{
+	begin_with_lists();
+	put(FN + 5, "\x74\x0b", 2); /* jz to the ret */
+	put(FN + 0x10, "\x5b\x5d\xc3\xcc\x90", 5);
+	put(FN + 0x15, "\x5b\x5b\x5d\xc3\xcc\x90", 6);
+	ok(!find_exits() && function.nr_exits == 2 && is_exit(0, FN + 0x12, SLOT_RET, 2) &&
+		   is_exit(1, FN + 0x15, SLOT_EPILOGUE, 5),
+	   "only the exit that a jump leads into is its ret alone");
+	end();
+
+	begin();
+	put(FN + 0x10, "\x5b\x5b\x5d\xc3\xcc\x90", 6);
+	ok(!find_exits() && is_exit(0, FN + 0x13, SLOT_RET, 2),
+	   "so is each in a kernel whose lists are not known");
 	end();
 }
 
@@ -422,6 +463,8 @@ int main(void)
 		return 1;
 	test_returns();
 	test_epilogues();
+	test_epilogue_behind_label();
+	test_epilogue_dropped();
 	test_return_thunk_by_jcc();
 	test_cold();
 	test_tail_calls();
