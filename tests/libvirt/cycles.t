@@ -18,7 +18,7 @@ use Files;
 use Process;
 
 use constant {
-	TREND_FROM => 50,      # attachments; fewer show no trend of memory
+	TREND_FROM => 150,      # attachments; fewer show no trend of memory
 	KIB_PER_ATTACHMENT => 4,
 };
 
