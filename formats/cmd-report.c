@@ -15,13 +15,20 @@
 /* Rows in text, and those of a terminal with few lines; the overview takes up to OVERVIEW lines. */
 enum { DEFAULT_TOP = 10, LEAST_TOP = 5, OVERVIEW = 19 };
 
+/* The word decides whether memory or calls are sorted. */
+struct sort {
+	const char *word; /* NULL: not given */
+	enum measure measure;
+	enum call_order call_order;
+};
+
 struct options {
 	struct replay_view view;
 	const char *analyses[NR_ANALYSES + 1];
 	size_t nr_analyses; /* 0: not given */
 	struct grouping by; /* n 0: not given */
 	bool by_syscall;    /* instead: the analysis of that name */
-	unsigned int sort;
+	struct sort sort;
 	uint32_t measures;
 	bool json, verbose, has_pointer;
 	uint64_t top; /* UINT64_MAX: not given */
@@ -96,10 +103,21 @@ static int store_measures(const char *verb, const struct cli_option *option, con
 static int store_sort(const char *verb, const struct cli_option *option, const char *text,
 		      void *field)
 {
-	int word = cli_find_word(verb, option, text, text + strlen(text), measure_names);
+	const char *words[NR_MEASURES + NR_CALL_ORDERS + 1] = {NULL};
+	struct sort *sort = field;
+	int word;
 
-	*(unsigned int *)field = (unsigned int)word;
-	return word < 0 ? CLI_USAGE : CLI_OK;
+	memcpy(words, measure_names, NR_MEASURES * sizeof(*words));
+	memcpy(words + NR_MEASURES, call_order_names, NR_CALL_ORDERS * sizeof(*words));
+	word = cli_find_word(verb, option, text, text + strlen(text), words);
+	if (word < 0)
+		return CLI_USAGE;
+	*sort = (struct sort){.word = text, .measure = MEASURE_LIVE};
+	if (word < NR_MEASURES)
+		sort->measure = (enum measure)word;
+	else
+		sort->call_order = (enum call_order)(word - NR_MEASURES);
+	return CLI_OK;
 }
 
 /* In CTF an address has 48 or 57 bits, and the higher ones are copies of the highest of these.
@@ -144,7 +162,8 @@ static const struct cli_option option_table[] = {
 	 .value = "KEY",
 	 .help = "order by live (default: bytes), wasted, objects, slabs, peak, hits,\n"
 		 "rate, lifetime, cross-cpu, cross-node, bytes (allocated),\n"
-		 "requested or fragmentation",
+		 "requested or fragmentation; calls (-a functions, -a syscalls) by total\n"
+		 "(default), self (functions), calls, mean or max",
 	 .store = store_sort,
 	 .offset = offsetof(struct options, sort)},
 	{.name = "measures",
@@ -225,7 +244,9 @@ static struct analysis_options options_of(const struct options *options, const c
 	struct analysis_options out = {
 		.dir = dir,
 		.by = options->by,
-		.sort = (enum measure)options->sort,
+		.sort = options->sort.measure,
+		.call_order = options->sort.call_order,
+		.sort_word = options->sort.word,
 		.measures = options->measures,
 		.top = options->top,
 		.verbose = options->verbose,
@@ -314,7 +335,7 @@ static int choose_analyses(struct options *o)
 /* Slabs are of caches, and of all objects in these. */
 static int check_slabs(const struct options *o)
 {
-	const bool sorts = o->sort == MEASURE_SLABS;
+	const bool sorts = o->sort.measure == MEASURE_SLABS;
 	const struct replay_view *view = &o->view;
 
 	if (!sorts && !(o->measures & 1u << MEASURE_SLABS))
@@ -350,7 +371,8 @@ static const char *const *names_of(const struct options *o)
 
 int cmd_report(int argc, char **argv)
 {
-	struct options options = {.view = REPLAY_ALL, .sort = MEASURE_LIVE, .top = UINT64_MAX};
+	struct options options = {
+		.view = REPLAY_ALL, .sort.measure = MEASURE_LIVE, .top = UINT64_MAX};
 	struct analysis_options shown;
 	int ret = cli_parse(&verb, argc, argv, &options);
 

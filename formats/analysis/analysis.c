@@ -257,6 +257,45 @@ static int select_all(struct show *show, struct error *err)
 	return ret;
 }
 
+static bool is_word(const char *text, const char *const *words)
+{
+	while (*words && strcmp(*words, text))
+		words++;
+	return *words;
+}
+
+static int refuse_sort(const char *const *words, const char *word, struct error *err)
+{
+	return error_set(err, EINVAL, "--sort of this report takes %s, not '%s'",
+			 text_words(words).s, word);
+}
+
+/* Memory and calls are sorted by other words; system calls have no time of their own. */
+static int check_sort(const struct show *show, const struct analysis_options *options,
+		      struct error *err)
+{
+	static const char *const of_syscalls[] = {"total", "calls", "mean", "max", NULL};
+	const char *const word = options->sort_word;
+	bool memory = false, calls = false, functions = false;
+
+	for (size_t i = 0; i < show->n; i++) {
+		const struct analysis_ops *ops = show->analyses[i]->ops;
+
+		memory |= analysis_is_of_heap(ops);
+		calls |= ops->select != NULL;
+		functions |= ops == analysis_find("functions");
+	}
+	if (!word)
+		return 0;
+	if (!calls)
+		return is_word(word, measure_names) ? 0 : refuse_sort(measure_names, word, err);
+	if (!functions && !memory && !is_word(word, of_syscalls))
+		return refuse_sort(of_syscalls, word, err);
+	if (!memory && !is_word(word, call_order_names))
+		return refuse_sort(call_order_names, word, err);
+	return 0;
+}
+
 /* Returns an exit status plus one, or 0 to go on. */
 static int open_all(struct show *show, const struct wish *wish)
 {
@@ -272,7 +311,10 @@ static int open_all(struct show *show, const struct wish *wish)
 	replay_print_hints(&show->replay, show->verb);
 	if (create_all(show, wish, &err))
 		return 1 + cli_error(show->verb, &err);
-	return select_all(show, &err) ? 1 + cli_usage_error(show->verb, &err) : 0;
+	ret = check_sort(show, wish->options, &err);
+	if (!ret)
+		ret = select_all(show, &err);
+	return ret ? 1 + cli_usage_error(show->verb, &err) : 0;
 }
 
 static int fail(const struct show *show, const struct wish *wish, struct error *err)

@@ -9,6 +9,7 @@
 #include "formats/groups/measure.h"
 #include "formats/analysis/replay.h"
 #include "formats/base/error.h"
+#include "formats/calls/call-stats.h"
 #include "formats/event/event.h"
 #include "formats/heap/heap.h"
 
@@ -25,6 +26,8 @@ struct analysis_options {
 	const char *dir; /* the trace, as the user named it */
 	struct grouping by;
 	enum measure sort;
+	enum call_order call_order;
+	const char *sort_word; /* that the user gave for one of these; NULL: none */
 	uint32_t measures; /* bits of enum measure; 0: the usual ones */
 	size_t top;        /* rows to show; 0: all */
 	bool verbose, json;

@@ -140,7 +140,7 @@ static int finish(struct analysis *base)
 	struct calls *s = (struct calls *)base;
 	int ret = base->replay->view->follow ? 0 : call_stats_end(s->stats);
 
-	call_stats_sort(s->stats);
+	call_stats_sort(s->stats, base->options.call_order);
 	return ret;
 }
 

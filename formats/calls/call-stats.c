@@ -225,19 +225,46 @@ uint64_t call_stats_open(const struct call_stats *c)
 
 /* --- rows ------------------------------------------------------------------------------------- */
 
-static int by_total(const void *a, const void *b)
-{
-	const struct call_row *const *x = a, *const *y = b;
+const char *const call_order_names[] = {
+	[CALLS_BY_TOTAL] = "total", [CALLS_BY_SELF] = "self", [CALLS_BY_CALLS] = "calls",
+	[CALLS_BY_MEAN] = "mean",   [CALLS_BY_MAX] = "max",   [NR_CALL_ORDERS] = NULL};
 
-	if ((*x)->durations.total_ns != (*y)->durations.total_ns)
-		return (*x)->durations.total_ns < (*y)->durations.total_ns ? 1 : -1;
-	return ((*x)->calls < (*y)->calls) - ((*x)->calls > (*y)->calls);
+static uint64_t value_of(const struct call_row *row, enum call_order order)
+{
+	switch (order) {
+	case CALLS_BY_SELF:
+		return row->self_ns;
+	case CALLS_BY_CALLS:
+		return row->calls;
+	case CALLS_BY_MEAN:
+		return durations_mean(&row->durations);
+	case CALLS_BY_MAX:
+		return row->durations.max_ns;
+	default:
+		return row->durations.total_ns;
+	}
 }
 
-void call_stats_sort(struct call_stats *c)
+static int compare(const void *a, const void *b, void *arg)
 {
+	const struct call_row *x = *(const struct call_row *const *)a;
+	const struct call_row *y = *(const struct call_row *const *)b;
+	const enum call_order *order = arg;
+	const uint64_t left = value_of(x, *order), right = value_of(y, *order);
+
+	if (left != right)
+		return left < right ? 1 : -1;
+	if (x->calls != y->calls)
+		return x->calls < y->calls ? 1 : -1;
+	return (x->ip > y->ip) - (x->ip < y->ip);
+}
+
+void call_stats_sort(struct call_stats *c, enum call_order order)
+{
+	if (c->syscalls && order == CALLS_BY_SELF)
+		order = CALLS_BY_TOTAL;
 	if (c->n)
-		qsort(c->rows, c->n, sizeof(struct call_row *), by_total);
+		qsort_r(c->rows, c->n, sizeof(struct call_row *), compare, &order);
 	for (size_t i = 0; i < c->n; i++)
 		*(uint32_t *)u64_map_find(&c->index, c->rows[i]->ip) = (uint32_t)i;
 }

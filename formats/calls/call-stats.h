@@ -45,8 +45,21 @@ int call_stats_end(struct call_stats *stats);
 /* How many of them there were. */
 uint64_t call_stats_open(const struct call_stats *stats);
 
-/* Those with the greatest total time first. */
-void call_stats_sort(struct call_stats *stats);
+/* What rows are sorted by: the greatest first. */
+enum call_order {
+	CALLS_BY_TOTAL,
+	CALLS_BY_SELF, /* of system calls: as by total */
+	CALLS_BY_CALLS,
+	CALLS_BY_MEAN,
+	CALLS_BY_MAX,
+	NR_CALL_ORDERS
+};
+
+/* NULL-terminated, by enum call_order, as users write them. */
+extern const char *const call_order_names[];
+
+/* Those with the same value are in the order of their calls, then of their addresses. */
+void call_stats_sort(struct call_stats *stats, enum call_order order);
 size_t call_stats_rows(const struct call_stats *stats);
 const struct call_row *call_stats_row(const struct call_stats *stats, size_t index);
 /* "vfs_read"; of a system call "read". */

@@ -203,6 +203,76 @@ static void test_text(const char *dir)
 	verb_result_deinit(&result);
 }
 
+/* The names of the rows, in their order. */
+static void sorts(const char *dir, const char *analysis, const char *word, const char *wanted)
+{
+	const char *const argv[] = {"report", "--json", "-a", analysis, "--sort", word, dir, NULL};
+	json_t *root = verb_json(cmd_report, argv), *row;
+	char names[100] = "";
+	size_t i;
+
+	json_array_foreach(json_object_get(root, analysis), i, row)
+	{
+		strcat(names, i ? " " : "");
+		strcat(names, json_string_value(json_object_get(row, "name")));
+	}
+	if (!ok(!strcmp(names, wanted), "%s by %s", analysis, word))
+		tap_diag("%s", names);
+	json_decref(root);
+}
+
+/* OUTER: 10 us in one of 2 calls, INNER 6 us in 4 of 5, OPEN none; of system calls OPEN has 100. */
+static void test_sort(const char *dir)
+{
+	sorts(dir, "functions", "total", "0xa000 0xb000 0xc000");
+	sorts(dir, "functions", "self", "0xb000 0xa000 0xc000");
+	sorts(dir, "functions", "calls", "0xb000 0xa000 0xc000");
+	sorts(dir, "functions", "mean", "0xa000 0xb000 0xc000");
+	sorts(dir, "functions", "max", "0xa000 0xb000 0xc000");
+	sorts(dir, "syscalls", "calls", "0xc000 0xb000");
+}
+
+/* Another mean is the greatest than that of the greatest total. */
+static void test_sort_mean(void)
+{
+	struct scratch dir = scratch_make();
+
+	begin(dir.path);
+	for (int i = 0; i < 8; i++)
+		syscall_of(OPEN, 1000 + i * 1000, 100 + (i == 7) * 50, 0);
+	syscall_of(INNER, 20000, 140, 0);
+	syscall_of(OUTER, 30000, 130, 0);
+	syscall_of(OUTER, 40000, 130, 0);
+	end();
+	sorts(dir.path, "syscalls", "total", "0xc000 0xa000 0xb000");
+	sorts(dir.path, "syscalls", "mean", "0xb000 0xa000 0xc000");
+	sorts(dir.path, "syscalls", "max", "0xc000 0xb000 0xa000");
+	scratch_remove(&dir);
+}
+
+static void refuses_sort(const char *const *argv, const char *wanted)
+{
+	struct verb_result result = verb_run(cmd_report, argv);
+
+	if (!ok(result.status == 2 && strstr(result.err, wanted), "%s", wanted))
+		tap_diag("%d: %s", result.status, result.err);
+	verb_result_deinit(&result);
+}
+
+static void test_sort_words(const char *dir)
+{
+	refuses_sort((const char *[]){"report", "-a", "functions", "--sort", "hits", dir, NULL},
+		     "--sort of this report takes total, self, calls, mean or max, not 'hits'");
+	refuses_sort((const char *[]){"report", "--sort", "hits", dir, NULL},
+		     "--sort of this report takes total, self, calls, mean or max, not 'hits'");
+	refuses_sort((const char *[]){"report", "--by", "syscall", "--sort", "self", dir, NULL},
+		     "--sort of this report takes total, calls, mean or max, not 'self'");
+	refuses_sort((const char *[]){"report", "-a", "events", "--sort", "mean", dir, NULL},
+		     "--sort of this report takes hits, bytes, ");
+	refuses_sort((const char *[]){"report", "-a", "functions", "--sort", "men", dir, NULL},
+		     "total, self, calls, mean or max, not 'men'; did you mean 'mean'?");
+}
+
 static void test_conversion(const char *dir)
 {
 	struct scratch scratch = scratch_make();
@@ -305,6 +375,9 @@ int main(void)
 	test_functions(dir.path);
 	test_syscalls(dir.path);
 	test_text(dir.path);
+	test_sort(dir.path);
+	test_sort_mean();
+	test_sort_words(dir.path);
 	test_conversion(dir.path);
 	test_lacking();
 	test_hints();
