@@ -13,6 +13,7 @@
 #include "formats/cli/cli.h"
 #include "formats/cli/options.h"
 #include "formats/event/graph.h"
+#include "formats/graph/graph-json.h"
 #include "formats/graph/graph-text.h"
 #include "formats/report/event-hints.h"
 #include "formats/report/event-selection.h"
@@ -40,7 +41,8 @@ static const struct cli_option option_table[] = {
 	 .offset = offsetof(struct options, time)},
 	{.name = "graph",
 	 .letter = 'g',
-	 .help = "print the calls of the graph tracer as function_graph does",
+	 .help = "print the calls of the graph tracer as function_graph does, or as\n"
+		 "objects with --json",
 	 .store = cli_store_flag,
 	 .offset = offsetof(struct options, graph)},
 	{.name = "depth",
@@ -93,6 +95,7 @@ struct listing {
 	struct event_texts *texts;
 	struct event_printer *printer;
 	struct graph_text *graph;      /* instead, with --graph */
+	struct graph_json *graph_json; /* with --json, too */
 	struct syscall_text *syscalls; /* instead, with --syscalls */
 	const struct event_filters *filters;
 	struct event_selection *selection;
@@ -181,6 +184,8 @@ static int put_event(struct listing *l, const struct event *event)
 {
 	if (l->syscalls)
 		return syscall_text_put(l->syscalls, event);
+	if (l->graph_json)
+		return graph_json_put(l->graph_json, event);
 	return l->graph ? graph_text_put(l->graph, event) : event_printer_put(l->printer, event);
 }
 
@@ -233,6 +238,8 @@ static int open_listing(struct listing *l, const char *dir, struct error *err)
 	if (ret)
 		return ret;
 	graph.stack_bytes = sidecar_stack_bytes(trace_reader_sidecar(l->reader));
+	if (l->options->graph && l->options->json)
+		return graph_json_create(stdout, l->texts, &graph, &l->graph_json, err);
 	if (l->options->graph)
 		return graph_text_create(stdout, l->texts, &graph, &l->graph, err);
 	if (l->options->syscalls)
@@ -245,6 +252,7 @@ static void close_listing(struct listing *l)
 	event_selection_destroy(l->selection);
 	event_printer_destroy(l->printer);
 	graph_text_destroy(l->graph);
+	graph_json_destroy(l->graph_json);
 	syscall_text_destroy(l->syscalls);
 	event_texts_destroy(l->texts);
 	trace_reader_close(l->reader);
@@ -342,6 +350,8 @@ static int print_trace(struct listing *l, const char *dir)
 		error_prefix(&err, "%s: ", dir);
 	if (l->graph)
 		ended = graph_text_end(l->graph, &late);
+	if (ret >= 0 && l->graph_json)
+		ended = graph_json_end(l->graph_json, &late);
 	if (ret >= 0 && l->syscalls && syscall_text_end(l->syscalls))
 		ret = error_set(&err, ENOMEM, "out of memory");
 	flushed = flush(l, ret < 0 ? NULL : &err);
@@ -366,8 +376,6 @@ int cmd_events(int argc, char **argv)
 	if (options.syscalls && (options.graph || options.choice.events.n))
 		return cli_usage(verb.name,
 				 "--syscalls prints calls: leave out --graph and --event");
-	if (options.graph && options.json)
-		return cli_usage(verb.name, "--graph prints text: leave out --json");
 	if (options.depth && !options.graph)
 		return cli_usage(verb.name, "--depth belongs to --graph");
 	if (options.only && !options.graph)

@@ -291,6 +291,8 @@ static struct graph_call make_call(struct graph_calls *c, const struct task *tas
 		.parent_ip = bytes->call.parent_ip,
 		.frame = bytes->frame,
 		.pid = bytes->call.pid,
+		.tgid = bytes->call.tgid,
+		.cgroup = bytes->call.cgroup,
 		.vcpu = begin->event->vcpu,
 		.depth = top && top->wanted ? top->depth + 1 : 0,
 		.begin_ns = begin->event->ns,
@@ -298,8 +300,7 @@ static struct graph_call make_call(struct graph_calls *c, const struct task *tas
 		.wanted = (top && top->wanted) || is_wanted(c, bytes->call.ip),
 	};
 
-	if (event_field_find(begin->event->class, "comm"))
-		call.comm = bytes->call.comm;
+	memcpy(call.comm, bytes->call.comm, sizeof(call.comm));
 	if (!top || !top->wanted)
 		return call;
 	call.outer_note = top->note;
@@ -334,7 +335,6 @@ static int enter(struct graph_calls *c, const struct begin *begin)
 	c->counts.calls += call->wanted;
 	if (call->wanted)
 		c->visitor.enter(c->visitor.arg, call);
-	call->comm = NULL;
 	return 0;
 }
 

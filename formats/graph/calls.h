@@ -24,8 +24,9 @@
 struct graph_call {
 	uint64_t ip, parent_ip, frame;
 	uint32_t pid;
-	const char *comm;   /* as in the event, not terminated: 16 bytes, NULL if it has none. Of
-			     * entries only */
+	uint32_t tgid;      /* of the process; 0: not recorded */
+	uint64_t cgroup;    /* its id; likewise */
+	char comm[16];      /* not terminated; empty if it is not recorded */
 	unsigned int vcpu;  /* where it began */
 	unsigned int depth; /* calls of the task that are open around it, and wanted */
 	int64_t begin_ns, end_ns;
@@ -40,6 +41,29 @@ struct graph_call {
 	uint64_t note;       /* the visitor's own */
 	uint64_t outer_note; /* that of the call around it, if `depth` is not 0 */
 };
+
+/* MAX_ERRNO of Linux, include/linux/err.h */
+enum { GRAPH_ERRNO_MAX = 4095 };
+
+/* What it returned, if it has a result. An error of an int may have an upper half of zeros. */
+static inline int64_t graph_call_result(const struct graph_call *call)
+{
+	const int32_t narrow = (int32_t)call->result;
+
+	if (call->result >> 32 == 0 && narrow < 0 && narrow >= -GRAPH_ERRNO_MAX)
+		return narrow;
+	return (int64_t)call->result;
+}
+
+/* Its time without that of the calls in it, if it has returned. */
+static inline uint64_t graph_call_self_ns(const struct graph_call *call)
+{
+	const uint64_t ns = call->end_ns > call->begin_ns
+				    ? (uint64_t)call->end_ns - (uint64_t)call->begin_ns
+				    : 0;
+
+	return ns > call->within_ns ? ns - call->within_ns : 0;
+}
 
 struct graph_visitor {
 	void *arg;

@@ -15,7 +15,6 @@ enum {
 	DURATION_WIDTH = 8,  /* columns of a number of microseconds */
 	INDENT = 2,
 	NS_PER_US = 1000,
-	ERRNO_MAX = 4095, /* MAX_ERRNO of Linux, include/linux/err.h */
 };
 
 /* What a vCPU does. */
@@ -96,18 +95,14 @@ static const char *name_of(struct graph_text *t, const struct graph_call *call)
 	return event_texts_function(t->texts, call->ip);
 }
 
-/* An error of an int may have an upper half of zeros. */
 static void print_result(struct graph_text *t, const struct graph_call *call, const char *before,
 			 const char *behind)
 {
-	const int64_t wide = (int64_t)call->result;
-	const int32_t narrow = (int32_t)call->result;
+	const int64_t result = graph_call_result(call);
 
 	fputs(before, t->out);
-	if (wide >= -ERRNO_MAX && wide <= ERRNO_MAX)
-		fprintf(t->out, " = %" PRId64, wide);
-	else if (call->result >> 32 == 0 && narrow < 0 && narrow >= -ERRNO_MAX)
-		fprintf(t->out, " = %" PRId32, narrow);
+	if (result >= -GRAPH_ERRNO_MAX && result <= GRAPH_ERRNO_MAX)
+		fprintf(t->out, " = %" PRId64, result);
 	else
 		fprintf(t->out, " = 0x%" PRIx64, call->result);
 	fputs(behind, t->out);
@@ -278,7 +273,7 @@ static void note_name(struct graph_text *t, const struct graph_call *call)
 	char raw[COMM_SIZE + 1] = "";
 	struct task_name *name = u64_map_find(&t->names, call->pid);
 
-	if (!call->comm)
+	if (!call->comm[0])
 		return;
 	if (!name && t->names.count < NAMES_MAX)
 		name = u64_map_insert(&t->names, call->pid, NULL);

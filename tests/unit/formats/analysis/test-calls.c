@@ -273,6 +273,19 @@ static void test_sort_words(const char *dir)
 		     "total, self, calls, mean or max, not 'men'; did you mean 'mean'?");
 }
 
+static void test_lines(const char *dir)
+{
+	const char *const argv[] = {"events", "--graph", "--json", dir, NULL};
+	struct verb_result result = verb_run(cmd_events, argv);
+
+	ok(!result.status &&
+		   strstr(result.out, "\"name\":\"0xa000\",\"caller\":\"0x8000\",\"depth\":0,"
+				      "\"duration_ns\":10000,\"self_ns\":6000}\n") &&
+		   strstr(result.out, "\"no_return\":\"unseen\"}\n"),
+	   "sonde events prints each call as an object");
+	verb_result_deinit(&result);
+}
+
 static void test_conversion(const char *dir)
 {
 	struct scratch scratch = scratch_make();
@@ -375,6 +388,7 @@ int main(void)
 	test_functions(dir.path);
 	test_syscalls(dir.path);
 	test_text(dir.path);
+	test_lines(dir.path);
 	test_sort(dir.path);
 	test_sort_mean();
 	test_sort_words(dir.path);
