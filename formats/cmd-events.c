@@ -97,6 +97,7 @@ struct listing {
 	struct graph_text *graph;      /* instead, with --graph */
 	struct graph_json *graph_json; /* with --json, too */
 	struct syscall_text *syscalls; /* instead, with --syscalls */
+	struct graph_choice *choice;   /* of these two, if the filters need it */
 	const struct event_filters *filters;
 	struct event_selection *selection;
 	/* With --follow: of the directory, at the last look; when to look again. */
@@ -160,6 +161,28 @@ static int select_syscalls(struct listing *l, const struct trace_instance *insta
 	return syscall_text_create(stdout, l->texts, &options, &l->syscalls, err);
 }
 
+/*
+ * Filters are on the entries of calls, so that a call that is left out is not around others. Those
+ * that entries do not suit, as on a duration, are on calls that have ended.
+ */
+static int select_calls(struct listing *l, struct event_wish *wish,
+			const struct trace_instance *instances, size_t n, struct error *err)
+{
+	int ret = event_selection_create(wish, instances, n, l->texts, &l->selection, err);
+
+	if (ret != -ENOENT || !wish->filters->n)
+		return ret;
+	ret = graph_choice_create(wish->filters, wish->instance, l->texts, &l->choice, err);
+	if (ret)
+		return ret;
+	if (l->graph)
+		graph_text_choose(l->graph, l->choice);
+	else
+		graph_json_choose(l->graph_json, l->choice);
+	wish->filters = NULL;
+	return event_selection_create(wish, instances, n, l->texts, &l->selection, err);
+}
+
 static int select_events(struct listing *l, struct error *err)
 {
 	const struct options *o = l->options;
@@ -177,6 +200,8 @@ static int select_events(struct listing *l, struct error *err)
 	}
 	if (ret)
 		return ret;
+	if (o->graph)
+		return select_calls(l, &wish, instances, nr_instances, err);
 	return event_selection_create(&wish, instances, nr_instances, l->texts, &l->selection, err);
 }
 
@@ -253,6 +278,7 @@ static void close_listing(struct listing *l)
 	event_printer_destroy(l->printer);
 	graph_text_destroy(l->graph);
 	graph_json_destroy(l->graph_json);
+	graph_choice_destroy(l->choice);
 	syscall_text_destroy(l->syscalls);
 	event_texts_destroy(l->texts);
 	trace_reader_close(l->reader);

@@ -8,6 +8,7 @@
 #include "formats/base/text.h"
 #include "formats/calls/call-stats.h"
 #include "formats/event/graph.h"
+#include "formats/graph/call-choice.h"
 #include "formats/report/table.h"
 #include "formats/report/trace-text.h"
 #include "formats/syscalls/call-choice.h"
@@ -19,6 +20,7 @@ struct calls {
 	struct call_stats *stats;
 	struct event_selection *selection; /* of functions; NULL: all */
 	struct syscall_choice *choice;     /* of system calls; NULL: all */
+	struct graph_choice *graph_choice; /* of functions, instead of filters on their entries */
 	bool syscalls;                     /* else functions */
 };
 
@@ -108,11 +110,21 @@ static int select_graph(struct analysis *base, struct error *err)
 	struct event_wish wish = event_choice_wish(choice, &replay->chosen.filters);
 	size_t n;
 	const struct trace_instance *all = trace_reader_instances(replay->reader, &n);
+	int ret;
 
 	if (event_choice_is_all(choice))
 		return 0;
 	wish.graph = true;
 	wish.instance = call_stats_instance(s->stats);
+	ret = event_selection_create(&wish, all, n, replay->chosen.texts, &s->selection, err);
+	if (ret != -ENOENT || !replay->chosen.filters.n)
+		return ret;
+	ret = graph_choice_create(&replay->chosen.filters, wish.instance, replay->chosen.texts,
+				  &s->graph_choice, err);
+	if (ret)
+		return ret;
+	call_stats_choose_functions(s->stats, s->graph_choice);
+	wish.filters = NULL;
 	return event_selection_create(&wish, all, n, replay->chosen.texts, &s->selection, err);
 }
 
@@ -123,6 +135,7 @@ static void deinit(struct analysis *base)
 	call_stats_destroy(s->stats);
 	event_selection_destroy(s->selection);
 	syscall_choice_destroy(s->choice);
+	graph_choice_destroy(s->graph_choice);
 }
 
 static int add_event(struct analysis *base, const struct event *event)

@@ -6,6 +6,7 @@
 #include <string.h>
 #include "formats/base/budget.h"
 #include "formats/base/u64-map.h"
+#include "formats/graph/call-choice.h"
 #include "formats/graph/calls.h"
 #include "formats/syscalls/call-choice.h"
 #include "formats/syscalls/calls.h"
@@ -21,6 +22,7 @@ struct call_stats {
 	const struct trace_instance *instance; /* whose calls are counted */
 	const char *only;
 	const struct syscall_choice *choice; /* of system calls; NULL: all */
+	const struct graph_choice *functions; /* of functions; likewise */
 	struct syscall_calls *syscalls;
 	struct graph_calls *graph;
 	struct u64_map index; /* by ip: of its row, uint32_t */
@@ -106,10 +108,12 @@ static void on_enter(void *arg, struct graph_call *call)
 static void on_leave(void *arg, const struct graph_call *call, unsigned int vcpu, bool seen)
 {
 	struct call_stats *c = arg;
-	struct call_row *row = row_of(c, call->ip);
-	const uint64_t ns = duration(call->begin_ns, call->end_ns);
+	struct call_row *row;
 
 	(void)vcpu;
+	if (!graph_choice_has(c->functions, call, seen))
+		return;
+	row = row_of(c, call->ip);
 	c->failed |= !row && c->n < MAX_ROWS;
 	if (!row)
 		return;
@@ -117,15 +121,18 @@ static void on_leave(void *arg, const struct graph_call *call, unsigned int vcpu
 	row->unreturned += !seen;
 	if (!seen)
 		return;
-	row->self_ns += ns > call->within_ns ? ns - call->within_ns : 0;
-	c->failed |= durations_add(&row->durations, ns, &c->powers_left) != 0;
+	row->self_ns += graph_call_self_ns(call);
+	c->failed |= durations_add(&row->durations, graph_call_ns(call), &c->powers_left) != 0;
 }
 
 static void count_open(void *arg, const struct graph_call *call)
 {
 	struct call_stats *c = arg;
-	struct call_row *row = row_of(c, call->ip);
+	struct call_row *row;
 
+	if (!graph_choice_has(c->functions, call, false))
+		return;
+	row = row_of(c, call->ip);
 	c->open++;
 	if (!row)
 		return;
@@ -188,6 +195,11 @@ void call_stats_destroy(struct call_stats *c)
 void call_stats_choose(struct call_stats *c, const struct syscall_choice *choice)
 {
 	c->choice = choice;
+}
+
+void call_stats_choose_functions(struct call_stats *c, const struct graph_choice *choice)
+{
+	c->functions = choice;
 }
 
 const struct trace_instance *call_stats_instance(const struct call_stats *c)

@@ -85,6 +85,44 @@ void graph_calls_visit_open(const struct graph_calls *c,
 	}
 }
 
+struct open_calls {
+	const struct graph_call **v;
+	size_t n;
+};
+
+static void note_open(void *arg, const struct graph_call *call)
+{
+	struct open_calls *open = arg;
+
+	open->v[open->n++] = call;
+}
+
+static int by_begin(const void *a, const void *b)
+{
+	const struct graph_call *x = *(const struct graph_call *const *)a;
+	const struct graph_call *y = *(const struct graph_call *const *)b;
+
+	if (x->begin_ns != y->begin_ns)
+		return x->begin_ns < y->begin_ns ? -1 : 1;
+	return (x->depth > y->depth) - (x->depth < y->depth);
+}
+
+int graph_calls_visit_open_in_order(const struct graph_calls *c,
+				    void (*visit)(void *arg, const struct graph_call *call),
+				    void *arg)
+{
+	struct open_calls open = {.v = calloc(c->open + 1, sizeof(*open.v))};
+
+	if (!open.v)
+		return -ENOMEM;
+	graph_calls_visit_open(c, note_open, &open);
+	qsort(open.v, open.n, sizeof(*open.v), by_begin);
+	for (size_t i = 0; i < open.n; i++)
+		visit(arg, open.v[i]);
+	free(open.v);
+	return 0;
+}
+
 struct graph_counts graph_calls_counts(const struct graph_calls *c)
 {
 	return c->counts;

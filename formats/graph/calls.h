@@ -55,12 +55,16 @@ static inline int64_t graph_call_result(const struct graph_call *call)
 	return (int64_t)call->result;
 }
 
-/* Its time without that of the calls in it, if it has returned. */
+/* Its time, if it has returned, and that without the calls in it. */
+static inline uint64_t graph_call_ns(const struct graph_call *call)
+{
+	return call->end_ns > call->begin_ns ? (uint64_t)call->end_ns - (uint64_t)call->begin_ns
+					     : 0;
+}
+
 static inline uint64_t graph_call_self_ns(const struct graph_call *call)
 {
-	const uint64_t ns = call->end_ns > call->begin_ns
-				    ? (uint64_t)call->end_ns - (uint64_t)call->begin_ns
-				    : 0;
+	const uint64_t ns = graph_call_ns(call);
 
 	return ns > call->within_ns ? ns - call->within_ns : 0;
 }
@@ -91,6 +95,10 @@ int graph_calls_add(struct graph_calls *calls, const struct event *event);
 /* Visit the calls that have not ended, and are wanted, in any order. They stay open. */
 void graph_calls_visit_open(const struct graph_calls *calls,
 			    void (*visit)(void *arg, const struct graph_call *call), void *arg);
+/* The same in the order in which they began. -ENOMEM. */
+int graph_calls_visit_open_in_order(const struct graph_calls *calls,
+				    void (*visit)(void *arg, const struct graph_call *call),
+				    void *arg);
 
 struct graph_counts {
 	uint64_t calls, unseen; /* of those that are wanted */

@@ -5,7 +5,6 @@
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
-#include "formats/base/budget.h"
 #include "formats/base/json.h"
 
 struct graph_json {
@@ -13,10 +12,8 @@ struct graph_json {
 	struct event_texts *texts;
 	struct graph_text_options options;
 	struct graph_calls *calls;
-	bool failed; /* memory ran out */
-	/* At the end: */
-	const struct graph_call **open;
-	size_t nr_open, room;
+	const struct graph_choice *choice; /* NULL: all */
+	bool failed;                       /* memory ran out */
 };
 
 /* --- a call ---------------------------------------------------------------------------------- */
@@ -118,20 +115,13 @@ static void on_leave(void *arg, const struct graph_call *call, unsigned int vcpu
 	struct graph_json *j = arg;
 
 	(void)vcpu;
-	if (is_printed(j, call))
+	if (is_printed(j, call) && graph_choice_has(j->choice, call, seen))
 		print(j, call, seen);
 }
 
-static void note_open(void *arg, const struct graph_call *call)
+static void on_open(void *arg, const struct graph_call *call)
 {
-	struct graph_json *j = arg;
-
-	if (!is_printed(j, call))
-		return;
-	if (array_grow(&j->open, sizeof(*j->open), j->nr_open, &j->room))
-		j->open[j->nr_open++] = call;
-	else
-		j->failed = true;
+	on_leave(arg, call, call->vcpu, false);
 }
 
 /* --- life ------------------------------------------------------------------------------------ */
@@ -166,7 +156,6 @@ void graph_json_destroy(struct graph_json *j)
 	if (!j)
 		return;
 	graph_calls_destroy(j->calls);
-	free(j->open);
 	free(j);
 }
 
@@ -175,24 +164,14 @@ int graph_json_put(struct graph_json *j, const struct event *event)
 	return graph_calls_add(j->calls, event) || j->failed ? -ENOMEM : 0;
 }
 
-static int by_begin(const void *a, const void *b)
+void graph_json_choose(struct graph_json *j, const struct graph_choice *choice)
 {
-	const struct graph_call *x = *(const struct graph_call *const *)a;
-	const struct graph_call *y = *(const struct graph_call *const *)b;
-
-	if (x->begin_ns != y->begin_ns)
-		return x->begin_ns < y->begin_ns ? -1 : 1;
-	return (x->depth > y->depth) - (x->depth < y->depth);
+	j->choice = choice;
 }
 
 int graph_json_end(struct graph_json *j, struct error *err)
 {
-	graph_calls_visit_open(j->calls, note_open, j);
-	if (j->nr_open)
-		qsort(j->open, j->nr_open, sizeof(*j->open), by_begin);
-	for (size_t i = 0; i < j->nr_open; i++)
-		print(j, j->open[i], false);
-	if (j->failed)
+	if (graph_calls_visit_open_in_order(j->calls, on_open, j) || j->failed)
 		return error_set(err, ENOMEM, "out of memory");
 	if (!j->options.only || graph_calls_counts(j->calls).calls)
 		return 0;

@@ -37,6 +37,7 @@ struct graph_text {
 	struct event_texts *texts;
 	struct graph_text_options options;
 	struct graph_calls *calls;
+	const struct graph_choice *choice; /* NULL: all calls, in braces */
 	struct u64_map names; /* by pid: struct task_name */
 	struct line *lines;   /* by vCPU */
 	unsigned int nr_lines;
@@ -129,9 +130,10 @@ static void print_time(struct graph_text *t, const struct graph_call *call, bool
 		print_blank(t);
 }
 
-static void print_leaf(struct graph_text *t, const struct graph_call *call, bool seen)
+static void print_leaf(struct graph_text *t, const struct graph_call *call, unsigned int vcpu,
+		       bool seen)
 {
-	print_begin(t, call->vcpu);
+	print_begin(t, vcpu);
 	print_time(t, call, seen);
 	print_indent(t, call);
 	fprintf(t->out, "%s();", name_of(t, call));
@@ -297,6 +299,8 @@ static void on_enter(void *arg, struct graph_call *call)
 	if (!line || !is_printed(t, call))
 		return;
 	note_name(t, call);
+	if (t->choice)
+		return;
 	switch_task(t, line, call->vcpu, call->pid);
 	settle(t, line);
 	follow_interrupts(t, line, call);
@@ -312,17 +316,38 @@ static bool is_waiting(const struct line *line, const struct graph_call *call)
 	       line->call.depth == call->depth && line->call.begin_ns == call->begin_ns;
 }
 
+/* What a filter takes has its time: a line, where it ends. */
+static void print_chosen(struct graph_text *t, const struct graph_call *call, unsigned int vcpu,
+			 bool seen)
+{
+	struct line *line = line_of(t, vcpu);
+
+	if (!line || !is_printed(t, call) || !graph_choice_has(t->choice, call, seen))
+		return;
+	switch_task(t, line, vcpu, call->pid);
+	print_leaf(t, call, vcpu, seen);
+}
+
+static void on_open(void *arg, const struct graph_call *call)
+{
+	print_chosen(arg, call, call->vcpu, false);
+}
+
 static void on_leave(void *arg, const struct graph_call *call, unsigned int vcpu, bool seen)
 {
 	struct graph_text *t = arg;
 	struct line *begun = line_of(t, call->vcpu), *line = line_of(t, vcpu);
 
+	if (t->choice) {
+		print_chosen(t, call, seen ? vcpu : call->vcpu, seen);
+		return;
+	}
 	if (!line || !begun || !is_printed(t, call))
 		return;
 	begun = &t->lines[call->vcpu];
 	if (is_waiting(begun, call) && (vcpu == call->vcpu || !seen)) {
 		begun->waits = false;
-		print_leaf(t, call, seen);
+		print_leaf(t, call, call->vcpu, seen);
 		return;
 	}
 	settle(t, begun);
@@ -371,6 +396,11 @@ void graph_text_destroy(struct graph_text *t)
 	free(t);
 }
 
+void graph_text_choose(struct graph_text *t, const struct graph_choice *choice)
+{
+	t->choice = choice;
+}
+
 int graph_text_put(struct graph_text *t, const struct event *event)
 {
 	return graph_calls_add(t->calls, event);
@@ -380,6 +410,8 @@ int graph_text_end(struct graph_text *t, struct error *err)
 {
 	for (unsigned int i = 0; i < t->nr_lines; i++)
 		settle(t, &t->lines[i]);
+	if (t->choice && graph_calls_visit_open_in_order(t->calls, on_open, t))
+		return error_set(err, ENOMEM, "out of memory");
 	if (!t->options.only || graph_calls_counts(t->calls).calls)
 		return 0;
 	return error_set(err, ENOENT, "--only: no call of a function '%s' is in the trace",

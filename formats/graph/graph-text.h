@@ -3,6 +3,7 @@
 #define SONDE_FORMATS_GRAPH_GRAPH_TEXT_H
 
 #include <stdio.h>
+#include "formats/graph/call-choice.h"
 #include "formats/graph/calls.h"
 #include "formats/report/event-text.h"
 
@@ -32,9 +33,13 @@ int graph_text_create(FILE *out, struct event_texts *texts,
 /* NULL-safe. */
 void graph_text_destroy(struct graph_text *text);
 
+/* Print those of this choice alone, which outlives `text`, each in a line when it ends. */
+void graph_text_choose(struct graph_text *text, const struct graph_choice *choice);
+
 /* The next event; one that is not of the graph tracer is ignored. -ENOMEM. */
 int graph_text_put(struct graph_text *text, const struct event *event);
-/* Print what waits for the next event. -ENOENT: there was no call of the functions of `only`. */
+/* Print what waits for the next event, and of a choice the calls that are open. -ENOENT: there was
+ * no call of the functions of `only`. -ENOMEM. */
 int graph_text_end(struct graph_text *text, struct error *err);
 
 #endif
