@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#ifndef SONDE_FORMATS_EXPORT_PERFETTO_THREADS_H
-#define SONDE_FORMATS_EXPORT_PERFETTO_THREADS_H
+#ifndef SONDE_FORMATS_PERFETTO_THREADS_H
+#define SONDE_FORMATS_PERFETTO_THREADS_H
 
 #include "formats/base/u64-map.h"
 #include "formats/event/event.h"

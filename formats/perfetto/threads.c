@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "formats/export/perfetto-threads.h"
+#include "formats/perfetto/threads.h"
 
 #include <errno.h>
 #include <string.h>

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "formats/event/graph.h"
-#include "formats/export/perfetto-threads.h"
+#include "formats/perfetto/threads.h"
 #include "tests/lib/tap.h"
 
 #define FRAME UINT64_C(0xffffc90000104000)
