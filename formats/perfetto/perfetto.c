@@ -1,27 +1,29 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Perfetto's own format: a sequence of TracePacket.
- * Events are instants on their thread's track, where a trace has it, else on their vCPU's. Their
- * fields are debug annotations, and so is the vCPU. What is live of
- * the heap is counter tracks. Names and texts that come often are
- * interned.
+ * Calls with returns are slices, other events instants, on their thread's track, where a trace has
+ * it, else on their vCPU's. Their fields are debug annotations, and so is the vCPU. What is live of
+ * the heap is counter tracks. Names and texts that come often are interned.
  */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include "formats/base/u64-map.h"
+#include "formats/event/graph.h"
 #include "formats/export/export.h"
 #include "formats/export/proto.h"
 #include "formats/heap/heap.h"
-#include "formats/perfetto/schema.h"
-#include "formats/perfetto/threads.h"
+#include "formats/perfetto/packets.h"
+#include "formats/perfetto/slices.h"
+#include "formats/syscalls/prototypes.h"
 
 enum {
-	SEQUENCE = 1, /* there is one */
 	ROOT_TRACK = 1,
 	FIRST_COUNTER_TRACK = 16,
 	FIRST_VCPU_TRACK = 1024,
-	VCPU_FIELD = 1,        /* number of its name; those of fields come behind */
+	VCPU_FIELD = 1, /* numbers of names; those of fields come behind */
+	RETURN_VCPU_FIELD = 2,
+	NO_RETURN_FIELD = 3,
 	MAX_STRINGS = 1 << 18, /* interned, of each type of field */
 	SMALL_TEXT = 64,       /* bytes of a text in an annotation */
 };
@@ -44,62 +46,17 @@ struct perfetto {
 	size_t first_class[TRACE_INSTANCES_MAX]; /* by instance; numbers of classes */
 	struct thread_fields *thread_fields;     /* by number of a class */
 	struct thread_tracks threads;
+	struct slices *slices;
+	size_t first_calls;        /* the instance whose calls are on the threads' own tracks */
+	struct u64_map calls;      /* iid of the name by ip */
+	uint64_t nr_names;         /* iids of names of events */
+	const struct event *event; /* at hand */
 	struct u64_map strings[EVENT_NR_TYPES]; /* iid by value */
 	uint64_t nr_strings;
 	struct live_heap heaps[TRACE_INSTANCES_MAX]; /* by instance */
 	int64_t last_ns;                             /* of the events that are shown */
 	uint64_t *described; /* bit set of the vCPUs whose track is described */
 };
-
-/* --- packets --------------------------------------------------------------------------------- */
-
-static uint8_t *begin_packet(struct perfetto *p, uint8_t **at)
-{
-	uint8_t *begin = proto_begin(export_room(p->base.input.file), TRACE_PACKET, PROTO_LARGE);
-
-	*at = proto_number(begin, PACKET_SEQUENCE_ID, SEQUENCE);
-	return begin;
-}
-
-static void end_packet(struct perfetto *p, uint8_t *begin, const uint8_t *end)
-{
-	proto_end(begin, end, PROTO_LARGE);
-	export_took(p->base.input.file, end);
-}
-
-static void put_track(struct perfetto *p, uint64_t uuid, const char *name, bool is_counter)
-{
-	uint8_t *at, *packet = begin_packet(p, &at);
-	uint8_t *track = proto_begin(at, PACKET_TRACK_DESCRIPTOR, PROTO_LARGE);
-
-	at = proto_number(track, TRACK_UUID, uuid);
-	at = proto_text(at, TRACK_NAME, name);
-	if (uuid != ROOT_TRACK)
-		at = proto_number(at, TRACK_PARENT_UUID, ROOT_TRACK);
-	if (is_counter) {
-		uint8_t *counter = proto_begin(at, TRACK_COUNTER, PROTO_SMALL);
-
-		at = proto_number(counter, COUNTER_UNIT, UNIT_SIZE_BYTES);
-		proto_end(counter, at, PROTO_SMALL);
-	}
-	proto_end(track, at, PROTO_LARGE);
-	end_packet(p, packet, at);
-}
-
-/* A packet that gives a text a number. */
-static void put_entry(struct perfetto *p, enum interned_data kind, uint64_t iid, const char *text)
-{
-	uint8_t *at, *packet = begin_packet(p, &at), *data, *entry;
-
-	at = proto_number(at, PACKET_SEQUENCE_FLAGS, NEEDS_STATE);
-	data = proto_begin(at, PACKET_INTERNED_DATA, PROTO_LARGE);
-	entry = proto_begin(data, kind, PROTO_LARGE);
-	at = proto_number(entry, ENTRY_IID, iid);
-	at = proto_text(at, ENTRY_TEXT, text);
-	proto_end(entry, at, PROTO_LARGE);
-	proto_end(data, at, PROTO_LARGE);
-	end_packet(p, packet, at);
-}
 
 /* --- what stands in front of the events ------------------------------------------------------ */
 
@@ -121,32 +78,37 @@ static uint64_t field_of(uint64_t class_name, size_t field)
 
 static void put_names(struct perfetto *p)
 {
-	put_entry(p, INTERNED_ANNOTATION_NAMES, VCPU_FIELD, "vcpu");
+	packet_entry(p->base.input.file, INTERNED_ANNOTATION_NAMES, VCPU_FIELD, "vcpu");
+	packet_entry(p->base.input.file, INTERNED_ANNOTATION_NAMES, RETURN_VCPU_FIELD,
+		     "return_vcpu");
+	packet_entry(p->base.input.file, INTERNED_ANNOTATION_NAMES, NO_RETURN_FIELD, "no_return");
 	for (size_t i = 0; i < p->nr_instances; i++) {
 		const struct trace_instance *instance = &p->instances[i];
 
-		put_entry(p, INTERNED_CATEGORIES, category_of(i), instance->name);
+		packet_entry(p->base.input.file, INTERNED_CATEGORIES, category_of(i),
+			     instance->name);
 		for (size_t c = 0; c < instance->nr_classes; c++) {
 			const struct event_class *class = &instance->classes[c];
 			uint64_t name = name_of(p, i, c);
 
-			put_entry(p, INTERNED_EVENT_NAMES, name, class->name);
+			packet_entry(p->base.input.file, INTERNED_EVENT_NAMES, name, class->name);
+			p->nr_names = name;
 			for (size_t f = 0; f < class->nr_fields; f++)
-				put_entry(p, INTERNED_ANNOTATION_NAMES, field_of(name, f),
-					  class->fields[f].name);
+				packet_entry(p->base.input.file, INTERNED_ANNOTATION_NAMES,
+					     field_of(name, f), class->fields[f].name);
 		}
 	}
 }
 
 static void put_begin(struct perfetto *p)
 {
-	uint8_t *at, *packet = begin_packet(p, &at);
+	uint8_t *at, *packet = packet_begin(p->base.input.file, &at);
 	struct text name;
 
 	at = proto_number(at, PACKET_SEQUENCE_FLAGS, STATE_CLEARED);
-	end_packet(p, packet, at);
+	packet_end(p->base.input.file, packet, at);
 	snprintf(name.s, sizeof(name.s), "Guest %.200s", export_banner(p->base.input.reader));
-	put_track(p, ROOT_TRACK, name.s, false);
+	packet_track(p->base.input.file, ROOT_TRACK, 0, name.s, false);
 	put_names(p);
 }
 
@@ -159,24 +121,7 @@ static void describe_vcpu(struct perfetto *p, unsigned int vcpu)
 		return;
 	p->described[vcpu / 64] |= bit;
 	snprintf(name, sizeof(name), "vCPU %u", vcpu);
-	put_track(p, FIRST_VCPU_TRACK + vcpu, name, false);
-}
-
-/* Also where one is described again: a thread may get another name. */
-static void put_thread(struct perfetto *p, const struct thread_track *thread)
-{
-	uint8_t *at, *packet = begin_packet(p, &at), *descriptor;
-	uint8_t *track = proto_begin(at, PACKET_TRACK_DESCRIPTOR, PROTO_LARGE);
-
-	at = proto_number(track, TRACK_UUID, thread->uuid);
-	descriptor = proto_begin(at, TRACK_THREAD, PROTO_SMALL);
-	at = proto_number(descriptor, THREAD_PID, thread->pid);
-	at = proto_number(at, THREAD_TID, thread->tid);
-	if (thread->name[0])
-		at = proto_text(at, THREAD_NAME, thread->name);
-	proto_end(descriptor, at, PROTO_SMALL);
-	proto_end(track, at, PROTO_LARGE);
-	end_packet(p, packet, at);
+	packet_track(p->base.input.file, FIRST_VCPU_TRACK + vcpu, ROOT_TRACK, name, false);
 }
 
 /* --- events ---------------------------------------------------------------------------------- */
@@ -202,7 +147,7 @@ static int intern(struct perfetto *p, const struct event_field *field, uint64_t 
 		return -ENOMEM;
 	*iid = ++p->nr_strings;
 	names->text(names->arg, field, value, text.s, sizeof(text.s));
-	put_entry(p, INTERNED_STRINGS, *iid, text.s);
+	packet_entry(p->base.input.file, INTERNED_STRINGS, *iid, text.s);
 	return 0;
 }
 
@@ -273,14 +218,63 @@ static uint8_t *put_fields(struct perfetto *p, uint8_t *at, const struct event *
 	return at;
 }
 
-static uint8_t *put_vcpu(uint8_t *at, unsigned int vcpu)
+static uint8_t *put_vcpu(uint8_t *at, uint64_t name, unsigned int vcpu)
 {
 	uint8_t *annotation = proto_begin(at, EVENT_ANNOTATIONS, PROTO_SMALL);
 
-	at = proto_number(annotation, ANNOTATION_NAME_IID, VCPU_FIELD);
+	at = proto_number(annotation, ANNOTATION_NAME_IID, name);
 	at = proto_number(at, ANNOTATION_UINT, vcpu);
 	proto_end(annotation, at, PROTO_SMALL);
 	return at;
+}
+
+/* What a packet says of the event at hand. */
+struct shown {
+	unsigned int type;
+	uint64_t track;
+	int64_t ns;
+	uint64_t name;  /* its iid; 0: none, nor a category */
+	bool on_thread; /* else on its vCPU's track, which says that */
+	bool is_unseen; /* without the fields of the event, which is another call's */
+};
+
+static uint8_t *put_annotations(struct perfetto *p, uint8_t *at, const struct shown *shown)
+{
+	const struct event *event = p->event;
+	const size_t instance = (size_t)(event->instance - p->instances);
+	uint8_t *annotation;
+
+	if (shown->is_unseen) {
+		annotation = proto_begin(at, EVENT_ANNOTATIONS, PROTO_SMALL);
+		at = proto_number(annotation, ANNOTATION_NAME_IID, NO_RETURN_FIELD);
+		at = proto_text(at, ANNOTATION_STRING, "unseen");
+		proto_end(annotation, at, PROTO_SMALL);
+		return at;
+	}
+	if (shown->on_thread)
+		at = put_vcpu(at, shown->type == TYPE_SLICE_END ? RETURN_VCPU_FIELD : VCPU_FIELD,
+			      event->vcpu);
+	return put_fields(p, at, event,
+			  name_of(p, instance, (size_t)(event->class - event->instance->classes)));
+}
+
+static void put_shown(struct perfetto *p, const struct shown *shown)
+{
+	uint8_t *at, *packet = packet_begin(p->base.input.file, &at), *track_event;
+
+	at = proto_number(at, PACKET_TIMESTAMP, (uint64_t)shown->ns);
+	at = proto_number(at, PACKET_SEQUENCE_FLAGS, NEEDS_STATE);
+	track_event = proto_begin(at, PACKET_TRACK_EVENT, PROTO_LARGE);
+	at = proto_number(track_event, EVENT_TYPE, shown->type);
+	at = proto_number(at, EVENT_TRACK_UUID, shown->track);
+	if (shown->name) {
+		at = proto_number(at, EVENT_CATEGORY_IIDS,
+				  category_of((size_t)(p->event->instance - p->instances)));
+		at = proto_number(at, EVENT_NAME_IID, shown->name);
+	}
+	at = put_annotations(p, at, shown);
+	proto_end(track_event, at, PROTO_LARGE);
+	packet_end(p->base.input.file, packet, at);
 }
 
 /* `thread`: NULL if it is not known. */
@@ -288,23 +282,65 @@ static void put_instant(struct perfetto *p, const struct event *event,
 			const struct thread_track *thread)
 {
 	const size_t instance = (size_t)(event->instance - p->instances);
-	const uint64_t name =
-		name_of(p, instance, (size_t)(event->class - event->instance->classes));
-	uint8_t *at, *packet = begin_packet(p, &at), *track_event;
+	const struct shown shown = {
+		.type = TYPE_INSTANT,
+		.track = thread ? thread->uuid : FIRST_VCPU_TRACK + event->vcpu,
+		.ns = event->ns,
+		.name = name_of(p, instance, (size_t)(event->class - event->instance->classes)),
+		.on_thread = thread};
 
-	at = proto_number(at, PACKET_TIMESTAMP, (uint64_t)event->ns);
-	at = proto_number(at, PACKET_SEQUENCE_FLAGS, NEEDS_STATE);
-	track_event = proto_begin(at, PACKET_TRACK_EVENT, PROTO_LARGE);
-	at = proto_number(track_event, EVENT_TYPE, TYPE_INSTANT);
-	at = proto_number(at, EVENT_TRACK_UUID,
-			  thread ? thread->uuid : FIRST_VCPU_TRACK + event->vcpu);
-	at = proto_number(at, EVENT_CATEGORY_IIDS, category_of(instance));
-	at = proto_number(at, EVENT_NAME_IID, name);
-	if (thread)
-		at = put_vcpu(at, event->vcpu);
-	at = put_fields(p, at, event, name);
-	proto_end(track_event, at, PROTO_LARGE);
-	end_packet(p, packet, at);
+	put_shown(p, &shown);
+}
+
+/* --- calls ----------------------------------------------------------------------------------- */
+
+/* The number of a function's name, which may have several if there are too many functions. */
+static uint64_t call_name(struct perfetto *p, uint64_t ip)
+{
+	uint64_t *iid = u64_map_find(&p->calls, ip);
+	enum syscall_class which;
+	const char *name;
+
+	if (iid)
+		return *iid;
+	if (p->calls.count < MAX_STRINGS)
+		iid = u64_map_insert(&p->calls, ip, NULL);
+	if (iid)
+		*iid = p->nr_names + 1;
+	name = event_texts_function(p->base.input.texts, ip);
+	if (syscall_class_of(p->event->class, &which))
+		name = syscall_name_of(name);
+	packet_entry(p->base.input.file, INTERNED_EVENT_NAMES, ++p->nr_names, name);
+	return p->nr_names;
+}
+
+/* Calls of other instances are not in step with these: they are on tracks below. */
+static uint64_t call_track(struct perfetto *p, const struct slice_step *step)
+{
+	const uint64_t own =
+		step->tid ? thread_track_uuid(step->tid) : FIRST_VCPU_TRACK + step->vcpu;
+	const uint64_t track = own | (uint64_t)(step->instance + 1) << 48;
+
+	if (step->instance == p->first_calls)
+		return own;
+	if (step->is_first)
+		packet_track(p->base.input.file, track, own, p->instances[step->instance].name,
+			     false);
+	return track;
+}
+
+static void put_step(void *arg, const struct slice_step *step)
+{
+	struct perfetto *p = arg;
+	const bool begins = step->type == SLICE_BEGIN;
+	const struct shown shown = {.type = begins ? TYPE_SLICE_BEGIN : TYPE_SLICE_END,
+				    .track = call_track(p, step),
+				    .ns = step->ns,
+				    .name = begins ? call_name(p, step->ip) : 0,
+				    .on_thread = step->tid,
+				    .is_unseen = step->is_unseen};
+
+	put_shown(p, &shown);
 }
 
 /* --- the live heap --------------------------------------------------------------------------- */
@@ -332,22 +368,10 @@ static int begin_heap(struct perfetto *p, struct live_heap *live, size_t instanc
 		char name[64];
 
 		snprintf(name, sizeof(name), "%.31s: %s", p->instances[instance].name, names[i]);
-		put_track(p, counter_track(instance, i), name, true);
+		packet_track(p->base.input.file, counter_track(instance, i), ROOT_TRACK, name,
+			     true);
 	}
 	return live->heap ? 0 : -ENOMEM;
-}
-
-static void put_counter(struct perfetto *p, uint64_t track, int64_t ns, uint64_t value)
-{
-	uint8_t *at, *packet = begin_packet(p, &at), *track_event;
-
-	at = proto_number(at, PACKET_TIMESTAMP, (uint64_t)ns);
-	track_event = proto_begin(at, PACKET_TRACK_EVENT, PROTO_SMALL);
-	at = proto_number(track_event, EVENT_TYPE, TYPE_COUNTER);
-	at = proto_number(at, EVENT_TRACK_UUID, track);
-	at = proto_number(at, EVENT_COUNTER_VALUE, value);
-	proto_end(track_event, at, PROTO_SMALL);
-	end_packet(p, packet, at);
 }
 
 static void count(const struct heap *heap, uint64_t values[NR_COUNTERS])
@@ -383,7 +407,8 @@ static int put_live(struct perfetto *p, const struct event *event, bool in_time)
 	count(live->heap, values);
 	for (enum heap_counter i = 0; i < NR_COUNTERS; i++)
 		if (values[i] != live->values[i])
-			put_counter(p, counter_track(instance, i), event->ns, values[i]);
+			packet_counter(p->base.input.file, counter_track(instance, i), event->ns,
+				       values[i]);
 	memcpy(live->values, values, sizeof(values));
 	return 0;
 }
@@ -394,7 +419,7 @@ static int put_event(struct exporter *base, const struct event *event)
 	const size_t class = p->first_class[event->instance - p->instances] +
 			     (size_t)(event->class - event->instance->classes);
 	const struct thread_track *thread = NULL;
-	bool changed = false;
+	bool changed = false, taken;
 	int ret = intern_fields(p, event);
 
 	if (!ret)
@@ -405,8 +430,13 @@ static int put_event(struct exporter *base, const struct event *event)
 	if (!thread)
 		describe_vcpu(p, event->vcpu);
 	else if (changed)
-		put_thread(p, thread);
-	put_instant(p, event, thread);
+		packet_thread(p->base.input.file, thread);
+	p->event = event;
+	ret = slices_add(p->slices, event, thread, &taken);
+	if (ret)
+		return ret;
+	if (!taken)
+		put_instant(p, event, thread);
 	p->last_ns = event->ns;
 	return put_live(p, event, true);
 }
@@ -423,7 +453,7 @@ static int note_event(struct exporter *base, const struct event *event,
 /* An instant of its own at the end: what is missing is known only then. */
 static void put_about(struct perfetto *p, const char *about)
 {
-	uint8_t *at, *packet = begin_packet(p, &at), *track_event;
+	uint8_t *at, *packet = packet_begin(p->base.input.file, &at), *track_event;
 
 	at = proto_number(at, PACKET_TIMESTAMP, (uint64_t)p->last_ns);
 	track_event = proto_begin(at, PACKET_TRACK_EVENT, PROTO_LARGE);
@@ -431,7 +461,7 @@ static void put_about(struct perfetto *p, const char *about)
 	at = proto_number(at, EVENT_TRACK_UUID, ROOT_TRACK);
 	at = proto_text(at, EVENT_NAME, about);
 	proto_end(track_event, at, PROTO_LARGE);
-	end_packet(p, packet, at);
+	packet_end(p->base.input.file, packet, at);
 }
 
 static int finish(struct exporter *base, struct error *err)
@@ -453,6 +483,8 @@ static void deinit(struct exporter *base)
 	for (size_t i = 0; i < TRACE_INSTANCES_MAX; i++)
 		heap_destroy(p->heaps[i].heap);
 	thread_tracks_deinit(&p->threads);
+	slices_destroy(p->slices);
+	u64_map_deinit(&p->calls);
 	free(p->thread_fields);
 	free(p->described);
 }
@@ -472,6 +504,18 @@ static int find_threads(struct perfetto *p)
 	return p->thread_fields ? 0 : -ENOMEM;
 }
 
+static int begin_slices(struct perfetto *p)
+{
+	const struct sidecar *sidecar = trace_reader_sidecar(p->base.input.reader);
+
+	u64_map_init(&p->calls, sizeof(uint64_t));
+	while (p->first_calls < p->nr_instances && !graph_is_of(&p->instances[p->first_calls]) &&
+	       !syscall_is_of(&p->instances[p->first_calls]))
+		p->first_calls++;
+	p->slices = slices_create(p->instances, sidecar_stack_bytes(sidecar), put_step, p);
+	return p->slices ? 0 : -ENOMEM;
+}
+
 static int init(struct exporter *base, struct error *err)
 {
 	const struct trace_reader *reader = base->input.reader;
@@ -484,7 +528,7 @@ static int init(struct exporter *base, struct error *err)
 		u64_map_init(&p->strings[i], sizeof(uint64_t));
 	p->described = calloc(trace_reader_vcpu_end(reader) / 64 + 1, sizeof(uint64_t));
 	thread_tracks_init(&p->threads);
-	if (!p->described || find_threads(p))
+	if (begin_slices(p) || !p->described || find_threads(p))
 		return error_set(err, ENOMEM, "out of memory");
 	put_begin(p);
 	return 0;

@@ -45,7 +45,12 @@ enum track_event {
 	EVENT_COUNTER_VALUE = 30,
 };
 
-enum { TYPE_INSTANT = 3, TYPE_COUNTER = 4 }; /* TrackEvent.Type */
+enum {
+	TYPE_SLICE_BEGIN = 1,
+	TYPE_SLICE_END = 2,
+	TYPE_INSTANT = 3,
+	TYPE_COUNTER = 4
+}; /* TrackEvent.Type */
 
 enum debug_annotation {
 	ANNOTATION_NAME_IID = 1,

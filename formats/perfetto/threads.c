@@ -9,6 +9,11 @@ _Static_assert(TRACE_INSTANCES_MAX <= 1 << INSTANCE_BITS, "frame_key() tells ins
 
 #define FIRST_THREAD_TRACK (UINT64_C(1) << 32)
 
+uint64_t thread_track_uuid(uint32_t tid)
+{
+	return FIRST_THREAD_TRACK + tid;
+}
+
 void thread_tracks_init(struct thread_tracks *tracks)
 {
 	u64_map_init(&tracks->by_tid, sizeof(struct thread_track));
@@ -119,7 +124,7 @@ int thread_tracks_find(struct thread_tracks *tracks, const struct thread_fields 
 		if (!thread)
 			return -ENOMEM;
 		*thread = (struct thread_track){
-			.uuid = FIRST_THREAD_TRACK + tid, .tid = tid, .pid = tid};
+			.uuid = thread_track_uuid(tid), .tid = tid, .pid = tid};
 	}
 	*changed |= learn(thread, fields, bytes);
 	*out = thread;

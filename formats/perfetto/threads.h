@@ -17,6 +17,9 @@ struct thread_track {
 	char name[EVENT_STRING_MAX + 1]; /* "" if no event said it */
 };
 
+/* The same of any thread. */
+uint64_t thread_track_uuid(uint32_t tid);
+
 /* Which fields of a class say the thread; NULL: the class has none. A return without a pid is of
  * the thread that made the call with the same frame, in the same instance. */
 struct thread_fields {

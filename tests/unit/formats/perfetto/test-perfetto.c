@@ -3,7 +3,9 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include "formats/event/graph.h"
 #include "formats/heap/heap.h"
+#include "formats/trace/writer.h"
 #include "tests/lib/event-lines.h"
 #include "tests/lib/export-make.h"
 #include "tests/lib/tap.h"
@@ -14,8 +16,9 @@ enum {
 	NAME_BYTES = 256,
 	FIELDS_BYTES = 4096,
 	DEPTH = 8,
-	MAX_TRACKS = 4096,
+	MAX_TRACKS = 8192,
 	THREAD_TRACKS = 2048, /* here: behind the vCPUs' */
+	BELOW_TRACKS = 4096,  /* those of other instances */
 };
 
 /* What protoc has printed so far: the messages that are open, and what numbers stand for. */
@@ -30,6 +33,7 @@ struct decoded {
 	uint64_t ns, track, category, name;
 	char values[FIELDS_BYTES];
 	char tracks[MAX_TRACKS][32];
+	const char *slice; /* what an event is of one, with a blank; "": an instant */
 	uint64_t pid, tid; /* of the thread that was described last */
 	unsigned int threads;
 	unsigned int cleared, needs_state, others;
@@ -89,7 +93,9 @@ static void take_annotation(struct decoded *d, const char *key, const char *valu
 /* Tracks of threads have large numbers. */
 static uint64_t track_of(uint64_t uuid)
 {
-	return uuid >> 32 ? THREAD_TRACKS + uuid % (MAX_TRACKS - THREAD_TRACKS) : uuid;
+	if (uuid >> 48)
+		return BELOW_TRACKS + track_of(uuid & (UINT64_MAX >> 16));
+	return uuid >> 32 ? THREAD_TRACKS + uuid % (BELOW_TRACKS - THREAD_TRACKS) : uuid;
 }
 
 static void take_thread(struct decoded *d, const char *key, const char *value)
@@ -108,6 +114,14 @@ static void take_thread(struct decoded *d, const char *key, const char *value)
 		 (unsigned long long)d->tid, name);
 }
 
+static void take_type(struct decoded *d, const char *type)
+{
+	d->is_counter = !strcmp(type, "TYPE_COUNTER");
+	d->slice = !strcmp(type, "TYPE_SLICE_BEGIN") ? "begin "
+		   : !strcmp(type, "TYPE_SLICE_END") ? "end "
+						     : "";
+}
+
 static void take_track_event(struct decoded *d, const char *key, const char *value)
 {
 	const uint64_t number = strtoull(value, NULL, 10);
@@ -119,7 +133,7 @@ static void take_track_event(struct decoded *d, const char *key, const char *val
 	else if (!strcmp(key, "name_iid"))
 		d->name = number;
 	else if (!strcmp(key, "type"))
-		d->is_counter = !strcmp(value, "TYPE_COUNTER");
+		take_type(d, value);
 	else if (!strcmp(key, "counter_value"))
 		d->value = number;
 	else if (!strcmp(key, "name"))
@@ -186,9 +200,10 @@ static void end_message(struct decoded *d)
 		d->nr_counters++;
 		return;
 	}
-	event_lines_add(&d->events, "%s %" PRIu64 " %s %s%s", track, d->ns,
+	event_lines_add(&d->events, "%s %" PRIu64 " %s%s %s%s", track, d->ns, d->slice,
 			name_at(d->categories, d->category), name_at(d->names, d->name), d->values);
 	d->values[0] = '\0';
+	d->category = d->name = 0;
 }
 
 static void take_line(struct decoded *d, char *line)
@@ -281,10 +296,9 @@ static void test_counters(const struct decoded *d, const char *dir)
 	trace_reader_close(reader);
 }
 
-static void test_events(const char *dir, const char *file)
+static struct decoded *decode(const char *file)
 {
 	struct decoded *d = calloc(1, sizeof(*d));
-	struct event_lines want = {0};
 	char *text;
 
 	d->categories = calloc(4 * MAX_NAMES, NAME_BYTES);
@@ -298,6 +312,21 @@ static void test_events(const char *dir, const char *file)
 	       0, "protoc decodes the file with the published fields");
 	for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n"))
 		take_line(d, line);
+	free(text);
+	return d;
+}
+
+static void free_decoded(struct decoded *d)
+{
+	free(d->categories);
+	free(d);
+}
+
+static void test_events(const char *dir, const char *file)
+{
+	struct decoded *d = decode(file);
+	struct event_lines want = {0};
+
 	make_wanted(&want, dir);
 	event_lines_compare(&d->events, &want, "protoc");
 	is_u64(d->others, 0, "there are no other fields");
@@ -307,9 +336,80 @@ static void test_events(const char *dir, const char *file)
 	test_counters(d, dir);
 	is_str(d->about, "up to 7 events are missing",
 	       "an event of its own says how many are missing from the counters");
-	free(d->categories);
-	free(d);
-	free(text);
+	free_decoded(d);
+}
+
+/* --- calls ----------------------------------------------------------------------------------- */
+
+static void put_call(struct trace_writer *writer, int instance, unsigned int class, int64_t ns,
+		     uint64_t ip, uint64_t frame, uint64_t result)
+{
+	const bool is_return = class == 1; /* GRAPH_EXIT, SYSCALL_EXIT */
+
+	trace_put(writer, instance, class, ns,
+		  &(struct syscall_event){.call = {.call = {.ip = is_return ? 0 : ip,
+							    .parent_ip = is_return ? 0 : 0x10,
+							    .pid = 7},
+						   .frame = frame,
+						   .result = result}});
+}
+
+/* 0xa makes two calls: of one the return is not in the trace. */
+static void make_calls(const char *dir)
+{
+	static const struct trace_info info = {.mode = "exitless", .page_size = 4096};
+	const struct trace_instance graph = {.name = "graph",
+					     .spec = "graph:ret",
+					     .classes = graph_classes(GRAPH_RESULT),
+					     .nr_classes = GRAPH_NR_CLASSES};
+	const struct trace_instance sys = {.name = "sys",
+					   .spec = "syscalls",
+					   .classes = syscall_classes(0),
+					   .nr_classes = SYSCALL_NR_CLASSES};
+	struct trace_writer *writer;
+
+	if (trace_writer_create(dir, 1, 0, &info, &writer, NULL) ||
+	    trace_writer_add_instance(writer, &graph, NULL) != 0 ||
+	    trace_writer_add_instance(writer, &sys, NULL) != 1)
+		abort();
+	put_call(writer, 1, SYSCALL_ENTER, 1000, 0xc, 0x8000, 0);
+	put_call(writer, 0, GRAPH_EXIT, 1500, 0, 0x9000, 1);
+	put_call(writer, 0, GRAPH_ENTRY, 2000, 0xa, 0x7f00, 0);
+	put_call(writer, 0, GRAPH_ENTRY, 3000, 0xb, 0x7e00, 0);
+	put_call(writer, 0, GRAPH_EXIT, 4000, 0, 0x7e00, 2);
+	put_call(writer, 0, GRAPH_ENTRY, 5000, 0xb, 0x7e00, 0);
+	put_call(writer, 0, GRAPH_EXIT, 6000, 0, 0x7f00, 3);
+	put_call(writer, 1, SYSCALL_EXIT, 7000, 0, 0x8000, 4);
+	if (trace_writer_finish(writer, &info, NULL, NULL, NULL))
+		abort();
+	trace_writer_destroy(writer);
+}
+
+/* The thread has no name, so that its track has none here. */
+static void test_slices(const char *dir, const char *file)
+{
+	static const char *const lines[] = {
+		"sys 1000 begin sys 0xc vcpu=0 pid=7 ip=0xc",
+		"vCPU 0 1500 graph exit frame=36864 result=1",
+		" 2000 begin graph 0xa vcpu=0 pid=7 ip=0xa",
+		" 3000 begin graph 0xb vcpu=0 pid=7 ip=0xb",
+		" 4000 end   return_vcpu=0 frame=32256 result=2",
+		" 5000 begin graph 0xb vcpu=0 pid=7 ip=0xb",
+		" 6000 end   no_return=unseen",
+		" 6000 end   return_vcpu=0 frame=32512 result=3",
+		"sys 7000 end   return_vcpu=0 ",
+	};
+	struct decoded *d;
+
+	make_calls(dir);
+	export_make_convert(dir, "perfetto", file, NULL);
+	d = decode(file);
+	is_u64(d->events.n, sizeof(lines) / sizeof(lines[0]), "calls are slices of two events");
+	for (size_t i = 0; i < d->events.n && i < sizeof(lines) / sizeof(lines[0]); i++)
+		if (!ok(!strncmp(d->events.at[i], lines[i], strlen(lines[i])), "%s", lines[i]))
+			tap_diag("%s", d->events.at[i]);
+	is_u64(d->others, 0, "there are no other fields");
+	free_decoded(d);
 }
 
 int main(void)
@@ -324,6 +424,9 @@ int main(void)
 	export_make(trace);
 	export_make_convert(trace, "perfetto", file, NULL);
 	test_events(trace, file);
+	snprintf(trace, sizeof(trace), "%s/calls", dir.path);
+	snprintf(file, sizeof(file), "%s/slices", dir.path);
+	test_slices(trace, file);
 	scratch_remove(&dir);
 	return tap_done();
 }
