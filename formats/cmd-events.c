@@ -42,7 +42,8 @@ static const struct cli_option option_table[] = {
 	{.name = "graph",
 	 .letter = 'g',
 	 .help = "print the calls of the graph tracer as function_graph does, or as\n"
-		 "objects with --json",
+		 "objects with --json; --filter may then be on duration and self (ns),\n"
+		 "depth and ret, too",
 	 .store = cli_store_flag,
 	 .offset = offsetof(struct options, graph)},
 	{.name = "depth",

@@ -150,9 +150,12 @@ static const struct output outputs[] = {
 	{cmd_report, CALLS, JSON, {"report", "-a", "syscalls,functions", "--json", DIR}},
 	{cmd_report, CALLS, PAGE, {"report", "--html", OUT, DIR}},
 	{cmd_events, CALLS, STDERR, {"events", "--graph", DIR}},
+	{cmd_events, CALLS, STDERR, {"events", "--graph", "--json", DIR}},
+	{cmd_events, CALLS, STDERR, {"events", "--graph", "-f", "duration >= 0", DIR}},
 	{cmd_events, CALLS, STDERR, {"events", "--syscalls", DIR}},
 	{cmd_convert, CALLS, STDERR, {"convert", DIR, "--to", "ctf", "-o", OUT}},
 	{cmd_convert, CALLS, STDERR, {"convert", DIR, "--to", "folded", "-v", "time", "-o", "-"}},
+	{cmd_convert, CALLS, STDERR, {"convert", DIR, "--to", "perfetto", "-o", "-"}},
 };
 
 enum { NR_OUTPUTS = sizeof(outputs) / sizeof(*outputs) };

@@ -32,6 +32,8 @@ static void test_verbs(const char *dir)
 		{cmd_events, {"events"}, true},
 		{cmd_events, {"events", "--json"}, true},
 		{cmd_events, {"events", "--graph"}, true},
+		{cmd_events, {"events", "--graph", "--json"}, true},
+		{cmd_events, {"events", "--graph", "-f", "duration >= 0"}, true},
 		{cmd_events, {"events", "--syscalls"}, true},
 		{cmd_events, {"events", "-f", "cache == '\x1b[7m'"}, false},
 		{cmd_events, {"events", "-e", "\x1b[7m"}, false},
