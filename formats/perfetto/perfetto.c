@@ -48,7 +48,7 @@ struct perfetto {
 	struct thread_tracks threads;
 	struct slices *slices;
 	size_t first_calls;        /* the instance whose calls are on the threads' own tracks */
-	struct u64_map calls;      /* iid of the name by ip */
+	struct u64_map calls;      /* iid of the name by ip, of functions and of system calls */
 	uint64_t nr_names;         /* iids of names of events */
 	const struct event *event; /* at hand */
 	struct u64_map strings[EVENT_NR_TYPES]; /* iid by value */
@@ -297,18 +297,20 @@ static void put_instant(struct perfetto *p, const struct event *event,
 /* The number of a function's name, which may have several if there are too many functions. */
 static uint64_t call_name(struct perfetto *p, uint64_t ip)
 {
-	uint64_t *iid = u64_map_find(&p->calls, ip);
 	enum syscall_class which;
+	const bool is_syscall = syscall_class_of(p->event->class, &which);
+	const uint64_t key = ip << 1 | is_syscall; /* its highest bit is a copy of the next one */
+	uint64_t *iid = u64_map_find(&p->calls, key);
 	const char *name;
 
 	if (iid)
 		return *iid;
 	if (p->calls.count < MAX_STRINGS)
-		iid = u64_map_insert(&p->calls, ip, NULL);
+		iid = u64_map_insert(&p->calls, key, NULL);
 	if (iid)
 		*iid = p->nr_names + 1;
 	name = event_texts_function(p->base.input.texts, ip);
-	if (syscall_class_of(p->event->class, &which))
+	if (is_syscall)
 		name = syscall_name_of(name);
 	packet_entry(p->base.input.file, INTERNED_EVENT_NAMES, ++p->nr_names, name);
 	return p->nr_names;

@@ -354,6 +354,14 @@ static void put_call(struct trace_writer *writer, int instance, unsigned int cla
 						   .result = result}});
 }
 
+/* 0xc has a name, of which system calls have a part. */
+static int symbolize(void *arg, uint64_t address, struct site_function *out)
+{
+	(void)arg;
+	*out = (struct site_function){.name = "__x64_sys_read", .start = 0xc, .size = 1};
+	return address == 0xc ? 0 : -1;
+}
+
 /* 0xa makes two calls: of one the return is not in the trace. */
 static void make_calls(const char *dir)
 {
@@ -377,10 +385,10 @@ static void make_calls(const char *dir)
 	put_call(writer, 0, GRAPH_ENTRY, 2000, 0xa, 0x7f00, 0);
 	put_call(writer, 0, GRAPH_ENTRY, 3000, 0xb, 0x7e00, 0);
 	put_call(writer, 0, GRAPH_EXIT, 4000, 0, 0x7e00, 2);
-	put_call(writer, 0, GRAPH_ENTRY, 5000, 0xb, 0x7e00, 0);
+	put_call(writer, 0, GRAPH_ENTRY, 5000, 0xc, 0x7e00, 0);
 	put_call(writer, 0, GRAPH_EXIT, 6000, 0, 0x7f00, 3);
 	put_call(writer, 1, SYSCALL_EXIT, 7000, 0, 0x8000, 4);
-	if (trace_writer_finish(writer, &info, NULL, NULL, NULL))
+	if (trace_writer_finish(writer, &info, symbolize, NULL, NULL))
 		abort();
 	trace_writer_destroy(writer);
 }
@@ -389,12 +397,12 @@ static void make_calls(const char *dir)
 static void test_slices(const char *dir, const char *file)
 {
 	static const char *const lines[] = {
-		"sys 1000 begin sys 0xc vcpu=0 pid=7 ip=0xc",
+		"sys 1000 begin sys read vcpu=0 pid=7 ip=__x64_sys_read",
 		"vCPU 0 1500 graph exit frame=36864 result=1",
 		" 2000 begin graph 0xa vcpu=0 pid=7 ip=0xa",
 		" 3000 begin graph 0xb vcpu=0 pid=7 ip=0xb",
 		" 4000 end   return_vcpu=0 frame=32256 result=2",
-		" 5000 begin graph 0xb vcpu=0 pid=7 ip=0xb",
+		" 5000 begin graph __x64_sys_read vcpu=0 pid=7 ip=__x64_sys_read",
 		" 6000 end   no_return=unseen",
 		" 6000 end   return_vcpu=0 frame=32512 result=3",
 		"sys 7000 end   return_vcpu=0 ",
