@@ -9,13 +9,11 @@
 #include <string.h>
 #include "formats/event/kmem.h"
 #include "guest-symbols/kmem/allocators.h"
+#include "patcher/tracers/condition-names.h"
 #include "patcher/tracers/functions.h"
 #include "patcher/tracers/hist/hist.h"
 
-enum {
-	NEAR = 1 << 20, /* bytes; parts of functions that one comparison excludes together */
-	CACHE_MEMBER_BYTES = 4,
-};
+enum { CACHE_MEMBER_BYTES = 4 };
 
 /* By the number of an argument, from 1. */
 static const uint8_t argument_regs[] = {0, 7, 6, 2, 1, 8, 9};
@@ -44,8 +42,6 @@ static const struct role {
 	{"order", ALLOC_ROLE_ORDER, 4, false, HIST_UNSIGNED, PAGES, NULL},
 };
 enum { NR_ROLES = sizeof(roles) / sizeof(roles[0]), BYTES_ALLOC = 2 };
-
-static const struct event_names no_names;
 
 /* Those of kmem's types that a spec means: all without any. */
 static unsigned int types_of(const struct trace_spec *spec)
@@ -136,10 +132,11 @@ static bool asks_for(const struct event_predicate *predicate, unsigned int index
 }
 
 /* The guest looks it up behind the condition, and the host does not have it. */
-static int check_kmalloc_filter(const struct trace_spec *spec, struct error *err)
+static int check_kmalloc_filter(const struct trace_spec *spec, const struct event_names *names,
+				struct error *err)
 {
 	struct event_predicate *predicate;
-	int ret = event_filter_bind(spec->filter, counted_class(KMEM_TYPE_KMALLOC), &no_names,
+	int ret = event_filter_bind(spec->filter, counted_class(KMEM_TYPE_KMALLOC), names,
 				    &predicate, err);
 
 	if (ret)
@@ -152,15 +149,21 @@ static int check_kmalloc_filter(const struct trace_spec *spec, struct error *err
 	return ret;
 }
 
-static int check_filter(const struct trace_spec *spec, unsigned int types, struct error *err)
+static int check_filter(const struct trace_spec *spec, const struct kernel_image *image,
+			struct error *err)
 {
+	const unsigned int types = types_of(spec);
+	struct condition_names known;
 	int ret = 0;
 
+	condition_names_init(&known, image);
 	for (unsigned int left = types; !ret && left; left &= left - 1)
 		ret = trace_spec_check_filter(spec,
 					      counted_class((enum kmem_type_id)__builtin_ctz(left)),
-					      &no_names, err);
-	return ret || !spec->filter || !(types & KMALLOC) ? ret : check_kmalloc_filter(spec, err);
+					      &known.names, err);
+	if (ret || !spec->filter || !(types & KMALLOC))
+		return ret;
+	return check_kmalloc_filter(spec, &known.names, err);
 }
 
 int hist_allocs_check(const struct trace_spec *spec, struct error *err)
@@ -177,131 +180,25 @@ int hist_allocs_check(const struct trace_spec *spec, struct error *err)
 		ret = check_term(spec, &spec->hist->keys[i], types, err);
 	for (size_t i = 0; !ret && i < spec->hist->nr_values; i++)
 		ret = check_term(spec, &spec->hist->values[i], types, err);
-	return ret ? ret : check_filter(spec, types, err);
+	return ret ? ret : check_filter(spec, NULL, err);
+}
+
+int hist_allocs_check_image(const struct trace_spec *spec, const struct kernel_image *image,
+			    struct error *err)
+{
+	return check_filter(spec, image, err);
 }
 
 /* --- which calls ------------------------------------------------------------------------------ */
-
-struct range {
-	uint64_t begin, end; /* gvas */
-};
-
-struct ranges {
-	struct range *v;
-	size_t n;
-};
 
 /* What points are made from. */
 struct maker {
 	const struct trace_spec *spec;
 	const struct kernel *kernel;
 	unsigned int types;
-	struct ranges bodies[KMEM_TYPE_COUNT]; /* of the functions that are counted */
+	struct hist_bodies bodies[KMEM_TYPE_COUNT]; /* of the functions that are counted */
 	uint32_t members[NR_ROLES];            /* where a cache has them */
 };
-
-static bool is_counted(const struct alloc_entry *entry, unsigned int types)
-{
-	return types >> entry->type & 1 && entry->action == ALLOC_ACTION_ALLOC;
-}
-
-static int by_begin(const void *a, const void *b)
-{
-	const struct range *x = a, *y = b;
-
-	return x->begin < y->begin ? -1 : x->begin > y->begin;
-}
-
-/* A return address may lie right behind the body, but not at its beginning. */
-static void add_range(struct ranges *r, const struct kernel *kernel, uint64_t link, uint64_t size)
-{
-	const uint64_t begin = kernel_gva(kernel, link) + 1;
-
-	if (size)
-		r->v[r->n++] = (struct range){begin, begin + size};
-}
-
-/* The bodies of the functions of a type that are counted, with their parts elsewhere. */
-static int find_bodies(const struct alloc_points *points, const struct kernel *kernel,
-		       unsigned int type, struct ranges *out, struct error *err)
-{
-	char name[128];
-
-	*out = (struct ranges){.v = calloc(2 * points->n + 1, sizeof(*out->v))};
-	if (!out->v)
-		return error_set(err, ENOMEM, "out of memory");
-	for (size_t i = 0; i < points->n; i++) {
-		const struct alloc_point *point = &points->v[i];
-		const struct symbol *cold;
-
-		if (!is_counted(&point->entry, 1u << type))
-			continue;
-		add_range(out, kernel, point->address, point->size);
-		snprintf(name, sizeof(name), "%s.cold", point->entry.name);
-		cold = symbols_find(kernel->image->symbols, name);
-		if (cold)
-			add_range(out, kernel, cold->address, cold->size);
-	}
-	qsort(out->v, out->n, sizeof(*out->v), by_begin);
-	return 0;
-}
-
-/* Yes outside of a range. */
-static int append_outside(struct gate *gate, uint64_t begin, uint64_t end, struct error *err)
-{
-	const unsigned int left = gate->n;
-	unsigned int right;
-	int ret = gate_append(gate, gate_term(GATE_CALL_SITE, GATE_LT, begin), err);
-
-	right = gate->n;
-	if (!ret)
-		ret = gate_append(gate, gate_term(GATE_CALL_SITE, GATE_GE, end), err);
-	if (!ret)
-		gate_or(gate, left, right);
-	return ret;
-}
-
-/* Yes outside of ranges that lie near each other: most calls need the first two terms. */
-static int append_cluster(struct gate *gate, const struct range *v, size_t n, struct error *err)
-{
-	const unsigned int from = gate->n;
-	unsigned int inner;
-	int ret = append_outside(gate, v[0].begin, v[n - 1].end, err);
-
-	inner = gate->n;
-	for (size_t i = 0; n > 1 && !ret && i < n; i++) {
-		const unsigned int before = gate->n;
-
-		ret = append_outside(gate, v[i].begin, v[i].end, err);
-		if (!ret && i)
-			gate_and(gate, inner, before);
-	}
-	if (!ret && n > 1)
-		gate_or(gate, from, inner);
-	return ret;
-}
-
-/*
- * Functions of kmalloc call each other, for what is larger than any cache holds: as in the kmem
- * tracer, one of these calls is counted, that which comes from elsewhere. The same is done for
- * other types. The pages or cache's object that a kmalloc takes are events of their own.
- */
-static int append_bodies(struct gate *gate, const struct ranges *bodies, struct error *err)
-{
-	int ret = 0;
-
-	for (size_t i = 0, n; !ret && i < bodies->n; i += n) {
-		struct gate one = {0};
-
-		for (n = 1;
-		     i + n < bodies->n && bodies->v[i + n].begin - bodies->v[i].begin < NEAR;)
-			n++;
-		ret = append_cluster(&one, bodies->v + i, n, err);
-		if (!ret)
-			ret = gate_conjoin(gate, &one, err);
-	}
-	return ret;
-}
 
 static int add_term(struct gate *gate, struct gate_term term, struct error *err)
 {
@@ -421,6 +318,7 @@ static int append_filter(struct hist_part *part, const struct maker *m,
 	struct gate_field in_guest[NR_ROLES + 5];
 	struct hist_fields known;
 	const struct hist_condition condition = {.spec = m->spec,
+						 .image = m->kernel->image,
 						 .class = counted_class(entry->type),
 						 .in_guest = in_guest,
 						 .nr_in_guest = list_gate_fields(entry, in_guest),
@@ -443,7 +341,7 @@ static int make_gate(struct hist_part *part, const struct maker *m, const struct
 		ret = append_filter(part, m, entry, err);
 	if (!ret)
 		ret = append_size(gate, entry, err);
-	return ret ? ret : append_bodies(gate, &m->bodies[entry->type], err);
+	return ret ? ret : hist_bodies_append(gate, &m->bodies[entry->type], err);
 }
 
 static bool is_equal(const struct hist_part *a, const struct hist_part *b)
@@ -551,9 +449,9 @@ static int make(struct maker *m, const struct alloc_points *points, struct hist_
 	if (!ret)
 		ret = find_members(m, err);
 	for (unsigned int i = 0; !ret && i < KMEM_TYPE_COUNT; i++)
-		ret = find_bodies(points, m->kernel, i, &m->bodies[i], err);
+		ret = hist_bodies_find(points, m->kernel, i, &m->bodies[i], err);
 	for (size_t i = 0; !ret && i < points->n; i++)
-		if (is_counted(&points->v[i].entry, m->types))
+		if (hist_is_counted(&points->v[i].entry, m->types))
 			ret = add_point(out, m, &points->v[i], config, err);
 	if (!ret && !out->nr_sites)
 		ret = error_set(err, ENOTSUP, "this kernel has no function for such allocations");

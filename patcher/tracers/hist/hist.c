@@ -108,7 +108,9 @@ static int check_image(const struct trace_spec *spec, const struct kernel_image 
 	const struct tracer_ops *source = tracer_source_of(spec);
 	int ret = 0;
 
-	if (source->lane == LANE_DIRECT && source->check_image)
+	if (source->lane == LANE_ORDERED)
+		return hist_allocs_check_image(spec, image, err);
+	if (source->check_image)
 		ret = source->check_image(spec, image, err);
 	return ret || !is_of_syscalls(source) ? ret : check_syscalls(spec, source, image, err);
 }

@@ -2,6 +2,7 @@
 #ifndef SONDE_PATCHER_TRACERS_HIST_HIST_H
 #define SONDE_PATCHER_TRACERS_HIST_HIST_H
 
+#include "guest-symbols/kmem/allocators.h"
 #include "patcher/ring/hist.h"
 #include "patcher/tracers/tracer.h"
 
@@ -57,6 +58,7 @@ enum { HIST_MAX_REST = 11 };
  * where the call is counted. */
 struct hist_condition {
 	const struct trace_spec *spec;
+	const struct kernel_image *image; /* has the names; NULL: not known yet */
 	const struct event_class *class;
 	const struct gate_field *in_guest;
 	size_t nr_in_guest;
@@ -124,6 +126,32 @@ int hist_host_create(struct hist_part *parts, size_t n, const struct fetch_progr
 void hist_host_destroy(struct hist_host *host); /* NULL-safe */
 const struct hist_events *hist_host_events(const struct hist_host *host);
 
+/* --- calls of allocators by each other (bodies.c) ----------------------------------------------
+ */
+
+/* Whether calls of the function are counted where these types of allocations are: a bit for each.
+ */
+bool hist_is_counted(const struct alloc_entry *entry, unsigned int types);
+
+/* Return addresses in the functions of one type that are counted, with their parts elsewhere. */
+struct hist_bodies {
+	struct hist_range {
+		uint64_t begin, end; /* gvas */
+	} * v;                       /* by begin; for free() */
+	size_t n;
+};
+
+/* -ENOMEM. */
+int hist_bodies_find(const struct alloc_points *points, const struct kernel *kernel,
+		     unsigned int type, struct hist_bodies *out, struct error *err);
+
+/*
+ * Functions of kmalloc call each other, for what is larger than any cache holds: as in the kmem
+ * tracer, one of these calls is counted, that which comes from elsewhere. The same is done for
+ * other types. The pages or cache's object that a kmalloc takes are events of their own. -E2BIG.
+ */
+int hist_bodies_append(struct gate *gate, const struct hist_bodies *bodies, struct error *err);
+
 /* --- allocations (allocs.c) ------------------------------------------------------------------- */
 
 /* Their functions, by the registers that their arguments are in. */
@@ -140,6 +168,9 @@ struct hist_allocs {
 /* What a spec of the kmem tracer may ask for; no guest is needed. -ENOTSUP: only the host knows it.
  */
 int hist_allocs_check(const struct trace_spec *spec, struct error *err);
+/* Whether its condition has names that the image lacks: -EINVAL with the column in the spec. */
+int hist_allocs_check_image(const struct trace_spec *spec, const struct kernel_image *image,
+			    struct error *err);
 void hist_allocs_fields(const struct trace_spec *spec, struct hist_fields *out);
 
 /* `config` becomes that of the spec. -ENOTSUP: the kernel has calls that cannot be counted, or the

@@ -3,9 +3,11 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include "patcher/tracers/condition-names.h"
 #include "patcher/tracers/hist/hist.h"
 
 struct hist_rest {
+	struct condition_names names; /* of the predicate */
 	struct event_predicate *predicate;
 	const struct event_class *class;
 	struct gate_split split;
@@ -108,9 +110,11 @@ static int refuse(const struct hist_rest *rest, const struct hist_condition *c, 
 static int make(struct hist_rest *rest, const struct hist_condition *c, struct gate *gate,
 		struct error *err)
 {
-	static const struct event_names no_names;
-	int ret = event_filter_bind(c->spec->filter, c->class, &no_names, &rest->predicate, err);
+	int ret;
 
+	condition_names_init(&rest->names, c->image);
+	ret = event_filter_bind(c->spec->filter, c->class, &rest->names.names, &rest->predicate,
+				err);
 	rest->class = c->class;
 	if (ret)
 		return ret;

@@ -10,21 +10,21 @@
 #include <string.h>
 #include "formats/filter/filter.h"
 #include "introspect/kernel/modules.h"
+#include "patcher/tracers/condition-names.h"
 
 /* A module may have been loaded since the names were read: how often they are read again at most.
  */
 enum { NAMES_AGE_NS = 1000000000 };
 
 struct kmem_filter {
+	struct condition_names known; /* the first member: text() gets it */
 	const struct kernel *kernel;
 	struct trace_writer *writer;
 	struct event_filter *filter;
-	struct event_names names;
 	const struct event_class *classes;
 	struct event_predicate *predicates[KMEM_NR_CLASSES]; /* NULL: no record of it is wanted */
 	struct kernel_names *symbols;                        /* of modules; NULL: not read yet */
 	int64_t symbols_ns, now_ns;                          /* trace clock */
-	struct trace_info info;                              /* the names of GFP flags */
 };
 
 /* --- values as text -------------------------------------------------------------------------- */
@@ -76,26 +76,11 @@ static void text(void *arg, const struct event_field *field, uint64_t value, cha
 	if (field->type == EVENT_CODE)
 		symbol_text(f, value, out, size);
 	else if (field->type == EVENT_FLAGS)
-		gfp_flags_text(f->info.gfp_names, f->info.nr_gfp_names, value, out, size);
+		gfp_flags_text(f->known.info.gfp_names, f->known.info.nr_gfp_names, value, out,
+			       size);
 	else if (field->type != EVENT_DICTIONARY ||
 		 !trace_writer_cache_name(f->writer, (uint16_t)value, out, size))
 		snprintf(out, size, "0x%" PRIx64, value);
-}
-
-static int flag(void *arg, const struct event_field *field, const char *name, uint64_t *value)
-{
-	const struct kmem_filter *f = arg;
-
-	(void)field;
-	return gfp_name_mask(f->info.gfp_names, f->info.nr_gfp_names, name, value);
-}
-
-static const char *flag_name(void *arg, const struct event_field *field, size_t number)
-{
-	const struct kmem_filter *f = arg;
-
-	(void)field;
-	return number < f->info.nr_gfp_names ? f->info.gfp_names[number].name : NULL;
 }
 
 /* --- filters --------------------------------------------------------------------------------- */
@@ -108,7 +93,7 @@ static int bind(struct kmem_filter *f, struct error *err)
 
 	for (size_t i = 0; i < KMEM_CLASS_OTHER; i++)
 		classes[i] = &f->classes[i];
-	return event_filter_bind_each(f->filter, classes, KMEM_CLASS_OTHER, &f->names,
+	return event_filter_bind_each(f->filter, classes, KMEM_CLASS_OTHER, &f->known.names,
 				      f->predicates, err);
 }
 
@@ -139,20 +124,9 @@ int kmem_filter_create(const struct tracer_context *context, const struct trace_
 	f->kernel = context->kernel;
 	f->writer = context->writer;
 	f->classes = kmem_classes_of(kmem_task_fields(spec));
-	f->names =
-		(struct event_names){.arg = f, .text = text, .flag = flag, .flag_name = flag_name};
-	gfp_names_read(context->kernel->image, &f->info);
+	condition_names_init(&f->known, context->kernel->image);
+	f->known.names.text = text;
 	return finish(f, spec, out, err);
-}
-
-/* Which flags there are is known with the kernel. */
-static int any_flag(void *arg, const struct event_field *field, const char *name, uint64_t *value)
-{
-	(void)arg;
-	(void)field;
-	(void)name;
-	*value = 0;
-	return 0;
 }
 
 /* Without an image, all names are flags. */
@@ -166,12 +140,8 @@ static int check(const struct trace_spec *spec, const struct kernel_image *image
 	if (!f)
 		return error_set(err, ENOMEM, "out of memory");
 	f->classes = kmem_classes_of(kmem_task_fields(spec));
-	f->names = (struct event_names){.arg = f, .text = text, .flag = any_flag};
-	if (image) {
-		gfp_names_read(image, &f->info);
-		f->names.flag = flag;
-		f->names.flag_name = flag_name;
-	}
+	condition_names_init(&f->known, image);
+	f->known.names.text = text;
 	ret = finish(f, spec, &made, err);
 	kmem_filter_destroy(made);
 	return ret;

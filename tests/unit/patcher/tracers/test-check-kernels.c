@@ -81,6 +81,13 @@ int main(void)
 		check(image, "k=kmem if gfp_flags & __GFP_ZER0", boots, 23,
 		      "instance 'k': filter, character 13: '__GFP_ZER0' is neither a number nor a "
 		      "flag of the field; did you mean '__GFP_ZERO'?");
+		check(image,
+		      "kmem:kmalloc,hist:keys=call_site if gfp_flags & __GFP_ZERO || gfp_flags == "
+		      "'GFP_KERNEL|__GFP_ZERO'",
+		      boots, 0, NULL);
+		check(image, "kmem:pages,hist:keys=order if gfp_flags & __GFP_ZER0", boots, 43,
+		      "'__GFP_ZER0' is neither a number nor a flag of the field; did you mean "
+		      "'__GFP_ZERO'?");
 		check(image, "kmem:filter=\"gfp_flags == 'GFP_ATOMIC|GFP_KERNAL'\",pid", boots, 39,
 		      "did you mean 'GFP_KERNEL'?");
 	}

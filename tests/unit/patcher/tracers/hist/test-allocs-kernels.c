@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "formats/event/kmem.h"
 #include "guest-symbols/kmem/allocators.h"
 #include "patcher/tracers/hist/hist.h"
 #include "tests/lib/fetched-kernel.h"
@@ -194,6 +195,55 @@ static void test_others(const struct kernel_image *image, const char *version, c
 	trace_spec_deinit(&spec);
 }
 
+/* --- conditions ------------------------------------------------------------------------------ */
+
+/* Whether all functions count a call with these flags. */
+static bool all_count(const struct hist_allocs *allocs, uint64_t flags)
+{
+	bool all = allocs->nr_parts;
+
+	for (size_t i = 0; i < allocs->nr_parts; i++)
+		all &= counts(&allocs->parts[i], 0xffffffff81000005, flags, SOME_PID);
+	return all;
+}
+
+static bool none_counts(const struct hist_allocs *allocs, uint64_t flags)
+{
+	bool any = false;
+
+	for (size_t i = 0; i < allocs->nr_parts; i++)
+		any |= counts(&allocs->parts[i], 0xffffffff81000005, flags, SOME_PID);
+	return !any;
+}
+
+/* By the kernel's own names. */
+static void test_flags(const struct kernel_image *image, const char *version)
+{
+	static const char text[] = "kmem:kmalloc,hist:keys=gfp_flags if gfp_flags & __GFP_ZERO && "
+				   "gfp_flags != 'GFP_KERNEL|__GFP_ZERO'";
+	const struct kernel kernel = {.image = image};
+	struct trace_info info;
+	uint64_t zero = 0, normal = 0;
+	struct hist_config config;
+	struct hist_allocs allocs;
+	struct trace_spec spec;
+	struct error err = {0};
+
+	gfp_names_read(image, &info);
+	gfp_name_mask(info.gfp_names, info.nr_gfp_names, "__GFP_ZERO", &zero);
+	gfp_name_mask(info.gfp_names, info.nr_gfp_names, "GFP_KERNEL", &normal);
+	if (tracer_parse_spec(text, &spec, NULL) || !zero || !normal)
+		abort();
+	if (!ok(!hist_allocs_create(&spec, &kernel, &allocs, &config, &err), "%s: %s: %s", version,
+		text, err.text))
+		return;
+	ok(all_count(&allocs, zero) && all_count(&allocs, zero | 0x400000) &&
+		   none_counts(&allocs, normal) && none_counts(&allocs, normal | zero),
+	   "%s: calls with these flags count", version);
+	hist_allocs_deinit(&allocs);
+	trace_spec_deinit(&spec);
+}
+
 static void test_kernel(const struct kernel_image *image, const char *version)
 {
 	test_image(image, version);
@@ -201,6 +251,7 @@ static void test_kernel(const struct kernel_image *image, const char *version)
 		    "kmem:cache,hist:keys=call_site,gfp_flags:vals=bytes_req,bytes_alloc",
 		    KMEM_TYPE_CACHE);
 	test_others(image, version, "kmem:pages,hist:keys=order,gfp_flags", KMEM_TYPE_PAGES);
+	test_flags(image, version);
 }
 
 int main(void)
