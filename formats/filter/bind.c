@@ -57,10 +57,20 @@ static bool is_flags(const struct event_field *field)
 	return field && field->type == EVENT_FLAGS;
 }
 
+static bool is_address(const struct event_field *field)
+{
+	return field && (field->type == EVENT_CODE || field->type == EVENT_FUNCTION);
+}
+
 /* Whether it tells more from less. */
 static bool is_order(enum filter_op op)
 {
 	return op == FILTER_LT || op == FILTER_LE || op == FILTER_GT || op == FILTER_GE;
+}
+
+static bool is_text_op(enum filter_op op)
+{
+	return op == FILTER_EQ || op == FILTER_NE || op == FILTER_GLOB;
 }
 
 /* "symbol+0x1f/0x90", as events and reports show a code address, without the size of the function,
@@ -79,6 +89,8 @@ static int drop_size(struct bound_term *out)
 static int bind_word(const struct filter_term *term, const struct event_names *names,
 		     struct bound_term *out, struct error *err)
 {
+	if (is_address(out->field) && names->ranges && is_text_op(term->op))
+		return filter_bind_ranges(term, names, out, err);
 	if (is_flags(out->field) && term->op != FILTER_GLOB && !is_order(term->op))
 		return filter_bind_flags(term, names, out, err);
 	if (term->op == FILTER_AND)
@@ -199,8 +211,10 @@ int event_filter_bind(const struct event_filter *filter, const struct event_clas
 
 void event_predicate_destroy(struct event_predicate *predicate)
 {
-	for (size_t i = 0; predicate && i < EVENT_FILTER_MAX_TERMS; i++)
+	for (size_t i = 0; predicate && i < EVENT_FILTER_MAX_TERMS; i++) {
 		free(predicate->terms[i].owned);
+		free(predicate->terms[i].ranges);
+	}
 	free(predicate);
 }
 
@@ -289,6 +303,8 @@ static bool term_matches(const struct event_predicate *p, const struct bound_ter
 	if (term->by_text)
 		return text_matches(term, p->names, event->bytes);
 	value = term->field ? event_field_value(term->field, event->bytes) : event->vcpu;
+	if (term->ranges)
+		return filter_in_ranges(term, value) == (term->op != FILTER_NE);
 	return term->in_cpus ? cpus_match(term, value) : number_matches(term, value);
 }
 

@@ -18,7 +18,8 @@
  * where VALUE is a string. A code address has the texts "symbol", "symbol+0x1f" and
  * "symbol+0x1f/0x90", a function has its name, flags have "GFP_KERNEL|__GFP_ZERO". Of flags, == !=
  * and & take bits by name, several joined by | in any order: == is true of exactly these bits.
- * FIELD.function of a code address is the symbol alone. VALUE may be CPUS{0-3,7}: & and == are
+ * FIELD.function of a code address is the symbol alone. Where event_names.ranges is known, names of
+ * functions are compared as the places that they stand for. VALUE may be CPUS{0-3,7}: & and == are
  * then true of its members, == only if it has one.
  *
  * Every class has the field `vcpu`, also written `cpu` and `CPU`. common_NAME and COMM are other
@@ -38,6 +39,11 @@ int event_filter_parse(const char *text, struct event_filter **out, struct error
 /* NULL-safe. */
 void event_filter_destroy(struct event_filter *filter);
 
+/* Code addresses begin..end-1. */
+struct event_range {
+	uint64_t begin, end;
+};
+
 /* How values become text, and names become values; the functions may be NULL. */
 struct event_names {
 	void *arg;
@@ -49,6 +55,14 @@ struct event_names {
 	/* The names of the field's flags by number, from 0; NULL behind the last one. The pointer
 	 * to the function is NULL where they cannot be listed. */
 	const char *(*flag_name)(void *arg, const struct event_field *field, size_t number);
+	/*
+	 * Where the functions of that name are, or those that it means as a glob; or the place
+	 * "function+0x1f". Then code addresses are compared with that instead of with text. *out is
+	 * for free(): one range or more, ascending, apart from each other. -EINVAL: *err says why
+	 * there are none. -ENOMEM.
+	 */
+	int (*ranges)(void *arg, const char *name, bool is_glob, struct event_range **out,
+		      size_t *n, struct error *err);
 };
 
 /* A filter made ready for the events of one class. */
@@ -133,6 +147,10 @@ struct event_node {
 	bool by_text; /* compares something else than the field's value with `value` */
 	uint64_t value;
 	const char *text; /* as it was written, without quotes */
+	/* If there are some, FILTER_EQ, FILTER_GLOB and FILTER_NE ask whether the field's value
+	 * lies in one of them, as event_names.ranges gives them. */
+	const struct event_range *ranges;
+	size_t nr_ranges;
 };
 
 unsigned int event_predicate_root(const struct event_predicate *predicate);

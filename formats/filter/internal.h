@@ -37,6 +37,8 @@ struct bound_term {
 	const char *text;
 	char *owned; /* that text, if it is not the filter's; or NULL */
 	uint64_t value;
+	struct event_range *ranges; /* `value` is in one of them; NULL: there are none */
+	size_t nr_ranges;
 };
 
 /* Whether a class has the field of a term. Sets the field, which is NULL of the vCPU, and
@@ -55,6 +57,11 @@ int filter_no_field(const struct filter_term *term, const struct event_class *co
  * flag. */
 int filter_bind_flags(const struct filter_term *term, const struct event_names *names,
 		      struct bound_term *out, struct error *err);
+
+/* A value that is the name of functions, of a code address: event_names.ranges. */
+int filter_bind_ranges(const struct filter_term *term, const struct event_names *names,
+		       struct bound_term *out, struct error *err);
+bool filter_in_ranges(const struct bound_term *term, uint64_t value);
 
 struct event_predicate {
 	const struct event_filter *filter;

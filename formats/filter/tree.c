@@ -22,7 +22,9 @@ struct event_node event_predicate_node(const struct event_predicate *predicate, 
 				   .op = term->op,
 				   .by_text = term->by_text || term->in_cpus,
 				   .value = term->value,
-				   .text = term->text};
+				   .text = term->text,
+				   .ranges = term->ranges,
+				   .nr_ranges = term->nr_ranges};
 }
 
 bool event_known_has(const struct event_known *known, unsigned int node)

@@ -18,8 +18,10 @@ int event_texts_create(const struct sidecar *sidecar, struct event_texts **out, 
 		return error_set(err, ENOMEM, "out of memory");
 	texts->sidecar = sidecar;
 	texts->has_source = sidecar && sidecar->lines;
-	texts->names = (struct event_names){texts, event_texts_filter_text, event_texts_flag,
-					    event_texts_flag_name};
+	texts->names = (struct event_names){.arg = texts,
+					    .text = event_texts_filter_text,
+					    .flag = event_texts_flag,
+					    .flag_name = event_texts_flag_name};
 	for (size_t i = 0; i < EVENT_TEXT_SORTS; i++)
 		u64_map_init(&texts->known[i], sizeof(struct piece_text *));
 	texts->last = calloc(1, sizeof(*texts->last) + sizeof(struct text) + PIECE_BYTES);

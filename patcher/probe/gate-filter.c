@@ -51,6 +51,19 @@ static bool make_term(const struct splitter *s, const struct event_node *term,
 	return true;
 }
 
+static bool append_ranges(const struct splitter *s, const struct event_node *term)
+{
+	const struct gate_field *known = find_field(s, term);
+	struct gate *gate = &s->out->gate;
+	const unsigned int before = gate->n;
+
+	if (!known || gate_append_ranges(gate, known->source, term->ranges, term->nr_ranges, NULL))
+		return false;
+	if (term->op == FILTER_NE)
+		gate_not(gate, before);
+	return true;
+}
+
 /* Append what the node says; false if the gate cannot, and it is half done. */
 static bool compile(const struct splitter *s, unsigned int index)
 {
@@ -59,6 +72,8 @@ static bool compile(const struct splitter *s, unsigned int index)
 	unsigned int left = gate->n, right;
 	struct gate_term term;
 
+	if (node.ranges)
+		return append_ranges(s, &node);
 	if (node.kind == FILTER_TERM)
 		return make_term(s, &node, &term) && !gate_append(gate, term, NULL);
 	if (!compile(s, node.left))

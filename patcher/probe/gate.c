@@ -84,6 +84,31 @@ int gate_append_list(struct gate *gate, struct gate_term like, const uint64_t *v
 	return ret;
 }
 
+/* What lies in front of a range, and not in those before, is in none. */
+static void append_range(struct gate *gate, enum gate_source source, struct event_range range,
+			 bool is_last)
+{
+	const unsigned int at = gate->n;
+
+	gate->n += 2;
+	gate->terms[at] = gate_term(source, GATE_GE, range.begin);
+	gate->terms[at].yes = (uint8_t)(at + 1);
+	gate->terms[at].no = GATE_NO;
+	gate->terms[at + 1] = gate_term(source, GATE_LT, range.end);
+	gate->terms[at + 1].yes = GATE_YES;
+	gate->terms[at + 1].no = is_last ? GATE_NO : (uint8_t)(at + 2);
+}
+
+int gate_append_ranges(struct gate *gate, enum gate_source source, const struct event_range *ranges,
+		       size_t n, struct error *err)
+{
+	if (n > (GATE_MAX_TERMS - gate->n) / 2)
+		return too_many(err);
+	for (size_t i = 0; i < n; i++)
+		append_range(gate, source, ranges[i], i + 1 == n);
+	return 0;
+}
+
 static void redirect(struct gate *gate, unsigned int from, unsigned int to, uint8_t old,
 		     uint8_t target)
 {

@@ -83,6 +83,11 @@ int gate_append(struct gate *gate, struct gate_term term, struct error *err);
 int gate_append_list(struct gate *gate, struct gate_term like, const uint64_t *values, size_t n,
 		     struct error *err);
 
+/* Append a search for the range that a source's value is in: yes if there is one. Ranges are
+ * ascending, and apart from each other; there is one or more. -E2BIG: the gate stays as it was. */
+int gate_append_ranges(struct gate *gate, enum gate_source source, const struct event_range *ranges,
+		       size_t n, struct error *err);
+
 /* Join the terms left..right-1 and right..n-1 to one operand. */
 void gate_and(struct gate *gate, unsigned int left, unsigned int right);
 void gate_or(struct gate *gate, unsigned int left, unsigned int right);

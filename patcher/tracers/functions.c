@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include "patcher/tracers/condition-names.h"
 
 int functions_init(struct functions *f, const struct kernel *kernel, const struct trace_spec *spec,
 		   struct error *err)
@@ -150,10 +151,9 @@ int functions_add_pids(struct gate *gate, const struct trace_spec *spec, struct 
 
 /* --- calls with their returns ---------------------------------------------------------------- */
 
-static const struct event_names no_names;
-
 static int split_condition(const struct trace_spec *spec, const struct event_class *class,
-			   struct gate_split *split, char *rest, size_t size, struct error *err)
+			   const struct event_names *names, struct gate_split *split, char *rest,
+			   size_t size, struct error *err)
 {
 	static const struct gate_field fields[] = {
 		{.name = "pid", .source = GATE_PID, .size = 4},
@@ -161,7 +161,7 @@ static int split_condition(const struct trace_spec *spec, const struct event_cla
 		{.name = "parent_ip", .source = GATE_CALL_SITE, .size = 8},
 	};
 	struct event_predicate *predicate;
-	int ret = event_filter_bind(spec->filter, class, &no_names, &predicate, err);
+	int ret = event_filter_bind(spec->filter, class, names, &predicate, err);
 
 	if (ret)
 		return ret;
@@ -171,37 +171,54 @@ static int split_condition(const struct trace_spec *spec, const struct event_cla
 	return 0;
 }
 
-int functions_check_calls(const struct trace_spec *spec, const struct event_class *class,
-			  const char *readers, struct error *err)
+static int refuse(const struct trace_spec *spec, const struct event_class *class, const char *rest,
+		  const char *readers, struct error *err)
 {
-	struct gate_split split;
-	char rest[160];
-	int ret = trace_spec_check_filter(spec, class, &no_names, err);
-
-	if (!ret && spec->filter)
-		ret = split_condition(spec, class, &split, rest, sizeof(rest), err);
-	if (ret || !spec->filter || split.whole)
-		return ret;
 	return error_set_column(
 		err, ENOTSUP, trace_spec_filter_column(spec, 1),
-		"filter: the guest decides of a call and of its return alike, by "
-		"%s as numbers: it cannot decide '%s'%s%s",
-		event_field_find(class, "parent_ip") ? "pid, tgid and parent_ip" : "pid and tgid",
+		"filter: the guest decides of a call and of its return alike, by %s: it cannot "
+		"decide '%s'%s%s",
+		event_field_find(class, "parent_ip") ? "pid and tgid as numbers, and parent_ip as "
+						       "a number or as functions in up to 32 "
+						       "places"
+						     : "pid and tgid as numbers",
 		rest, readers ? ". Choose when you read the trace: " : "", readers ? readers : "");
 }
 
-int functions_add_calls(struct gate *gate, const struct trace_spec *spec,
-			const struct event_class *class, struct error *err)
+/* What the guest decides of calls. */
+static int make_split(const struct trace_spec *spec, const struct event_class *class,
+		      const struct kernel_image *image, uint64_t slide, const char *readers,
+		      struct gate_split *split, struct error *err)
+{
+	struct condition_names known;
+	char rest[160];
+	int ret;
+
+	condition_names_init(&known, image, slide);
+	ret = trace_spec_check_filter(spec, class, &known.names, err);
+	if (!ret)
+		ret = split_condition(spec, class, &known.names, split, rest, sizeof(rest), err);
+	return ret || split->whole ? ret : refuse(spec, class, rest, readers, err);
+}
+
+int functions_check_calls(const struct trace_spec *spec, const struct event_class *class,
+			  const struct kernel_image *image, const char *readers, struct error *err)
 {
 	struct gate_split split;
-	char rest[160];
+
+	return spec->filter ? make_split(spec, class, image, 0, readers, &split, err) : 0;
+}
+
+int functions_add_calls(struct gate *gate, const struct kernel *kernel,
+			const struct trace_spec *spec, const struct event_class *class,
+			struct error *err)
+{
+	struct gate_split split;
 	int ret = functions_add_pids(gate, spec, err);
 
 	if (ret || !spec->filter)
 		return ret;
-	ret = functions_check_calls(spec, class, NULL, err);
-	if (!ret)
-		ret = split_condition(spec, class, &split, rest, sizeof(rest), err);
+	ret = make_split(spec, class, kernel->image, kernel->virt_slide, NULL, &split, err);
 	return ret ? ret : gate_conjoin(gate, &split.gate, err);
 }
 

@@ -45,19 +45,21 @@ int functions_add_pids(struct gate *gate, const struct trace_spec *spec, struct 
  * Conditions of tracers that see a call and its return, whose events (or those that one could have)
  * are of `class`. Entry and return have the same gate: it can ask for pid, tgid and parent_ip
  * (those that the class has), which do not change during a call. -ENOTSUP with the column in the
- * spec if the condition asks for more; `readers`: the command that chooses events by it, or NULL.
- * -EINVAL: it does not suit the class.
+ * spec if the condition asks for more, or has more comparisons than a gate; `readers`: the command
+ * that chooses events by it, or NULL. -EINVAL: it does not suit the class, or names a function that
+ * the image does not have. `image` may be NULL.
  */
 int functions_check_calls(const struct trace_spec *spec, const struct event_class *class,
-			  const char *readers, struct error *err);
+			  const struct kernel_image *image, const char *readers, struct error *err);
 /* Why their specs take no vCPUs. */
 #define FUNCTIONS_OTHER_VCPU "a call may return on another one than it began on"
 /* Why those that record no returns take no "only" and "depth"; the command's options follow. */
 #define FUNCTIONS_NESTED \
 	"what is called within others is seen in a trace of graph, with sonde events --graph "
 /* Such a condition, and the spec's pids. -E2BIG, and as above. */
-int functions_add_calls(struct gate *gate, const struct trace_spec *spec,
-			const struct event_class *class, struct error *err);
+int functions_add_calls(struct gate *gate, const struct kernel *kernel,
+			const struct trace_spec *spec, const struct event_class *class,
+			struct error *err);
 /* `conditions` of struct tracer_ops: the guest decides all. */
 void functions_call_conditions(const struct tracer *tracer, const struct trace_spec *spec,
 			       enum tracer_decider decider, char *out, size_t size);

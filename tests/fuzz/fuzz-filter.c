@@ -67,7 +67,8 @@ static bool split_agrees(const struct event_predicate *predicate, const struct e
 
 static void match(const struct event_filter *filter)
 {
-	static const struct event_names names = {NULL, text_of, flag_of, flag_name};
+	static const struct event_names names = {
+		.text = text_of, .flag = flag_of, .flag_name = flag_name};
 	const struct sample sample = {1, 2, -3, "kworker"};
 	const struct event event = {.class = &class, .bytes = &sample};
 	struct event_predicate *predicate;

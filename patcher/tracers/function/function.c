@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "formats/event/function.h"
+#include "patcher/tracers/condition-names.h"
 #include "patcher/tracers/functions.h"
 
 /* In the order of the bits of enum function_fields, which are those of enum direct_field, too. */
@@ -35,6 +36,7 @@ struct function_tracer {
 	struct tracer tracer;
 	struct functions functions;
 	const struct trace_spec *spec;
+	struct condition_names names;      /* of the predicate */
 	uint32_t fields;                   /* enum function_fields */
 	struct event_predicate *predicate; /* NULL: no filter */
 	struct gate gate;
@@ -101,11 +103,26 @@ static uint32_t fields_of_rest(const struct event_predicate *predicate,
 	return fields;
 }
 
-static const struct event_names no_names;
+static int check_filter(const struct trace_spec *spec, const struct kernel_image *image,
+			struct error *err)
+{
+	struct condition_names known;
+
+	condition_names_init(&known, image, 0);
+	return trace_spec_check_filter(spec, function_class(FUNCTION_ALL), &known.names, err);
+}
 
 static int function_check(const struct trace_spec *spec, struct error *err)
 {
-	return trace_spec_check_filter(spec, function_class(FUNCTION_ALL), &no_names, err);
+	return check_filter(spec, NULL, err);
+}
+
+static int function_check_image(const struct trace_spec *spec, const struct kernel_image *image,
+				struct error *err)
+{
+	int ret = functions_check_image(spec, image, err);
+
+	return ret ? ret : check_filter(spec, image, err);
 }
 
 /* All classes of the tracer's events have the same bytes: the one with all fields serves all. */
@@ -115,8 +132,12 @@ static int add_filter(struct function_tracer *t, struct error *err)
 
 	if (!t->spec->filter)
 		return 0;
-	ret = event_filter_bind(t->spec->filter, function_class(FUNCTION_ALL), &no_names,
+	condition_names_init(&t->names, t->functions.kernel->image,
+			     t->functions.kernel->virt_slide);
+	ret = event_filter_bind(t->spec->filter, function_class(FUNCTION_ALL), &t->names.names,
 				&t->predicate, err);
+	if (ret && err && err->column)
+		err->column = trace_spec_filter_column(t->spec, err->column);
 	if (ret)
 		return ret;
 	gate_split(t->predicate, gate_fields, NR_GATE_FIELDS, &t->split);
@@ -228,7 +249,7 @@ const struct tracer_ops tracer_function = {
 		 TRACE_TAKES_HIST,
 	.readers = readers,
 	.check = function_check,
-	.check_image = functions_check_image,
+	.check_image = function_check_image,
 	.create = function_create,
 	.destroy = function_destroy,
 	.select = function_select,

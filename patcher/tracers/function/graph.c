@@ -54,9 +54,19 @@ static const struct event_class *entry_class(void)
 	return &graph_classes(GRAPH_ALL)[GRAPH_ENTRY];
 }
 
+#define READERS "sonde events --filter"
+
 static int graph_check(const struct trace_spec *spec, struct error *err)
 {
-	return functions_check_calls(spec, entry_class(), "sonde events --filter", err);
+	return functions_check_calls(spec, entry_class(), NULL, READERS, err);
+}
+
+static int graph_check_image(const struct trace_spec *spec, const struct kernel_image *image,
+			     struct error *err)
+{
+	int ret = functions_check_image(spec, image, err);
+
+	return ret ? ret : functions_check_calls(spec, entry_class(), image, READERS, err);
 }
 
 static int graph_create(const struct tracer_context *context, const struct trace_spec *const *specs,
@@ -72,7 +82,7 @@ static int graph_create(const struct tracer_context *context, const struct trace
 	t->spec = specs[0];
 	ret = functions_init(&t->functions, context->kernel, specs[0], err);
 	if (!ret)
-		ret = functions_add_calls(&t->gate, specs[0], entry_class(), err);
+		ret = functions_add_calls(&t->gate, context->kernel, specs[0], entry_class(), err);
 	if (!ret)
 		ret = tracer_check_task(context->kernel, specs[0]->words, &t->gate, err);
 	if (ret)
@@ -125,7 +135,7 @@ const struct tracer_ops tracer_graph = {
 	.takes = TRACE_TAKES_FUNCTIONS | TRACE_TAKES_PIDS | TRACE_TAKES_FILTER,
 	.readers = readers,
 	.check = graph_check,
-	.check_image = functions_check_image,
+	.check_image = graph_check_image,
 	.create = graph_create,
 	.destroy = graph_destroy,
 	.select = graph_select,

@@ -47,7 +47,17 @@ static void destroy(struct tracer *tracer)
 /* There are no events; those of the function tracer have all that is known of a call. */
 static int check(const struct trace_spec *spec, struct error *err)
 {
-	return functions_check_calls(spec, function_class(FUNCTION_ALL), NULL, err);
+	return functions_check_calls(spec, function_class(FUNCTION_ALL), NULL, NULL, err);
+}
+
+static int check_image(const struct trace_spec *spec, const struct kernel_image *image,
+		       struct error *err)
+{
+	int ret = functions_check_image(spec, image, err);
+
+	if (ret)
+		return ret;
+	return functions_check_calls(spec, function_class(FUNCTION_ALL), image, NULL, err);
 }
 
 static int create(const struct tracer_context *context, const struct trace_spec *const *specs,
@@ -63,7 +73,8 @@ static int create(const struct tracer_context *context, const struct trace_spec 
 	t->spec = specs[0];
 	ret = functions_init(&t->functions, context->kernel, specs[0], err);
 	if (!ret)
-		ret = functions_add_calls(&t->gate, specs[0], function_class(FUNCTION_ALL), err);
+		ret = functions_add_calls(&t->gate, context->kernel, specs[0],
+					  function_class(FUNCTION_ALL), err);
 	if (!ret)
 		ret = tracer_check_task(context->kernel, 0, &t->gate, err);
 	if (!ret)
@@ -120,7 +131,7 @@ const struct tracer_ops tracer_profile = {
 	.takes = TRACE_TAKES_FUNCTIONS | TRACE_TAKES_PIDS | TRACE_TAKES_FILTER,
 	.readers = readers,
 	.check = check,
-	.check_image = functions_check_image,
+	.check_image = check_image,
 	.create = create,
 	.destroy = destroy,
 	.select = select_sites,

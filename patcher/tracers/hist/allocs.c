@@ -156,7 +156,7 @@ static int check_filter(const struct trace_spec *spec, const struct kernel_image
 	struct condition_names known;
 	int ret = 0;
 
-	condition_names_init(&known, image);
+	condition_names_init(&known, image, 0);
 	for (unsigned int left = types; !ret && left; left &= left - 1)
 		ret = trace_spec_check_filter(spec,
 					      counted_class((enum kmem_type_id)__builtin_ctz(left)),
@@ -319,6 +319,7 @@ static int append_filter(struct hist_part *part, const struct maker *m,
 	struct hist_fields known;
 	const struct hist_condition condition = {.spec = m->spec,
 						 .image = m->kernel->image,
+						 .slide = m->kernel->virt_slide,
 						 .class = counted_class(entry->type),
 						 .in_guest = in_guest,
 						 .nr_in_guest = list_gate_fields(entry, in_guest),

@@ -59,6 +59,7 @@ enum { HIST_MAX_REST = 11 };
 struct hist_condition {
 	const struct trace_spec *spec;
 	const struct kernel_image *image; /* has the names; NULL: not known yet */
+	uint64_t slide;                   /* of the image */
 	const struct event_class *class;
 	const struct gate_field *in_guest;
 	size_t nr_in_guest;

@@ -112,7 +112,7 @@ static int make(struct hist_rest *rest, const struct hist_condition *c, struct g
 {
 	int ret;
 
-	condition_names_init(&rest->names, c->image);
+	condition_names_init(&rest->names, c->image, c->slide);
 	ret = event_filter_bind(c->spec->filter, c->class, &rest->names.names, &rest->predicate,
 				err);
 	rest->class = c->class;

@@ -83,6 +83,14 @@ static void text(void *arg, const struct event_field *field, uint64_t value, cha
 		snprintf(out, size, "0x%" PRIx64, value);
 }
 
+/* Code addresses are compared with text, which functions of modules have, too. */
+static void init_names(struct kmem_filter *f, const struct kernel_image *image)
+{
+	condition_names_init(&f->known, image, 0);
+	f->known.names.text = text;
+	f->known.names.ranges = NULL;
+}
+
 /* --- filters --------------------------------------------------------------------------------- */
 
 /* Of classes that lack a field of the filter no record is wanted; one class has to have all. The
@@ -124,8 +132,7 @@ int kmem_filter_create(const struct tracer_context *context, const struct trace_
 	f->kernel = context->kernel;
 	f->writer = context->writer;
 	f->classes = kmem_classes_of(kmem_task_fields(spec));
-	condition_names_init(&f->known, context->kernel->image);
-	f->known.names.text = text;
+	init_names(f, context->kernel->image);
 	return finish(f, spec, out, err);
 }
 
@@ -140,8 +147,7 @@ static int check(const struct trace_spec *spec, const struct kernel_image *image
 	if (!f)
 		return error_set(err, ENOMEM, "out of memory");
 	f->classes = kmem_classes_of(kmem_task_fields(spec));
-	condition_names_init(&f->known, image);
-	f->known.names.text = text;
+	init_names(f, image);
 	ret = finish(f, spec, &made, err);
 	kmem_filter_destroy(made);
 	return ret;

@@ -119,14 +119,15 @@ static int syscalls_check(const struct trace_spec *spec, struct error *err)
 {
 	if (spec->hist)
 		return 0;
-	return functions_check_calls(spec, &call_class, "sonde events --syscalls --filter EXPR",
-				     err);
+	return functions_check_calls(spec, &call_class, NULL,
+				     "sonde events --syscalls --filter EXPR", err);
 }
 
-static int add_conditions(struct gate *gate, const struct trace_spec *spec, struct error *err)
+static int add_conditions(struct gate *gate, const struct kernel *kernel,
+			  const struct trace_spec *spec, struct error *err)
 {
 	return spec->hist ? functions_add_pids(gate, spec, err)
-			  : functions_add_calls(gate, spec, &call_class, err);
+			  : functions_add_calls(gate, kernel, spec, &call_class, err);
 }
 
 static int syscalls_create(const struct tracer_context *context,
@@ -148,7 +149,7 @@ static int syscalls_create(const struct tracer_context *context,
 	if (!ret)
 		ret = add_callers(t, err);
 	if (!ret)
-		ret = add_conditions(&t->gate, t->spec, err);
+		ret = add_conditions(&t->gate, t->kernel, t->spec, err);
 	if (!ret)
 		ret = tracer_check_task(t->kernel, t->spec->words, &t->gate, err);
 	if (ret)

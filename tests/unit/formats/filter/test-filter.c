@@ -74,7 +74,7 @@ static int flag_of(void *arg, const struct event_field *field, const char *name,
 	return -ENOENT;
 }
 
-static const struct event_names names = {NULL, text_of, flag_of, flag_name};
+static const struct event_names names = {.text = text_of, .flag = flag_of, .flag_name = flag_name};
 
 /* 1, 0, or a negative errno. */
 static int match_of(const char *text, const struct event *event, struct error *err)

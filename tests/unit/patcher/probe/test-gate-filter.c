@@ -54,6 +54,25 @@ static void text_of(void *arg, const struct event_field *field, uint64_t value, 
 
 static const struct event_names names = {.text = text_of};
 
+/* "NxM": N ranges of two addresses, M apart, from 2 on. */
+static int ranges_of(void *arg, const char *name, bool is_glob, struct event_range **out, size_t *n,
+		     struct error *err)
+{
+	unsigned int count, apart;
+
+	(void)arg;
+	(void)is_glob;
+	if (sscanf(name, "%ux%u", &count, &apart) != 2)
+		return error_set(err, EINVAL, "no function '%s'", name);
+	*out = calloc(count, sizeof(**out));
+	*n = count;
+	for (unsigned int i = 0; i < count; i++)
+		(*out)[i] = (struct event_range){2 + i * apart, 4 + i * apart};
+	return 0;
+}
+
+static const struct event_names with_ranges = {.ranges = ranges_of};
+
 struct filter {
 	struct event_filter *filter;
 	struct event_predicate *predicate;
@@ -92,6 +111,59 @@ static void test_split(const char *text, const char *in_guest, const char *on_ho
 	is_str(out, on_host, "what the host decides of it");
 	ok(f.split.whole == !*on_host && !f.split.gate.n == !*in_guest,
 	   "the split knows whether anything is left");
+	drop(&f);
+}
+
+static void test_range(const char *text, bool whole)
+{
+	static const struct gate_field site = {"call_site", GATE_CALL_SITE, 8, false};
+	struct error err = {0};
+	struct filter f;
+	bool good = true;
+
+	if (event_filter_parse(text, &f.filter, &err) ||
+	    event_filter_bind(f.filter, &class, &with_ranges, &f.predicate, &err)) {
+		tap_diag("%s: %s", text, err.text);
+		abort();
+	}
+	gate_split(f.predicate, &site, 1, &f.split);
+	for (uint64_t i = 0; good && i < 400; i++) {
+		const struct sample sample = {.call_site = i};
+		const struct event event = {.class = &class, .bytes = &sample};
+		const struct gate_values values = {.source = {[GATE_CALL_SITE] = i}};
+		const bool expected = event_predicate_matches(f.predicate, &event);
+
+		good = !f.split.gate.n || gate_eval(&f.split.gate, &values) == expected;
+	}
+	ok(good && f.split.whole == whole && !gate_check(&f.split.gate, NULL),
+	   "'%s': gate and host agree, in %u terms", text, f.split.gate.n);
+	drop(&f);
+}
+
+static void test_ranges(void)
+{
+	struct error err = {0};
+	struct filter f = {0};
+	const struct event event = {.class = &class, .bytes = &(struct sample){.call_site = 3}};
+
+	test_range("call_site == 1x1", true);
+	test_range("call_site != 1x1 && call_site != 7", true);
+	test_range("call_site.function == 5x9", true);
+	test_range("!(call_site ~ 5x9) || call_site < 3", true);
+	test_range("call_site == 32x9", true);
+	test_range("call_site == 16x7 && call_site != 16x3", true);
+	test_range("call_site == 33x9", false);
+	if (event_filter_parse("call_site == 1x1 && call_site != 5x4 || call_site == bad",
+			       &f.filter, NULL))
+		abort();
+	ok(event_filter_bind(f.filter, &class, &with_ranges, &f.predicate, &err) == -EINVAL &&
+		   err.column == 54 && strstr(err.text, "character 54: no function 'bad'"),
+	   "a name that is none is refused: %s", err.text);
+	event_filter_destroy(f.filter);
+	if (event_filter_parse("call_site == 1x1 && call_site != 2x5", &f.filter, NULL) ||
+	    event_filter_bind(f.filter, &class, &with_ranges, &f.predicate, NULL))
+		abort();
+	ok(!event_predicate_matches(f.predicate, &event), "an address in a range is not outside");
 	drop(&f);
 }
 
@@ -270,6 +342,7 @@ static void test_signs(void)
 int main(void)
 {
 	test_splits();
+	test_ranges();
 	test_too_long();
 	test_random();
 	test_rest();

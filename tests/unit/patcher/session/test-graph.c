@@ -190,6 +190,49 @@ static bool has_gates(void)
 	return points == (1u << POINT_ENTRY | 1u << POINT_RETURN);
 }
 
+/* Whether entries and returns of calls from there are recorded: 1; none of them: 0. */
+static int passes(uint64_t call_site)
+{
+	const struct gate_values values = {.source = {[GATE_CALL_SITE] = call_site}};
+	int passed = 0, slots = 0;
+
+	pthread_mutex_lock(&lane()->lock);
+	for (unsigned int id = 0; id < DIRECT_MAX; id++) {
+		const struct direct_slot *slot = &lane()->slots[id];
+		const struct session_instance *owner = slot->want.owner;
+
+		if (slot->state != DIRECT_LIVE || strcmp(owner->spec.name, "graph"))
+			continue;
+		slots++;
+		passed += slot->want.gate && gate_eval(slot->want.gate, &values);
+	}
+	pthread_mutex_unlock(&lane()->lock);
+	return slots && passed == slots ? 1 : passed ? -1 : 0;
+}
+
+/* The caller by its name, which the guest compares with the function's run-time addresses. */
+static void test_caller(void)
+{
+	struct error err = {0};
+
+	create();
+	ok(start("function:kfree", "graph:kmem_cache_alloc if parent_ip.function == fake_caller") &&
+		   passes(fake_session_call_site()) == 1 && passes(fake_gva(FAKE_CALLER)) == 1 &&
+		   !passes(fake_gva(FAKE_CALLER) - 1) && !passes(fake_gva(FAKE_KMALLOC)),
+	   "a caller by name: the gate has its range");
+	is_str(fake_session_instance(&fs, "graph")->guest_conditions,
+	       "parent_ip.function == fake_caller", "the guest decides it");
+	ok(trace_session_add_instance(fs.session, "g=graph:kfree if parent_ip == fake_callar",
+				      &err) == -EINVAL &&
+		   err.column == 31 && strstr(err.text, "did you mean 'fake_caller'?"),
+	   "an unknown one is refused: %s", err.text);
+	ok(!trace_session_add_instance(fs.session, "f=function:kfree if parent_ip != fake_caller",
+				       &err) &&
+		   !*fake_session_instance(&fs, "f")->host_conditions,
+	   "the function tracer leaves nothing of it for the host");
+	end();
+}
+
 static void test_condition(void)
 {
 	static const char *const refused[] = {
@@ -309,6 +352,7 @@ int main(void)
 	test_prefix();
 	test_stack();
 	test_condition();
+	test_caller();
 	test_tails();
 	test_with_probes();
 	test_kprobe();

@@ -33,6 +33,37 @@ static const struct {
 	const char *spec;
 	unsigned int column;
 	const char *text;
+} callers[] = {
+	{"function:vfs_read if parent_ip == ksys_read || parent_ip.function != \"ksys_pread64\"", 0,
+	 NULL},
+	{"graph:vfs_read if pid == 3 && parent_ip ~ 'ksys_*'", 0, NULL},
+	{"profile:vfs_read if parent_ip == ksys_read+0x5f/0xd0", 0, NULL},
+	{"function:vfs_read,hist:keys=pid if parent_ip == ksys_read", 0, NULL},
+	{"kmem:kmalloc,hist:keys=pid if call_site.function != load_elf_binary", 0, NULL},
+	{"f=function:vfs_read if parent_ip == ksys_raed", 37,
+	 "instance 'f': filter, character 14: the kernel has no function 'ksys_raed': did you mean "
+	 "'ksys_read'?"},
+	{"graph:vfs_read if pid == 1 || parent_ip.function != ksys_raed", 53,
+	 "did you mean 'ksys_read'?"},
+	{"profile:vfs_read,filter=\"parent_ip == 'ksys_raed'\"", 39, "did you mean 'ksys_read'?"},
+	{"function:vfs_read,hist:keys=pid if parent_ip == ksys_raed", 49,
+	 "did you mean 'ksys_read'?"},
+	{"kmem:kmalloc,hist:keys=pid if call_site == load_elf_binaryy", 44,
+	 "did you mean 'load_elf_binary'?"},
+	{"function:vfs_read if parent_ip == jiffies", 35, "'jiffies' is not a function"},
+	{"function:vfs_read if parent_ip == ksys_read+0x5000", 35,
+	 "'ksys_read+0x5000' is no place in the function"},
+	{"function:vfs_read if parent_ip ~ 'nosuch_*'", 34,
+	 "'nosuch_*' is no function of the kernel itself, and those of modules cannot be named"},
+	{"graph:vfs_read if parent_ip ~ '*_read'", 19,
+	 "by pid and tgid as numbers, and parent_ip as a number or as functions in up to 32 "
+	 "places"},
+};
+
+static const struct {
+	const char *spec;
+	unsigned int column;
+	const char *text;
 } probes[] = {
 	{"probe:p vfs_read file->f_mode count:u32 +0(buf):ustring @jiffies", 0, NULL},
 	{"probe:p ext4:ext4_sync_fs %di", 0, NULL},
@@ -94,6 +125,8 @@ int main(void)
 	for (size_t i = 0; i < sizeof(probes) / sizeof(probes[0]); i++)
 		for (int boots = 0; boots < 2; boots++)
 			check(image, probes[i].spec, boots, probes[i].column, probes[i].text);
+	for (size_t i = 0; i < sizeof(callers) / sizeof(callers[0]); i++)
+		check(image, callers[i].spec, true, callers[i].column, callers[i].text);
 	check(image, unknown_functions, true, 12, "did you mean 'vfs_read'?");
 	check(image, "graph:vfs_read,retval", true, 16,
 	      "no function matches 'retval': did you mean the word 'ret'?");

@@ -164,6 +164,10 @@ static const struct {
 	{"syscalls:filter=duration > 5,pid=3", 17, "it cannot decide 'duration > 5'"},
 	{"syscalls if pidd == 3", 13, "did you mean 'pid'?"},
 	{"graph:vfs_* if pidd == 3", 16, "did you mean 'pid'?"},
+	{"graph:vfs_* if parent_ip.function == ksys_read+0x5", 38,
+	 "'ksys_read+0x5' is not the name of a function"},
+	{"graph:vfs_* if parent_ip < ksys_read", 28, "'ksys_read' is not a number"},
+	{"graph:vfs_* if parent_ip.function == 5", 38, "'5' is not the name of a function"},
 	{"graph:vfs_*,max_depth=3", 13, "sonde events --graph --depth N"},
 	{"function:vfs_*,only=vfs_read", 16,
 	 "the function tracer takes no only: what is called within others is seen in a trace of "

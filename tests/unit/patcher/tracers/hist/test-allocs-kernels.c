@@ -244,6 +244,33 @@ static void test_flags(const struct kernel_image *image, const char *version)
 	trace_spec_deinit(&spec);
 }
 
+/* The caller by name: what the function returns to, or is told. */
+static void test_callers(const struct kernel_image *image, const char *version)
+{
+	static const char text[] = "kmem:kmalloc,hist:keys=bytes_req if call_site.function == "
+				   "load_elf_binary";
+	const struct kernel kernel = {.image = image, .virt_slide = 0x12600000};
+	const uint64_t caller =
+		kernel_gva(&kernel, symbols_address(image->symbols, "load_elf_binary"));
+	struct hist_config config;
+	struct hist_allocs allocs;
+	struct trace_spec spec;
+	struct error err = {0};
+	bool good;
+
+	if (tracer_parse_spec(text, &spec, NULL))
+		abort();
+	good = !hist_allocs_create(&spec, &kernel, &allocs, &config, &err);
+	for (size_t i = 0; good && i < allocs.nr_parts; i++)
+		good = counts(&allocs.parts[i], caller, caller, SOME_PID) &&
+		       counts(&allocs.parts[i], caller + 40, caller + 40, SOME_PID) &&
+		       !counts(&allocs.parts[i], caller - 1, caller - 1, SOME_PID) &&
+		       !counts(&allocs.parts[i], 0xffffffff81000005, 1, SOME_PID);
+	if (ok(good && allocs.nr_parts, "%s: calls by one function count%s", version, err.text))
+		hist_allocs_deinit(&allocs);
+	trace_spec_deinit(&spec);
+}
+
 static void test_kernel(const struct kernel_image *image, const char *version)
 {
 	test_image(image, version);
@@ -252,6 +279,7 @@ static void test_kernel(const struct kernel_image *image, const char *version)
 		    KMEM_TYPE_CACHE);
 	test_others(image, version, "kmem:pages,hist:keys=order,gfp_flags", KMEM_TYPE_PAGES);
 	test_flags(image, version);
+	test_callers(image, version);
 }
 
 int main(void)
