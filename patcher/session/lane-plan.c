@@ -147,8 +147,10 @@ static int add_want(struct lane_plan *p, const struct session_instance *instance
 
 	if (p->nr_wants == DIRECT_MAX)
 		return error_set(err, ENOSPC,
-				 "too many traced instances: one with returns takes "
-				 "the place of three");
+				 "too many traced instances: there are %d places, of which profile "
+				 "and syscalls take three, graph four, and a histogram of "
+				 "allocations one for each kind of their functions",
+				 DIRECT_MAX);
 	*want = (struct direct_want){.point = point, .class = class};
 	want->fields =
 		(point == POINT_RETURN && ops->return_fields ? ops->return_fields

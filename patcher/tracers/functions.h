@@ -56,6 +56,10 @@ int functions_check_calls(const struct trace_spec *spec, const struct event_clas
 /* Why those that record no returns take no "only" and "depth"; the command's options follow. */
 #define FUNCTIONS_NESTED \
 	"what is called within others is seen in a trace of graph, with sonde events --graph "
+/* What counts that which is known when a call returns. */
+#define FUNCTIONS_COUNTED                                                           \
+	"results by 'probe:r:x FUNCTION $retval:s64,hist:keys=arg1', and times by " \
+	"'profile:PATTERN,hist'"
 /* Such a condition, and the spec's pids. -E2BIG, and as above. */
 int functions_add_calls(struct gate *gate, const struct kernel *kernel,
 			const struct trace_spec *spec, const struct event_class *class,

@@ -55,11 +55,6 @@ static const struct key {
 
 enum { NR_KEYS = sizeof(keys) / sizeof(keys[0]) };
 
-static int refuse(const struct spec_parser *p, const char *place, const char *what)
-{
-	return FAIL(p, place, "the %s tracer takes no %s", p->grammar->tracer, what);
-}
-
 /* "pid=1" and its like, of a tracer that takes none. */
 static int refuse_key(const struct spec_parser *p, struct spec_span name)
 {
@@ -92,6 +87,16 @@ static int refuse_for(const struct spec_parser *p, const char *place,
 		    reader->why ? reader->why : "it records all calls of its functions",
 		    reader->command ? ". Choose when you read the trace: " : "",
 		    reader->command ? reader->command : "");
+}
+
+static int refuse(const struct spec_parser *p, const char *place, const char *what)
+{
+	const struct trace_read_option *reader =
+		find_reader(p, (struct spec_span){what, strlen(what)});
+
+	if (reader)
+		return refuse_for(p, place, reader);
+	return FAIL(p, place, "the %s tracer takes no %s", p->grammar->tracer, what);
 }
 
 static int parse_key(struct spec_parser *p, struct spec_span name)

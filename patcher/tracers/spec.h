@@ -51,7 +51,8 @@ enum trace_takes {
 };
 
 /* What users may look for in a spec, and readers of the trace have: "only", the command with that
- * option (NULL: none has), and why specs do not (NULL: all calls are recorded). */
+ * option (NULL: none has), and why specs do not (NULL: all calls are recorded). That of "histogram"
+ * is for hist:. */
 struct trace_read_option {
 	const char *name, *command, *why;
 };

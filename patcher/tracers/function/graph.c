@@ -17,6 +17,8 @@ static const struct trace_read_option readers[] = {
 	{"depth", "sonde events --graph --depth N", NULL},
 	{"max_depth", "sonde events --graph --depth N", NULL},
 	{"max_graph_depth", "sonde events --graph --depth N", NULL},
+	{"histogram", NULL,
+	 "count calls by 'function:PATTERN,hist:keys=FIELD', " FUNCTIONS_COUNTED},
 	{"vcpu", "sonde events --vcpu N", FUNCTIONS_OTHER_VCPU},
 	{"cpu", "sonde events --vcpu N", FUNCTIONS_OTHER_VCPU},
 	{NULL, NULL, NULL},

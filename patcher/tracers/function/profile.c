@@ -15,6 +15,8 @@ static const struct trace_read_option readers[] = {
 	{"depth", NULL, FUNCTIONS_NESTED "--depth N"},
 	{"max_depth", NULL, FUNCTIONS_NESTED "--depth N"},
 	{"max_graph_depth", NULL, FUNCTIONS_NESTED "--depth N"},
+	{"histogram", NULL,
+	 "count calls by 'function:PATTERN,hist:keys=FIELD', " FUNCTIONS_COUNTED},
 	{"vcpu", NULL, FUNCTIONS_OTHER_VCPU},
 	{"cpu", NULL, FUNCTIONS_OTHER_VCPU},
 	{NULL, NULL, NULL},

@@ -166,7 +166,52 @@ static const struct {
 	{"common_timestamp", "histograms have no times: record the events"},
 };
 
-static int no_field(const struct hist_term *term, const struct hist_fields *f, struct error *err)
+/* What is known when a call returns, and what counts that. */
+static const struct {
+	const char *name;
+	bool is_time;
+} of_returns[] = {
+	{"ret", false},    {"retval", false},  {"$retval", false},
+	{"result", false}, {"duration", true}, {"latency", true},
+};
+
+static const char *find_counter(const struct trace_spec *spec, const char *name)
+{
+	const struct tracer_ops *source = tracer_source_of(spec);
+	const bool is_syscall = source->return_fields;
+
+	if (spec->probe || source->lane != LANE_DIRECT)
+		return NULL;
+	for (size_t i = 0; i < sizeof(of_returns) / sizeof(of_returns[0]); i++) {
+		if (strcmp(name, of_returns[i].name) != 0)
+			continue;
+		if (of_returns[i].is_time)
+			return is_syscall ? "times are counted by 'profile:__x64_sys_NAME,hist'"
+					  : "times are counted by 'profile:PATTERN,hist'";
+		return is_syscall ? "results are counted by 'probe:r:x __x64_sys_NAME $retval:s64,"
+				    "hist:keys=arg1'"
+				  : "results are counted by 'probe:r:x FUNCTION $retval:s64,"
+				    "hist:keys=arg1'";
+	}
+	return NULL;
+}
+
+int hist_explain(const struct trace_spec *spec, const char *name, unsigned int column, int code,
+		 struct error *err)
+{
+	const char *counter = find_counter(spec, name);
+
+	if (!counter)
+		return 0;
+	return error_set_column(
+		err, code, column,
+		"'%s' is known when a call returns, and these are counted when they "
+		"begin: %s",
+		name, counter);
+}
+
+static int no_field(const struct trace_spec *spec, const struct hist_term *term,
+		    const struct hist_fields *f, struct error *err)
 {
 	const char *names[HIST_MAX_FIELDS + 1] = {0}, *nearest;
 	char list[320] = "";
@@ -174,6 +219,8 @@ static int no_field(const struct hist_term *term, const struct hist_fields *f, s
 	for (size_t i = 0; i < sizeof(no_keys) / sizeof(no_keys[0]); i++)
 		if (!strcmp(term->name, no_keys[i].name))
 			return FAIL(term, "'%s' is no field: %s", term->name, no_keys[i].why);
+	if (hist_explain(spec, term->name, term->column, EINVAL, err))
+		return -EINVAL;
 	for (size_t i = 0; i < f->n; i++) {
 		const size_t used = strlen(list);
 
@@ -267,7 +314,7 @@ static int look_up(const struct trace_spec *spec, const struct hist_term *term,
 	if (!*out && f->open)
 		*out = &any;
 	if (!*out)
-		return no_field(term, f, err);
+		return no_field(spec, term, f, err);
 	if (!(*out)->operand.size)
 		return FAIL(term, "'%s' is an array: name one element as an argument", term->name);
 	return 0;

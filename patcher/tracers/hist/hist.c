@@ -80,8 +80,29 @@ static int check_syscalls(const struct trace_spec *spec, const struct tracer_ops
 	return ret;
 }
 
-/* Words say what is recorded of events. */
-static int check(const struct trace_spec *spec, struct error *err)
+/* Words say what is recorded of events, or of which. */
+static int refuse_words(const struct trace_spec *spec, const struct tracer_ops *source,
+			struct error *err)
+{
+	static const struct {
+		const char *word, *why;
+	} others[] = {
+		{"ia32", "a histogram counts system calls of 64-bit programs: record those of "
+			 "32-bit ones, without hist:, and use 'sonde events --syscalls'"},
+		{"parent", "a histogram records no events: name parent_ip as a key"},
+	};
+
+	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+		for (unsigned int bit = 0; source->words[bit]; bit++)
+			if (spec->words >> bit & 1 && !strcmp(source->words[bit], others[i].word))
+				return error_set(err, EINVAL, "'%s': %s", spec->text,
+						 others[i].why);
+	return error_set(err, EINVAL,
+			 "'%s': a histogram records no events: the word '%s' is for them",
+			 spec->text, source->words[__builtin_ctz(spec->words)]);
+}
+
+static int check_parts(const struct trace_spec *spec, struct error *err)
 {
 	const struct tracer_ops *source = tracer_source_of(spec);
 	struct hist_program program;
@@ -89,9 +110,7 @@ static int check(const struct trace_spec *spec, struct error *err)
 	int ret = source->lane == LANE_ORDERED ? hist_allocs_check(spec, err) : 0;
 
 	if (!ret && source->lane == LANE_DIRECT && spec->words)
-		ret = error_set(err, EINVAL,
-				"'%s': a histogram records no events: the word '%s' is for them",
-				spec->text, source->words[__builtin_ctz(spec->words)]);
+		ret = refuse_words(spec, source, err);
 	if (!ret && source->lane == LANE_DIRECT && source->check)
 		ret = source->check(spec, err);
 	if (ret)
@@ -102,8 +121,8 @@ static int check(const struct trace_spec *spec, struct error *err)
 	return hist_make_program(spec, &fields, &program, NULL, err);
 }
 
-static int check_image(const struct trace_spec *spec, const struct kernel_image *image,
-		       struct error *err)
+static int check_parts_image(const struct trace_spec *spec, const struct kernel_image *image,
+			     struct error *err)
 {
 	const struct tracer_ops *source = tracer_source_of(spec);
 	int ret = 0;
@@ -113,6 +132,31 @@ static int check_image(const struct trace_spec *spec, const struct kernel_image 
 	if (source->check_image)
 		ret = source->check_image(spec, image, err);
 	return ret || !is_of_syscalls(source) ? ret : check_syscalls(spec, source, image, err);
+}
+
+/* A field that a condition asks for, and the events lack. */
+static int explain(const struct trace_spec *spec, int ret, struct error *err)
+{
+	char name[32];
+	size_t length;
+
+	if (ret != -ENOENT || !err || !err->column || !spec->filter)
+		return ret;
+	length = strspn(spec->text + err->column - 1, "abcdefghijklmnopqrstuvwxyz_");
+	snprintf(name, sizeof(name), "%.*s", (int)length, spec->text + err->column - 1);
+	hist_explain(spec, name, err->column, ENOENT, err);
+	return ret;
+}
+
+static int check(const struct trace_spec *spec, struct error *err)
+{
+	return explain(spec, check_parts(spec, err), err);
+}
+
+static int check_image(const struct trace_spec *spec, const struct kernel_image *image,
+		       struct error *err)
+{
+	return explain(spec, check_parts_image(spec, image, err), err);
 }
 
 /* --- create ---------------------------------------------------------------------------------- */

@@ -49,6 +49,11 @@ void hist_fields_add_common(struct hist_fields *fields);
 int hist_make_program(const struct trace_spec *spec, const struct hist_fields *fields,
 		      struct hist_program *program, struct hist_config *config, struct error *err);
 
+/* If that is the name of something that is known when a call returns: -code, and *err says what
+ * counts it. Otherwise 0. */
+int hist_explain(const struct trace_spec *spec, const char *name, unsigned int column, int code,
+		 struct error *err);
+
 /* --- conditions (rest.c) ---------------------------------------------------------------------- */
 
 /* What a condition asks for beside what the guest decides: so many fields at most. */

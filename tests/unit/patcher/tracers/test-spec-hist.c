@@ -200,8 +200,21 @@ static const struct {
 	{"kmem:kmalloc,comm,hist:keys=call_site", 0, "a histogram records no tasks"},
 	{"kmem:kmalloc,stack,hist:keys=call_site", 0, "no tasks and call chains"},
 	{"function:comm,hist:keys=ip", 0, "the word 'comm' is for them"},
-	{"profile:hist:keys=ip", 9, "the profile tracer takes no histogram"},
-	{"graph:vfs_*,hist:keys=ip", 13, "the graph tracer takes no histogram"},
+	{"function:comm,parent,hist:keys=ip", 0, "name parent_ip as a key"},
+	{"syscalls:pid,ia32,hist:keys=id", 0, "counts system calls of 64-bit programs: record"},
+	{"profile:hist:keys=ip", 9,
+	 "the profile tracer takes no histogram: count calls by "
+	 "'function:PATTERN,hist:keys=FIELD'"},
+	{"graph:vfs_*,hist:keys=ip", 13,
+	 "the graph tracer takes no histogram: count calls by 'function:PATTERN,hist:keys=FIELD', "
+	 "results by 'probe:r:x FUNCTION $retval:s64,hist:keys=arg1', and times by "
+	 "'profile:PATTERN,hist'"},
+	{"function:vfs_*,hist:keys=ret", 26,
+	 "'ret' is known when a call returns, and these are counted when they begin: results are "
+	 "counted by 'probe:r:x FUNCTION $retval:s64,hist:keys=arg1'"},
+	{"function:hist:keys=ip:vals=duration", 28, "times are counted by 'profile:PATTERN,hist'"},
+	{"function:hist:keys=ip if ret < 0", 26, "'ret' is known when a call returns"},
+	{"probe:p:a vfs_read %di,hist:keys=ret", 34, "unknown field 'ret'"},
 };
 
 static void test_bad(void)
