@@ -419,6 +419,8 @@ static int prepare_one(struct trace_session *s, struct session_instance *instanc
 	bool has_tracer = instance->tracer || instance->ops->lane == LANE_ORDERED;
 	int ret = has_tracer ? 0 : create_tracer(s, instance, err);
 
+	if (!ret && !instance->id && instance->ops->note)
+		ret = instance->ops->note(&instance->spec, &s->kernel, &instance->notes, err);
 	if (!instance->id)
 		instance->id = ++s->last_id;
 	return ret ? ret : find_stream(s, instance, current, err);

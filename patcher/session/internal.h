@@ -121,9 +121,8 @@ struct session_instance {
 	bool active;
 	bool begun; /* has been active */
 	bool asked; /* tracing was on while it was there */
-	/* Direct lane: why the last plan left it out (code 0: it did not), and what the user is to
-	 * be told of its functions. */
-	struct error failure;
+	struct error failure; /* direct lane: why the last plan left it out; code 0: it did not */
+	/* What the user is to be told of it: of the last plan, or of tracer_ops.note. */
 	struct function_notes notes;
 	size_t sites;
 	struct site_refusals refused; /* their names are the session's site table's */

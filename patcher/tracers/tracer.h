@@ -110,6 +110,11 @@ struct tracer_ops {
 	void (*conditions)(const struct tracer *tracer, const struct trace_spec *spec,
 			   enum tracer_decider decider, char *out, size_t size);
 
+	/* May be NULL; of the ordered lane. Add to *notes what the user is to be told when an
+	 * instance with this spec begins. -ENOMEM. */
+	int (*note)(const struct trace_spec *spec, const struct kernel *kernel,
+		    struct function_notes *notes, struct error *err);
+
 	/* On the ordered lane one tracer for all specs with its name: those that it begins with, if
 	 * any, decide what its probes capture; see `configure`. On the direct lane one for each
 	 * spec, which outlives it. */

@@ -136,19 +136,24 @@ int kmem_filter_create(const struct tracer_context *context, const struct trace_
 	return finish(f, spec, out, err);
 }
 
-/* Without an image, all names are flags. */
-static int check(const struct trace_spec *spec, const struct kernel_image *image, struct error *err)
+/* Without an image, all names are flags. For records of no guest. */
+static int create_idle(const struct trace_spec *spec, const struct kernel_image *image,
+		       struct kmem_filter **out, struct error *err)
 {
-	struct kmem_filter *f = spec->filter ? calloc(1, sizeof(*f)) : NULL, *made = NULL;
-	int ret;
+	struct kmem_filter *f = calloc(1, sizeof(*f));
 
-	if (!spec->filter)
-		return 0;
 	if (!f)
 		return error_set(err, ENOMEM, "out of memory");
 	f->classes = kmem_classes_of(kmem_task_fields(spec));
 	init_names(f, image);
-	ret = finish(f, spec, &made, err);
+	return finish(f, spec, out, err);
+}
+
+static int check(const struct trace_spec *spec, const struct kernel_image *image, struct error *err)
+{
+	struct kmem_filter *made = NULL;
+	int ret = spec->filter ? create_idle(spec, image, &made, err) : 0;
+
 	kmem_filter_destroy(made);
 	return ret;
 }
@@ -162,6 +167,55 @@ int kmem_filter_check_image(const struct trace_spec *spec, const struct kernel_i
 			    struct error *err)
 {
 	return check(spec, image, err);
+}
+
+/* --- notes ----------------------------------------------------------------------------------- */
+
+/* A pattern may mean functions of modules, and so does a name that the image lacks. */
+static bool may_be_of_module(const struct event_node *term, const struct kernel_image *image)
+{
+	char name[EVENT_LONG_STRING_MAX + 16];
+
+	if (!term->by_text || !term->field || term->field->type != EVENT_CODE)
+		return false;
+	snprintf(name, sizeof(name), "%.*s", (int)strcspn(term->text, "+"), term->text);
+	return term->op == FILTER_GLOB || !symbols_find(image->symbols, name);
+}
+
+static bool asks_for_module(const struct event_predicate *predicate, unsigned int index,
+			    const struct kernel_image *image)
+{
+	const struct event_node node = event_predicate_node(predicate, index);
+
+	if (node.kind == FILTER_TERM)
+		return may_be_of_module(&node, image);
+	return asks_for_module(predicate, node.left, image) ||
+	       (node.kind != FILTER_NOT && asks_for_module(predicate, node.right, image));
+}
+
+int kmem_filter_note(const struct trace_spec *spec, const struct kernel *kernel,
+		     struct function_notes *notes, struct error *err)
+{
+	struct kmem_filter *f;
+	bool asks = false;
+	int ret;
+
+	if (!spec->filter || !(kernel->guest->caps & GUEST_STOPS_TO_READ))
+		return 0;
+	ret = create_idle(spec, kernel->image, &f, err);
+	if (ret)
+		return ret;
+	for (size_t i = 0; !asks && i < KMEM_NR_CLASSES; i++)
+		asks = f->predicates[i] &&
+		       asks_for_module(f->predicates[i], event_predicate_root(f->predicates[i]),
+				       kernel->image);
+	kmem_filter_destroy(f);
+	if (!asks)
+		return 0;
+	return function_notes_add(notes, err,
+				  "the condition matches no functions of modules by name: their "
+				  "names are not read while this guest is traced, as each read "
+				  "stops it; choose by them when you read the trace");
 }
 
 void kmem_filter_destroy(struct kmem_filter *f)

@@ -507,6 +507,7 @@ const struct tracer_ops tracer_kmem = {
 	.probes = kmem_probes,
 	.describe = kmem_describe,
 	.conditions = kmem_conditions,
+	.note = kmem_filter_note,
 	.wants = kmem_wants,
 	.configure = kmem_configure,
 	.use = kmem_use,

@@ -107,6 +107,10 @@ int kmem_filter_check(const struct trace_spec *spec, struct error *err);
 /* The same, with the names of flags that the image has. */
 int kmem_filter_check_image(const struct trace_spec *spec, const struct kernel_image *image,
 			    struct error *err);
+/* `note` of struct tracer_ops: where functions of modules have no names, and the filter asks for
+ * some that may be theirs. */
+int kmem_filter_note(const struct trace_spec *spec, const struct kernel *kernel,
+		     struct function_notes *notes, struct error *err);
 /* NULL-safe. */
 void kmem_filter_destroy(struct kmem_filter *filter);
 

@@ -90,6 +90,35 @@ static void test_names(void)
 	       "nor does it in a guest that is stopped for each read");
 }
 
+/* How often the user is told that functions of modules have no names. */
+static unsigned int nr_notes(const char *spec, unsigned int caps)
+{
+	unsigned int n = 0;
+
+	fake_session_create(&fs);
+	fs.fg.guest.caps |= caps;
+	if (trace_session_start(fs.session, (const char *const[]){spec, NULL}, NULL))
+		abort();
+	for (size_t i = 0; i < fake_session_instance(&fs, "kmem")->nr_notes; i++)
+		n += !!strstr(fake_session_instance(&fs, "kmem")->notes[i], "by name");
+	fake_session_end(&fs);
+	return n;
+}
+
+static void test_notes(void)
+{
+	const unsigned int stops = GUEST_STOPS_TO_READ;
+
+	is_u64(nr_notes("kmem if call_site ~ \"ext4_*\"", stops), 1,
+	       "a pattern that functions of modules may match: the user is told once");
+	is_u64(nr_notes("kmem if bytes_req > 3 && !(call_site.function == brd_read)", stops), 1,
+	       "so it is with a name that the image lacks");
+	is_u64(nr_notes("kmem if call_site == \"fake_caller+0x5\" || cache ~ \"x*\"", stops), 0,
+	       "not with one that it has, and not of caches");
+	is_u64(nr_notes("kmem if call_site == 1", stops), 0, "nor with a number");
+	is_u64(nr_notes("kmem if call_site ~ \"ext4_*\"", 0), 0, "nor where the names are read");
+}
+
 /* `column`: in the spec. */
 static void test_refused(const char *spec, int code, unsigned int column, const char *text)
 {
@@ -149,6 +178,7 @@ int main(void)
 	test_spec("kmem if cache == \"fake-cache\"", KMALLOC_33 | KMALLOC_80 | ALLOC);
 	test_spec("kmem if cache ~ \"other*\"", 0);
 	test_names();
+	test_notes();
 	test_refused("kmem if bytes > 3", ENOENT, 9, "bytes_req");
 	test_refused("kmem if gfp_flags & NO_FLAG", EINVAL, 21,
 		     "character 13: 'NO_FLAG' is not a number, and");
