@@ -6,8 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "formats/base/error.h"
+#include "introspect/guest/control.h"
 #include "introspect/kernel/kernel.h"
-#include "patcher/text/epilogue.h"
 #include "patcher/text/site.h"
 
 /*
@@ -44,6 +44,29 @@ void decoder_destroy(struct decoder *decoder);
  * it is none, or is cut off by `size`. */
 int decoder_decode(struct decoder *decoder, const uint8_t *bytes, size_t size, uint64_t address,
 		   struct insn *out, struct error *err);
+
+/* --- in front of a `ret` (epilogue.c) --------------------------------------------------------- */
+
+/*
+ * The instructions in front of a `ret`, by which a function leaves its frame. Where a `ret` has no
+ * room for a patch, the patch covers some of these as well. A trampoline has a copy of them; for a
+ * trap the host executes them.
+ *
+ * Known are those that read no memory but the stack, and do the same at any address: pop, leave,
+ * lea of a register, additions to RSP, copies of registers, constants. Callers do not use the flags
+ * that they leave.
+ */
+enum { EPILOGUE_MAX = 10 }; /* bytes: less than a jump, and in front an instruction of 7 */
+
+/* Whether these bytes are known instructions, and whole ones. */
+bool epilogue_is_known(const uint8_t *bytes, size_t size);
+
+/*
+ * Do to `regs` what these known instructions do. RIP and the flags stay. -EFAULT: the stack cannot
+ * be read, and `regs` are as before.
+ */
+int epilogue_run(const uint8_t *bytes, size_t size, const struct kernel *kernel,
+		 struct guest_regs *regs, struct error *err);
 
 /* --- functions (function.c) ------------------------------------------------------------------- */
 
