@@ -94,7 +94,7 @@ static int compare(const void *a, const void *b)
 	return strcmp(*x, *y);
 }
 
-static void free_lines(struct event_lines *lines)
+void event_lines_free(struct event_lines *lines)
 {
 	for (size_t i = 0; i < lines->n; i++)
 		free(lines->at[i]);
@@ -117,6 +117,6 @@ void event_lines_compare(struct event_lines *got, struct event_lines *want, cons
 	if (!ok(i == want->n, "%s reads each with its vCPU, time, name and fields", reader) &&
 	    i < both)
 		tap_diag("got  %s\n# want %s", got->at[i], want->at[i]);
-	free_lines(got);
-	free_lines(want);
+	event_lines_free(got);
+	event_lines_free(want);
 }

@@ -27,4 +27,6 @@ void event_lines_of_trace(struct event_lines *lines, const char *dir);
 /* Whether both have the same lines. Says so with two checks, and frees both. */
 void event_lines_compare(struct event_lines *got, struct event_lines *want, const char *reader);
 
+void event_lines_free(struct event_lines *lines);
+
 #endif

@@ -417,6 +417,7 @@ static void test_slices(const char *dir, const char *file)
 		if (!ok(!strncmp(d->events.at[i], lines[i], strlen(lines[i])), "%s", lines[i]))
 			tap_diag("%s", d->events.at[i]);
 	is_u64(d->others, 0, "there are no other fields");
+	event_lines_free(&d->events);
 	free_decoded(d);
 }
 
