@@ -87,7 +87,7 @@ for my $verb (qw(report leaks timeline replay check convert)) {
 	refuses("$verb with an unknown letter", 2, qr{unknown option -z; see}, $verb, '-z', 'a');
 	refuses("$verb with a value too many", 2, qr{--help takes no value}, $verb, '--help=x', 'a');
 }
-refuses('report --sort of nothing known', 2, qr/--sort takes hits, bytes, .* or live, not 'x'/, qw(report --sort x a));
+refuses('report --sort of nothing known', 2, qr/--sort takes hits, bytes, .* or max, not 'x'/, qw(report --sort x a));
 refuses('report --by of nothing known', 2, qr/--by takes callsite, cache, .* or syscall, not 'x'/, qw(report --by x a));
 refuses('report --by of something near', 2, qr/not 'syscal'; did you mean 'syscall'\?/, qw(report --by syscal a));
 refuses('report --by of system calls and more', 2, qr/--by syscall stands alone/, qw(report --by), 'cache,syscall', 'a');
