@@ -12,8 +12,7 @@ struct text_list {
 	const char *what;
 	uint8_t entry;   /* bytes of one */
 	uint8_t size;    /* bytes of text that it is about; 0: a function */
-	uint8_t target; /* where in it 32 bits say where the kernel may go on from there; 0: nowhere
-			 */
+	uint8_t target;  /* of 32 bits in it that say where the kernel may go on; 0: none */
 	bool relative;   /* 32 bits from the entry itself; else a pointer */
 	bool may_be_off; /* entries that are 0 are none */
 	/* The function without which the kernel has no such list, nor needs one; NULL: each has. Where
@@ -25,8 +24,8 @@ static const struct text_list lists[] = {
 	{"__start___jump_table", "__stop___jump_table", "the kernel rewrites a jump label there",
 	 16, 5, 4, true, false, NULL},
 	{"__start_static_call_sites", "__stop_static_call_sites",
-	 "the kernel rewrites a static call there", 8, 5, 0, true, false, "__static_call_update"},
-	/* since 5.10 */
+	 "the kernel rewrites a static call there", 8, 5, 0, true, false,
+	 "__static_call_update"}, /* since 5.10 */
 	{"__smp_locks", "__smp_locks_end", "the kernel rewrites a LOCK prefix there", 4, 1, 0, true,
 	 true, "alternatives_enable_smp"}, /* gone in 7.3 */
 	{"__start___ex_table", "__stop___ex_table",

@@ -4,12 +4,6 @@
 #include <errno.h>
 #include "patcher/text/site.h"
 
-bool boot_window_is_open(const struct kernel *kernel)
-{
-	/* that lasts until both moments are over */
-	return kernel_is_booting(kernel);
-}
-
 static uint64_t return_address_of(const struct boot_window *w, const struct guest_trap *hit)
 {
 	uint64_t address = 0;
@@ -208,7 +202,7 @@ static bool is_before_first_allocation(const struct kernel *kernel)
 int boot_window_check_start(const struct kernel *kernel, bool *first, struct error *err)
 {
 	*first = is_before_first_allocation(kernel);
-	if ((!*first || (kernel->guest->caps & GUEST_CAP_BREAK)) && boot_window_is_open(kernel))
+	if ((!*first || (kernel->guest->caps & GUEST_CAP_BREAK)) && kernel_is_booting(kernel))
 		return error_set(err, EAGAIN, "the guest is patching its own text in early boot");
 	return 0;
 }

@@ -17,7 +17,7 @@
  *
  * Around each, the patch set concerned is reverted, and one-shot traps at other addresses catch its
  * events: an entry at the instruction behind the site, a return at the caller. Both moments come
- * while one vCPU runs, so that no event is lost.
+ * while one vCPU runs, so that no event is lost, and are over when kernel_is_booting() is false.
  */
 enum { BOOT_WINDOW_FIRED = 64 };
 
@@ -37,9 +37,6 @@ struct boot_window {
 	uint64_t fired[BOOT_WINDOW_FIRED];
 	size_t nr_fired;
 };
-
-/* Whether the guest has not passed both moments yet. */
-bool boot_window_is_open(const struct kernel *kernel);
 
 /* Whether tracing can start now; *first: before the guest's first allocation. -EAGAIN: the guest
  * may be rewriting its text. */

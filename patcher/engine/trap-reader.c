@@ -299,7 +299,7 @@ void trap_reader_return(struct trap_reader *r, struct engine *engine, const stru
  * address. */
 static void leave_frame(const struct trap_reader *r, const struct trap *t, struct guest_trap *trap)
 {
-	epilogue_run(t->epilogue, t->epilogue_size, r->kernel, &trap->regs, NULL);
+	epilogue_run(&t->epilogue, r->kernel, &trap->regs, NULL);
 }
 
 /* Do what the trapped `ret` (or jump to the return thunk) would have done. */

@@ -138,7 +138,7 @@ static int add_return(const struct planner *p, const struct probe_ref *ref,
 	struct trap trap = {.gva = exit->gva,
 			    .kind = TRAP_RETURN,
 			    .thunk = exit->slot.target,
-			    .epilogue_size = exit->slot.epilogue,
+			    .epilogue = {.size = exit->slot.epilogue},
 			    .capture = probe->ret};
 	struct patch patch = {.gva = exit->gva,
 			      .size = exit->slot.size,
@@ -150,7 +150,7 @@ static int add_return(const struct planner *p, const struct probe_ref *ref,
 		return ret;
 	memcpy(patch.old_bytes, exit->bytes, patch.size);
 	use_return_trap(&patch);
-	memcpy(trap.epilogue, exit->bytes, trap.epilogue_size);
+	memcpy(trap.epilogue.bytes, exit->bytes, trap.epilogue.size);
 	ret = patch_set_add(&p->plan->returns, &patch, err);
 	return ret ? ret : trap_table_put(p->traps, &trap, err);
 }

@@ -289,7 +289,7 @@ int direct_check_functions(const struct trace_session *s, const struct instance_
 	int ret = 0;
 
 	/* without traps it is not traced before it has booted */
-	if (!guest_has_traps(s->guest) || !boot_window_is_open(&s->kernel))
+	if (!guest_has_traps(s->guest) || !kernel_is_booting(&s->kernel))
 		return 0;
 	for (size_t i = 0; !ret && i < list->n; i++) {
 		const struct session_instance *instance = list->v[i];

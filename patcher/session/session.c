@@ -247,7 +247,7 @@ static void prepare_oneshots(struct trace_session *s)
 /* With the guest stopped: all patches, or none. */
 static int put_traps(struct trace_session *s, struct error *err)
 {
-	bool booting = boot_window_is_open(&s->kernel);
+	bool booting = kernel_is_booting(&s->kernel);
 	int ret = booting ? boot_window_arm(&s->boot, err) : 0;
 
 	if (!ret)
@@ -292,7 +292,7 @@ static void want_rings(struct trace_session *s)
 static int switch_if_ready(struct trace_session *s, struct error *err)
 {
 	want_rings(s);
-	if (!s->switch_pending || boot_window_is_open(&s->kernel))
+	if (!s->switch_pending || kernel_is_booting(&s->kernel))
 		return 0;
 	return session_switch(s, err);
 }

@@ -151,7 +151,7 @@ int session_start_without_traps(struct trace_session *s, struct error *err)
 
 	if (!s->options.exitless)
 		return error_set(err, ENOTSUP, "this kind of guest cannot be traced by traps");
-	if (boot_window_is_open(&s->kernel))
+	if (kernel_is_booting(&s->kernel))
 		return error_set(err, EAGAIN, "the guest is still booting");
 	ret = session_plan(s, err);
 	s->no_rings = (struct error){0};
@@ -189,7 +189,7 @@ void session_poll(struct trace_session *s)
 	if (!atomic_load(&s->switch_pending) && !s->refreshing)
 		return;
 	now = guest->clock->now_ns(guest);
-	if (now < atomic_load(&s->next_poll) || boot_window_is_open(&s->kernel))
+	if (now < atomic_load(&s->next_poll) || kernel_is_booting(&s->kernel))
 		return;
 	atomic_store(&s->next_poll, now + POLL_NS);
 	if (guest->control->stop(guest, NULL))

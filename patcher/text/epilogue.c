@@ -208,14 +208,15 @@ static int execute(const struct epilogue_insn *insn, const struct kernel *kernel
 	return 0;
 }
 
-int epilogue_run(const uint8_t *bytes, size_t size, const struct kernel *kernel,
+int epilogue_run(const struct epilogue *epilogue, const struct kernel *kernel,
 		 struct guest_regs *regs, struct error *err)
 {
+	const size_t size = epilogue->size;
 	struct guest_regs after = *regs;
 	struct epilogue_insn insn;
 	int ret = 0;
 
-	for (size_t at = 0; !ret && at < size && decode(bytes + at, size - at, &insn);
+	for (size_t at = 0; !ret && at < size && decode(epilogue->bytes + at, size - at, &insn);
 	     at += insn.size)
 		ret = execute(&insn, kernel, &after, err);
 	if (!ret)

@@ -58,14 +58,19 @@ int decoder_decode(struct decoder *decoder, const uint8_t *bytes, size_t size, u
  */
 enum { EPILOGUE_MAX = 10 }; /* bytes: less than a jump, and in front an instruction of 7 */
 
+struct epilogue {
+	uint8_t size; /* 0: none */
+	uint8_t bytes[EPILOGUE_MAX];
+};
+
 /* Whether these bytes are known instructions, and whole ones. */
 bool epilogue_is_known(const uint8_t *bytes, size_t size);
 
 /*
- * Do to `regs` what these known instructions do. RIP and the flags stay. -EFAULT: the stack cannot
- * be read, and `regs` are as before.
+ * Do to `regs` what the instructions do, which are known. RIP and the flags stay. -EFAULT: the
+ * stack cannot be read, and `regs` are as before.
  */
-int epilogue_run(const uint8_t *bytes, size_t size, const struct kernel *kernel,
+int epilogue_run(const struct epilogue *epilogue, const struct kernel *kernel,
 		 struct guest_regs *regs, struct error *err);
 
 /* --- functions (function.c) ------------------------------------------------------------------- */

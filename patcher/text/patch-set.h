@@ -103,8 +103,9 @@ int patch_set_read(struct patch_set *set, const struct kernel *kernel, patch_byt
  * With every vCPU stopped: verify all old bytes, refuse if a vCPU is strictly inside a patch, or a
  * task between the instructions of one, write all, read back. On any failure everything written is
  * put back and *err has the reason and the address of the first refusal: -ESTALE old bytes differ
- * or transient text is gone, -EBUSY a vCPU or a task stayed inside, -EIO. If the guest does not
- * resume, that error; the set is still applied if nothing could be put back.
+ * or transient text is gone, -EBUSY a vCPU stayed inside, -ETXTBSY a task may be between
+ * instructions, -EIO. If the guest does not resume, that error; the set is still applied if nothing
+ * could be put back.
  */
 int patch_set_apply(struct patch_set *set, const struct kernel *kernel, struct error *err);
 

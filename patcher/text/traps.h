@@ -29,8 +29,7 @@ struct trap {
 	enum trap_kind kind;
 	const struct probe_ref *ref; /* TRAP_ENTRY */
 	uint64_t thunk;              /* TRAP_RETURN: gva of the thunk, 0 = return */
-	uint8_t epilogue_size;       /* TRAP_RETURN: what the slot has in front of the `ret` */
-	uint8_t epilogue[EPILOGUE_MAX];
+	struct epilogue epilogue;    /* TRAP_RETURN: what the slot has in front of the `ret` */
 	struct capture capture;      /* TRAP_RETURN: what all functions that end here want */
 	oneshot_fn *fn;              /* TRAP_ONESHOT */
 	void *arg;

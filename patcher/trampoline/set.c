@@ -59,8 +59,7 @@ static struct trampoline_spec spec_of(const struct trampoline_set *set, uint32_t
 					.saved_arrays = set->room.saved_arrays,
 					.pids = set->room.pids,
 					.next = place->next,
-					.epilogue = place->epilogue,
-					.epilogue_size = place->epilogue_size,
+					.epilogue = &place->epilogue,
 					.full = set->room.full};
 }
 
@@ -137,10 +136,8 @@ static int make_return(const struct maker *m, uint32_t number, const struct trap
 
 	if (patch->size < JMP_SIZE)
 		return 0;
-	*place = (struct trampoline_place){.capture = trap->capture,
-					   .next = trap->thunk,
-					   .epilogue_size = trap->epilogue_size};
-	memcpy(place->epilogue, trap->epilogue, trap->epilogue_size);
+	*place = (struct trampoline_place){
+		.capture = trap->capture, .next = trap->thunk, .epilogue = trap->epilogue};
 	ret = add_code(m, number, err);
 	if (!ret)
 		set_jump(patch, place->gva);

@@ -52,8 +52,8 @@ static int emit(struct trampoline_code *c, struct error *err)
 	bool items = c->out->layout.items;
 	struct asm_label refused = {0};
 
-	if (c->spec->epilogue_size)
-		asm_bytes(&c->a, c->spec->epilogue, c->spec->epilogue_size);
+	if (c->spec->epilogue)
+		asm_bytes(&c->a, c->spec->epilogue->bytes, c->spec->epilogue->size);
 	code_enter(&c->a, c->spec->unprivileged);
 	ring_emit_distance(&c->ring, c->spec->kernel);
 	emit_gate(c, &refused);

@@ -131,9 +131,7 @@ struct trampoline_spec {
 	uint64_t saved_arrays; /* gva of RING_SAVED_SLOTS, within 2 GiB likewise; 0 if not needed */
 	const struct trampoline_kernel *kernel;
 	uint64_t next; /* gva to go to: behind the site, or the return thunk; 0 = return */
-	const uint8_t
-		*epilogue;    /* what stands in front of the `ret` that a jump has replaced ... */
-	size_t epilogue_size; /* ... of epilogue_is_known() */
+	const struct epilogue *epilogue; /* in front of a return; NULL: none */
 	enum trampoline_full full;
 	/* The calls that the record is written for; NULL: all. Of a function whose returns are
 	 * recorded, too, both have the same one, on gate_call_sources. */
@@ -187,8 +185,7 @@ struct trampoline_place {
 	const struct probe_ref *ref; /* entries */
 	uint64_t gva;                /* of the code */
 	uint64_t next;               /* where it goes to; see struct trampoline_spec */
-	uint8_t epilogue[EPILOGUE_MAX]; /* likewise */
-	uint8_t epilogue_size;
+	struct epilogue epilogue;    /* likewise */
 	uint64_t retry, skip;        /* gvas; see struct trampoline */
 	struct capture capture;
 	struct record_layout layout;

@@ -16,48 +16,47 @@ enum { RUNS = 100, RSP = 4, RBP = 5, R10 = 10, ROOM = 0x1000, CODE = 64, STACK_A
 
 struct sample {
 	const char *name;
-	uint8_t size;
-	uint8_t bytes[16];
+	struct epilogue epilogue;
 };
 
 static const struct sample samples[] = {
-	{"pop %rbp", 1, {0x5d}},
-	{"pop %r14; pop %r15; pop %rbp", 5, {0x41, 0x5e, 0x41, 0x5f, 0x5d}},
-	{"pop %rax; pop %rbx; pop %r8", 4, {0x58, 0x5b, 0x41, 0x58}},
-	{"leave", 1, {0xc9}},
-	{"add $imm8,%rsp; pop %rbx", 5, {0x48, 0x83, 0xc4, 0x18, 0x5b}},
-	{"add $imm8,%rsp, of less than 0", 4, {0x48, 0x83, 0xc4, 0xe8}},
-	{"add $imm32,%rsp", 7, {0x48, 0x81, 0xc4, 0x18, 1, 0, 0}},
-	{"lea -8(%r10),%rsp", 4, {0x49, 0x8d, 0x62, 0xf8}},
-	{"lea -0x28(%rbp),%rsp; pop %r12", 6, {0x48, 0x8d, 0x65, 0xd8, 0x41, 0x5c}},
-	{"lea disp32(%rbp),%rsp", 7, {0x48, 0x8d, 0xa5, 0x10, 1, 0, 0}},
-	{"mov %rbp,%rsp; pop %rbp", 4, {0x48, 0x89, 0xec, 0x5d}},
-	{"mov %rbx,%rax; pop %rbx", 4, {0x48, 0x89, 0xd8, 0x5b}},
-	{"mov %rbx,%rax, the other encoding", 3, {0x48, 0x8b, 0xc3}},
-	{"mov %r12d,%eax", 3, {0x44, 0x89, 0xe0}},
-	{"mov %rax,%r12", 3, {0x49, 0x89, 0xc4}},
-	{"xor %eax,%eax", 2, {0x31, 0xc0}},
-	{"xor %r12,%r12, the other encoding", 3, {0x4d, 0x33, 0xe4}},
-	{"mov $imm32,%eax", 5, {0xb8, 1, 2, 3, 0x84}},
-	{"mov $imm32,%r12d", 6, {0x41, 0xbc, 1, 2, 3, 4}},
+	{"pop %rbp", {1, {0x5d}}},
+	{"pop %r14; pop %r15; pop %rbp", {5, {0x41, 0x5e, 0x41, 0x5f, 0x5d}}},
+	{"pop %rax; pop %rbx; pop %r8", {4, {0x58, 0x5b, 0x41, 0x58}}},
+	{"leave", {1, {0xc9}}},
+	{"add $imm8,%rsp; pop %rbx", {5, {0x48, 0x83, 0xc4, 0x18, 0x5b}}},
+	{"add $imm8,%rsp, of less than 0", {4, {0x48, 0x83, 0xc4, 0xe8}}},
+	{"add $imm32,%rsp", {7, {0x48, 0x81, 0xc4, 0x18, 1, 0, 0}}},
+	{"lea -8(%r10),%rsp", {4, {0x49, 0x8d, 0x62, 0xf8}}},
+	{"lea -0x28(%rbp),%rsp; pop %r12", {6, {0x48, 0x8d, 0x65, 0xd8, 0x41, 0x5c}}},
+	{"lea disp32(%rbp),%rsp", {7, {0x48, 0x8d, 0xa5, 0x10, 1, 0, 0}}},
+	{"mov %rbp,%rsp; pop %rbp", {4, {0x48, 0x89, 0xec, 0x5d}}},
+	{"mov %rbx,%rax; pop %rbx", {4, {0x48, 0x89, 0xd8, 0x5b}}},
+	{"mov %rbx,%rax, the other encoding", {3, {0x48, 0x8b, 0xc3}}},
+	{"mov %r12d,%eax", {3, {0x44, 0x89, 0xe0}}},
+	{"mov %rax,%r12", {3, {0x49, 0x89, 0xc4}}},
+	{"xor %eax,%eax", {2, {0x31, 0xc0}}},
+	{"xor %r12,%r12, the other encoding", {3, {0x4d, 0x33, 0xe4}}},
+	{"mov $imm32,%eax", {5, {0xb8, 1, 2, 3, 0x84}}},
+	{"mov $imm32,%r12d", {6, {0x41, 0xbc, 1, 2, 3, 4}}},
 };
 
 static const struct sample others[] = {
-	{"pop %rsp", 1, {0x5c}},
-	{"pop (%rax)", 2, {0x8f, 0}},
-	{"mov (%rbx),%rax", 3, {0x48, 0x8b, 0x03}},
-	{"mov %rax,8(%rbx)", 4, {0x48, 0x89, 0x43, 8}},
-	{"lea data(%rip),%rax", 7, {0x48, 0x8d, 0x05, 1, 2, 3, 4}},
-	{"lea 8(%rsp,%rax),%rax", 5, {0x48, 0x8d, 0x44, 0x04, 8}},
-	{"add $imm8,%rax", 4, {0x48, 0x83, 0xc0, 1}},
-	{"sub $imm8,%rsp", 4, {0x48, 0x83, 0xec, 1}},
-	{"xor %eax,%ecx", 2, {0x31, 0xc1}},
-	{"pop %ax", 2, {0x66, 0x58}},
-	{"movabs $imm64,%rax", 10, {0x48, 0xb8}},
-	{"ret", 1, {0xc3}},
-	{"half of an add", 6, {0x48, 0x81, 0xc4, 0x18, 1, 0}},
-	{"half of a mov", 1, {0x48}},
-	{"a NOP", 1, {0x90}},
+	{"pop %rsp", {1, {0x5c}}},
+	{"pop (%rax)", {2, {0x8f, 0}}},
+	{"mov (%rbx),%rax", {3, {0x48, 0x8b, 0x03}}},
+	{"mov %rax,8(%rbx)", {4, {0x48, 0x89, 0x43, 8}}},
+	{"lea data(%rip),%rax", {7, {0x48, 0x8d, 0x05, 1, 2, 3, 4}}},
+	{"lea 8(%rsp,%rax),%rax", {5, {0x48, 0x8d, 0x44, 0x04, 8}}},
+	{"add $imm8,%rax", {4, {0x48, 0x83, 0xc0, 1}}},
+	{"sub $imm8,%rsp", {4, {0x48, 0x83, 0xec, 1}}},
+	{"xor %eax,%ecx", {2, {0x31, 0xc1}}},
+	{"pop %ax", {2, {0x66, 0x58}}},
+	{"movabs $imm64,%rax", {10, {0x48, 0xb8}}},
+	{"ret", {1, {0xc3}}},
+	{"half of an add", {6, {0x48, 0x81, 0xc4, 0x18, 1, 0}}},
+	{"half of a mov", {1, {0x48}}},
+	{"a NOP", {1, {0x90}}},
 };
 
 struct run {
@@ -94,7 +93,7 @@ static bool run_host(struct run *r, struct guest_regs *regs)
 	for (unsigned int i = 0; i < FAKE_REGS; i++)
 		*reg_of(regs, i) = in_guest(r, r->site.cpu->in.reg[i]);
 	memcpy(fake_text(&r->fg, STACK_AT), r->stack, ROOM);
-	return !epilogue_run(r->sample->bytes, r->sample->size, &r->fg.kernel, regs, NULL);
+	return !epilogue_run(&r->sample->epilogue, &r->fg.kernel, regs, NULL);
 }
 
 /* --- this CPU ----------------------------------------------------------------------------------
@@ -111,8 +110,8 @@ static void write_code(struct run *r, uint64_t sp, bool trampoline)
 	memcpy(at + 3, &low, sizeof(low));
 	at += 7;
 	if (!trampoline) {
-		memcpy(at, r->sample->bytes, r->sample->size);
-		at[r->sample->size] = 0xc3;
+		memcpy(at, r->sample->epilogue.bytes, r->sample->epilogue.size);
+		at[r->sample->epilogue.size] = 0xc3;
 		return;
 	}
 	distance = (int32_t)(r->site.function.code - (at + JUMP_SIZE));
@@ -200,12 +199,12 @@ static void test_sample(const struct sample *sample)
 	r->code = fake_cpu_map_low(CODE, PROT_READ | PROT_WRITE | PROT_EXEC);
 	r->stack = fake_cpu_map_low(ROOM, PROT_READ | PROT_WRITE);
 	fake_site_init(&r->site, FAKE_PRIVATE_RETURN);
-	r->site.spec.epilogue = sample->bytes;
-	r->site.spec.epilogue_size = sample->size;
+	r->site.spec.epilogue = &sample->epilogue;
 	if (fake_site_generate(&r->site))
 		while (n < RUNS && run_good(r))
 			n++;
-	ok(epilogue_is_known(sample->bytes, sample->size), "%s is known", sample->name);
+	ok(epilogue_is_known(sample->epilogue.bytes, sample->epilogue.size), "%s is known",
+	   sample->name);
 	ok(n == RUNS, "%s does the same in a trampoline and by the host, %u times", sample->name,
 	   n);
 	fake_site_deinit(&r->site);
@@ -217,14 +216,14 @@ static void test_sample(const struct sample *sample)
 
 static void test_no_stack(void)
 {
-	static const uint8_t pops[] = {0x5b, 0x5d};
+	static const struct epilogue pops = {2, {0x5b, 0x5d}};
 	struct fake_guest fg;
 	struct guest_regs regs = {.rbx = 1, .rsp = 0x1000}, before = regs;
 	struct error err;
 
 	if (fake_guest_create(&fg))
 		abort();
-	ok(epilogue_run(pops, sizeof(pops), &fg.kernel, &regs, &err) < 0 &&
+	ok(epilogue_run(&pops, &fg.kernel, &regs, &err) < 0 &&
 		   !memcmp(&regs, &before, sizeof(regs)),
 	   "a stack that is not mapped is an error, and changes no register");
 	fake_guest_destroy(&fg);
@@ -235,8 +234,8 @@ int main(void)
 	for (size_t i = 0; i < sizeof(samples) / sizeof(samples[0]); i++)
 		test_sample(&samples[i]);
 	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
-		ok(!epilogue_is_known(others[i].bytes, others[i].size), "%s is not known",
-		   others[i].name);
+		ok(!epilogue_is_known(others[i].epilogue.bytes, others[i].epilogue.size),
+		   "%s is not known", others[i].name);
 	test_no_stack();
 	return tap_done();
 }
