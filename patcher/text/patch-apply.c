@@ -408,7 +408,7 @@ static int check_between(const struct patch_set *set, const struct kernel *kerne
 	const struct covered covered = {set, kernel};
 	struct quiesce_policy policy = {.is_part = is_covered,
 					.arg = &covered,
-					.what = "what a patch is to cover",
+					.what = "code that a patch is to replace",
 					.paused = true};
 	struct quiesce quiesce;
 	uint64_t end = 0;

@@ -83,7 +83,7 @@ static void test_task_between(void)
 {
 	begin();
 	interrupt_at(SLOT + 3);
-	ok(start() == -ETXTBSY && strstr(err.text, "inside what a patch is to cover"),
+	ok(start() == -ETXTBSY && strstr(err.text, "inside code that a patch is to replace"),
 	   "a task that stays between the instructions keeps tracing off: %s", err.text);
 	ok(fake_session_text_same(&fs), "the text is as it was");
 	interrupt_at(SLOT);
