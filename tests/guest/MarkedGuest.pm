@@ -16,7 +16,7 @@ use Tree;
 # $out has the initrd; $parameters, if any, are further ones for the kernel. Returns the guest's log and the content of result.json (see survive-guest).
 sub run {
 	my ($out, $version, $mode, $command, $parameters) = @_;
-	is(on_kvm_host({timeout => 240}, dirname(__FILE__) . '/survive-guest', $out, kernel_image($version),
+	is(on_kvm_host({}, dirname(__FILE__) . '/survive-guest', $out, kernel_image($version),
 		"$out/initrd", $mode, $command, $parameters // ''), 0, 'survive-guest ran on the KVM host');
 	my $result = eval { decode_json(slurp("$out/result.json")) } // {failure => 'survive-guest left no result'};
 	is($result->{failure}, undef, 'the guest passed all its marks') or diag(slurp("$out/err"));

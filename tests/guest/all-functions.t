@@ -143,7 +143,7 @@ sub check {
 	my $out = "$build/guest/all-functions-$kernel";
 	empty_folder($out);
 	build_initrd("$out/initrd", "$FindBin::RealBin/all-functions-inside=/bin/all-functions-inside");
-	is(on_kvm_host({icount => undef, timeout => 900}, "$FindBin::RealBin/all-functions-guest", $out, kernel_image($kernel),
+	is(on_kvm_host({icount => undef}, "$FindBin::RealBin/all-functions-guest", $out, kernel_image($kernel),
 			"$out/initrd", ROUNDS), 0, "$kernel: both guests ran on the KVM host");
 	is(slurp("$out/failure"), '', "$kernel: no run was given up") or diag(slurp("$out/err"));
 	check_run($kernel, $out);

@@ -88,7 +88,7 @@ plan skip_all => "no row of boot-rows is for GUEST=$ENV{GUEST}" unless @rows;
 empty_folder($out);
 write_rc($_) for @rows;
 write_file("$out/jobs", map { join(' ', @$_{qw(name kernel cpus boot mib parameter)}) . "\n" } @rows);
-is(on_kvm_host({timeout => 900}, "$tests/boot-guest", "$build/kernels", "$build/guest/initrd", $out), 0,
+is(on_kvm_host({}, "$tests/boot-guest", "$build/kernels", "$build/guest/initrd", $out), 0,
 	'boot-guest ran all rows on the KVM host');
 for my $row (@rows) {
 	subtest "$row->{kernel}, $row->{cpus} vCPU, $row->{boot}, $row->{mib} MiB: $row->{command}" =>

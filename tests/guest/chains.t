@@ -191,7 +191,7 @@ sub test_guest {
 	write_file("$out/functions", map { "$_\n" } @functions);
 	build_initrd("$out/initrd", "$FindBin::RealBin/chains-inside=/bin/chains-inside", "$out/functions=/etc/chains",
 		$module ? "$module=/lib/brd.ko" : ());
-	on_kvm_host({timeout => 800}, "$FindBin::RealBin/chains-guest", $out, kernel_image($version), "$out/initrd", join(',', @functions),
+	on_kvm_host({}, "$FindBin::RealBin/chains-guest", $out, kernel_image($version), "$out/initrd", join(',', @functions),
 		map { $PROBED{$_}[1] } probes_of($version));
 	my $log = slurp("$out/log") =~ s/\r//gr;
 	my ($own, $seen) = (own_chains($log, @functions), seen_chains(slurp("$out/events")));

@@ -73,7 +73,7 @@ sub test_guest {
 	-e "$modules/kernel/drivers/block/loop.ko" or die "$modules was fetched by an older tree: remove its kernel\n";
 	empty_folder($out);
 	build_initrd("$out/initrd", "$FindBin::RealBin/frozen-inside=/etc/rc");
-	is(on_kvm_host({timeout => 400}, "$FindBin::RealBin/frozen-guest", $out, kernel_image($version), "$out/initrd", $modules,
+	is(on_kvm_host({}, "$FindBin::RealBin/frozen-guest", $out, kernel_image($version), "$out/initrd", $modules,
 		$mode->{seconds}, $name, @{$mode->{specs}}), 0, 'frozen-guest ran on the KVM host');
 	my $result = eval { decode_json(slurp("$out/result.json")) } // {failure => 'frozen-guest left no result'};
 	my $err = slurp("$out/err");

@@ -15,7 +15,7 @@ use Files;
 use Testbed;
 use Tree;
 
-use constant {KERNEL => '6.1', KINDS => 10, WITHIN => 20, TIMEOUT => 900};
+use constant {KERNEL => '6.1', KINDS => 10, WITHIN => 20};
 
 my $out = "$build/guest/leaks";
 
@@ -46,7 +46,7 @@ sub describe {
 
 sub trace {
 	my ($work) = @_;
-	is(on_kvm_host({timeout => TIMEOUT, icount => undef}, "$FindBin::RealBin/leaks-guest", $out,
+	is(on_kvm_host({icount => undef}, "$FindBin::RealBin/leaks-guest", $out,
 		kernel_image(KERNEL), "$out/initrd", $work), 0, "$work: leaks-guest ran on the KVM host");
 	like(slurp("$out/$work.log"), qr/^status 0$/m, "$work: the guest was traced") or diag(slurp("$out/$work.err"));
 	like(slurp("$out/$work.err"), qr/lost: none/, "$work: no event is lost");

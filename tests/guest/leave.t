@@ -38,7 +38,7 @@ sub test_way {
 	my $image = kernel_image($version);
 	empty_folder($out);
 	make_initrd($out, $image);
-	is(on_kvm_host({timeout => 240, mem => 2048}, "$FindBin::RealBin/leave-guest", $out, $image, "$out/initrd", $way->{mode}, "leave-inside $way->{what}"),
+	is(on_kvm_host({mem => 2048}, "$FindBin::RealBin/leave-guest", $out, $image, "$out/initrd", $way->{mode}, "leave-inside $way->{what}"),
 		0, 'leave-guest ran on the KVM host');
 	my ($log, $err) = (read_log("$out/log"), slurp("$out/err"));
 	is(slurp("$out/status"), "$way->{status}\n", "sonde run exits with status $way->{status}") or diag($err);

@@ -132,7 +132,7 @@ sub check_panic {
 sub check_kernel {
 	my ($kernel) = @_;
 	empty_folder($out);
-	is(on_kvm_host({timeout => 400}, "$FindBin::RealBin/limits-guest", $out, kernel_image($kernel), "$build/guest/initrd",
+	is(on_kvm_host({}, "$FindBin::RealBin/limits-guest", $out, kernel_image($kernel), "$build/guest/initrd",
 		qw(size flight panic)), 0, "$kernel: the guests ran");
 	check_size();
 	check_flight();

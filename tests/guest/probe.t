@@ -89,7 +89,7 @@ sub make_chains {
 
 sub test_round {
 	my ($version, $out, @names) = @_;
-	on_kvm_host({icount => undef, timeout => 900}, "$FindBin::RealBin/probe-guest", $out, kernel_image($version), map { "$out/$_" }
+	on_kvm_host({icount => undef}, "$FindBin::RealBin/probe-guest", $out, kernel_image($version), map { "$out/$_" }
 		qw(initrd probes inside chains));
 	my $log = read_log("$out/log");
 	my $text = unpacked($log, 'sonde-begin', 'sonde-end');

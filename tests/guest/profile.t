@@ -80,7 +80,7 @@ sub check {
 	my $out = "$build/guest/profile-$kernel";
 	make_path($out);
 	build_initrd("$out/initrd");
-	on_kvm_host({timeout => 400}, "$FindBin::RealBin/profile-guest", $out, kernel_image($kernel), "$out/initrd", FUNCTIONS);
+	on_kvm_host({}, "$FindBin::RealBin/profile-guest", $out, kernel_image($kernel), "$out/initrd", FUNCTIONS);
 	my %counted = functions_of(document("$out/end"), 'counts');
 	my %calls = calls_of(slurp("$out/events"));
 	my $sum = 0;

@@ -56,7 +56,7 @@ sub check_boot {
 	my $kernel = fetch_kernel($boot->{kernel}) . "/$boot->{image}";
 	empty_folder($out);
 	$kernel = image_without($kernel, $boot->{without}, "$out/vmlinux") if $boot->{without} ne '-';
-	on_kvm_host({mem => 1024, timeout => 400}, 'sh', '-c', "sonde run -k $kernel -i $build/guest/initrd -m 512 -c 2 " .
+	on_kvm_host({mem => 1024}, 'sh', '-c', "sonde run -k $kernel -i $build/guest/initrd -m 512 -c 2 " .
 		"--trace '$boot->{trace}' -o $out/trace -p 'console=ttyS0 cryptomgr.notests panic=-1 sonde.run=\"workload -n 3\"' " .
 		">$out/console.txt 2>$out/err; echo \$? >$out/status");
 	my @said = split /\n/, slurp("$out/err");

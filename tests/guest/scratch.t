@@ -29,7 +29,7 @@ END
 
 sub check_kernel {
 	my ($kernel) = @_;
-	is(on_kvm_host({timeout => 260}, "$FindBin::RealBin/scratch-guest", $build, $out, $kernel), 0,
+	is(on_kvm_host({}, "$FindBin::RealBin/scratch-guest", $build, $out, $kernel), 0,
 		'scratch ran on the KVM host');
 	my $tap = slurp("$out/$kernel.tap");
 	my $log = read_log("$out/$kernel.log");

@@ -90,7 +90,7 @@ sub check {
 	remove_tree($out);
 	make_path($out);
 	build_initrd("$out/initrd", "$FindBin::RealBin/slabinfo-inside=/bin/slabinfo-inside");
-	is(on_kvm_host({timeout => 900}, "$FindBin::RealBin/slabinfo-guest", $out, fetch_kernel($kernel) . "/vmlinuz", "$out/initrd", $cpus,
+	is(on_kvm_host({}, "$FindBin::RealBin/slabinfo-guest", $out, fetch_kernel($kernel) . "/vmlinuz", "$out/initrd", $cpus,
 			$has_slob ? 'meminfo_proc_show' : 'slab_show'), 0, "$name: slabinfo-guest ran on the KVM host");
 	my $log = slurp("$out/log") =~ s/\r//gr;
 	my @readings = $has_slob ? readings_of_slob($log) : readings($log);

@@ -83,7 +83,7 @@ sub check {
 	my $out = "$build/guest/slice-$kernel";
 	make_path($out);
 	build_initrd("$out/initrd", "$FindBin::RealBin/slice-inside=/bin/slice-inside");
-	on_kvm_host({icount => undef, timeout => 200}, "$FindBin::RealBin/slice-guest", $out, kernel_image($kernel), "$out/initrd");
+	on_kvm_host({icount => undef}, "$FindBin::RealBin/slice-guest", $out, kernel_image($kernel), "$out/initrd");
 	my $log = read_log("$out/log");
 	my ($trace, $hist) = map { unpacked($log, "sonde-begin $_", 'sonde-end') } qw(trace hist);
 	my %seen = lines_by_system(slurp("$out/events"));

@@ -115,7 +115,7 @@ sub check {
 	my $out = "$build/guest/tasks-$kernel";
 	make_path($out);
 	build_initrd("$out/initrd", "$FindBin::RealBin/tasks-inside=/bin/tasks-inside");
-	on_kvm_host({timeout => 400}, "$FindBin::RealBin/tasks-guest", $out, kernel_image($kernel), "$out/initrd");
+	on_kvm_host({}, "$FindBin::RealBin/tasks-guest", $out, kernel_image($kernel), "$out/initrd");
 	my $log = slurp("$out/log") =~ s/\r//gr;
 	my $truth = truth($log);
 	like($log, qr/^sonde-threads done$/m, "$kernel: the threads have done their work");

@@ -44,7 +44,7 @@ sub boot {
 	my $out = "$build/guest/timed-calls-$kernel";
 	empty_folder($out);
 	build_initrd("$out/initrd", "$FindBin::RealBin/timed-calls-inside=/bin/timed-calls-inside");
-	is(on_kvm_host({icount => undef, timeout => 900}, "$FindBin::RealBin/timed-calls-guest", $out, kernel_image($kernel),
+	is(on_kvm_host({icount => undef}, "$FindBin::RealBin/timed-calls-guest", $out, kernel_image($kernel),
 			"$out/initrd", ITERATIONS, $patterns, @phases), 0, "$kernel: timed-calls-guest ran on the KVM host");
 	my $result = json("$out/result.json");
 	is($result->{failure}, undef, "$kernel: the guest passed all its marks") or diag(slurp("$out/err"));

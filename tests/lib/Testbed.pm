@@ -11,12 +11,12 @@ use Tree;
 
 our @EXPORT = qw(on_kvm_host on_vmx_host build_initrd build_module unpack_brd fetch_kernel);
 
-# Runs a command on the KVM host, where the build folder is writable. Returns the exit status. Limits:
-# timeout in seconds, mem in MiB; icount => undef for kvm-host --icount, which skips idle time. The host has one CPU;
-# tests/README.md says why.
+# Runs a command on the KVM host, where the build folder is writable. Returns the exit status. Limits: mem in MiB;
+# timeout in seconds, which is there to end a run that hangs, and leaves time enough on a busy machine;
+# icount => undef for kvm-host --icount, which skips idle time. The host has one CPU; tests/README.md says why.
 sub on_kvm_host {
 	my ($limits, @command) = @_;
-	my %limit = (mem => 1024, %$limits);
+	my %limit = (mem => 1024, timeout => 1200, %$limits);
 	system("$tree/tests/testbed/kvm-host", '--cpus', 1, '--share', $build,
 		map({ ("--$_", $limit{$_} // ()) } sort keys %limit), '--', @command);
 	return exit_status($?);
