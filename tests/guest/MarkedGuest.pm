@@ -18,7 +18,7 @@ sub run {
 	my ($out, $version, $mode, $command, $parameters) = @_;
 	is(on_kvm_host({}, dirname(__FILE__) . '/survive-guest', $out, kernel_image($version),
 		"$out/initrd", $mode, $command, $parameters // ''), 0, 'survive-guest ran on the KVM host');
-	my $result = eval { decode_json(slurp("$out/result.json")) } // {failure => 'survive-guest left no result'};
+	my $result = eval { decode_json(slurp("$out/result.json")) } // die "survive-guest left no result\n", slurp("$out/err");
 	is($result->{failure}, undef, 'the guest passed all its marks') or diag(slurp("$out/err"));
 	is($result->{status}, 0, 'sonde run exits with status 0') or diag(slurp("$out/err"));
 	return (read_log("$out/log"), $result);

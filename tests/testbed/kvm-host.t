@@ -87,17 +87,42 @@ sub test_failures {
 	is(system("\Q$kvm_host\E 2>err") >> 8, 2, "a missing command gives status 2");
 }
 
-sub test_killed {
-	my ($signal) = @_;
+# Returns the process of kvm-host.
+sub start_host {
+	my @command = @_;
 	my $pid = fork();
 	if ($pid == 0) {
-		open(STDIN, "<", "/dev/null");
-		open(STDERR, ">", "/dev/null");
-		exec $kvm_host, "--", "sleep", "100";
+		open(STDIN, "<", "$work/in");
+		open(STDOUT, ">", "$work/out");
+		open(STDERR, ">", "$work/err");
+		exec $kvm_host, @command;
 	}
-	my $qemu = wait_until(30, sub {
+	return $pid;
+}
+
+sub wait_for_qemu {
+	my ($pid) = @_;
+	return wait_until(30, sub {
 		(grep { (readlink("/proc/$_/exe") // "") =~ /qemu/ } children_of($pid))[0]
 	});
+}
+
+sub test_hang {
+	write_file("$work/in", "input\n");
+	my $pid = start_host(qw(--start 40 --), "sh", "-c", "echo begun; cat");
+	kill STOP => wait_for_qemu($pid);
+	waitpid($pid, 0);
+	is($? >> 8, 0, "a machine that hangs before it runs the command is started again");
+	is(slurp("$work/out"), "begun\ninput\n", "... and the command runs once, with all of its input");
+	like(slurp("$work/err"), qr/^kvm-host: the machine did not run the command within 40 s\n.*^kvm-host: starting it again\n/ms,
+		"... which is said");
+	write_file("$work/in");
+}
+
+sub test_killed {
+	my ($signal) = @_;
+	my $pid = start_host("--", "sleep", "100");
+	my $qemu = wait_for_qemu($pid);
 	kill $signal => $pid;
 	waitpid($pid, 0);
 	my $status = $?;
@@ -110,6 +135,7 @@ test_streams();
 test_environment();
 test_icount();
 test_failures();
+test_hang();
 is(test_killed("TERM") >> 8, 143, "SIGTERM gives status 143");
 is(test_killed("KILL"), 9, "SIGKILL ends kvm-host");
 done_testing();
