@@ -217,8 +217,8 @@ static void print_text(const struct analysis *base, FILE *out)
 		text_count(l->n).s);
 	print_verdicts(out, l);
 	if (survivors_are_short(replay->sites))
-		fprintf(out, "%-*stoo short to tell what only grows: that takes 10 s\n", LABEL,
-			"Time");
+		fprintf(out, "%-*stoo short to tell what only grows: that takes %s\n", LABEL,
+			"Time", survivors_time_text(replay->sites));
 	sites_print_limit(l->base.replay->sites, out, LABEL);
 	replay_print_losses(replay, out, LABEL);
 	replay_print_bound(replay, out, LABEL);

@@ -271,10 +271,13 @@ static void print_growing(FILE *out, const struct overview *o)
 		print_growth(out, o, &o->growing[i], n++ ? "" : "Grows");
 	for (size_t i = 0; i < o->nr_reclaimable && n < LINES_OF_SITES; i++)
 		print_growth(out, o, &o->reclaimable[i], n++ ? "" : "Grows");
-	if (!n && !o->nr_leaking)
-		fprintf(out, "%-*s%s\n", LABEL, "Grows",
-			survivors_are_short(sites_of(o)) ? "too short to tell: that takes 10 s"
-							    : "nothing grows all the time");
+	if (n || o->nr_leaking)
+		return;
+	if (survivors_are_short(sites_of(o)))
+		fprintf(out, "%-*stoo short to tell: that takes %s\n", LABEL, "Grows",
+			survivors_time_text(sites_of(o)));
+	else
+		fprintf(out, "%-*snothing grows all the time\n", LABEL, "Grows");
 }
 
 static void print_leaking(FILE *out, const struct overview *o)

@@ -135,8 +135,11 @@ static int deliver(void *arg, const struct heap_change *change)
 	const struct replay_parts *parts = replay->parts;
 	int ret = 0;
 
-	if (!concerns_selected(replay, change))
+	if (!concerns_selected(replay, change)) {
+		if (replay->sites)
+			sites_note_init(replay->sites, change);
 		return 0;
+	}
 	if (replay->sites)
 		ret = sites_add(replay->sites, change);
 	for (size_t i = 0; !ret && i < parts->nr_of_changes; i++)

@@ -14,6 +14,27 @@ bool since_init_frees(const struct sidecar *sidecar, const struct kmem_record *r
 	       !strcmp(sidecar_function_text(sidecar, record->call_site).s, function);
 }
 
+void since_init_begin(struct since_init *init)
+{
+	*init = (struct since_init){.ns = INT64_MIN};
+}
+
+/* Looking up a name takes longer than all that a pass does for a record otherwise. */
+void since_init_note(struct since_init *init, const struct sidecar *sidecar,
+		     const struct kmem_record *record)
+{
+	const size_t i = (record->call_site ^ record->call_site >> 8) % SINCE_INIT_ASKED;
+
+	if (record->type_id != KMEM_TYPE_PAGES || !record->call_site)
+		return;
+	if (init->asked[i].call_site != record->call_site) {
+		init->asked[i].call_site = record->call_site;
+		init->asked[i].frees = since_init_frees(sidecar, record);
+	}
+	if (init->asked[i].frees && record->timestamp > init->ns)
+		init->ns = record->timestamp;
+}
+
 bool since_init_is_known(const struct sidecar *sidecar)
 {
 	for (size_t i = 0; sidecar && i < sidecar->nr_symbols; i++)

@@ -15,6 +15,7 @@ struct sites *sites_create(const struct sites_source *of)
 	if (sites) {
 		sites->of = *of;
 		sites->course.end_ns = INT64_MIN;
+		since_init_begin(&sites->init);
 	}
 	return sites;
 }
@@ -130,9 +131,17 @@ static inline int count_life(struct site *site, const struct heap_change *change
 	return 0;
 }
 
+/* Nothing in the trace has allocated what the kernel was loaded with. */
+void sites_note_init(struct sites *sites, const struct heap_change *change)
+{
+	if (change->kind == HEAP_UNKNOWN_FREE)
+		since_init_note(&sites->init, sites->of.sidecar, change->record);
+}
+
 /* What is neither an object's nor a site's. */
 static void count_unknown(struct sites *sites, const struct heap_change *change)
 {
+	sites_note_init(sites, change);
 	if (!*sites->of.in_window)
 		return;
 	sites->invalid += change->kind == HEAP_INVALID;

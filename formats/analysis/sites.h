@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
+#include "formats/analysis/since-init.h"
 #include "formats/groups/groups.h"
 #include "formats/heap/course.h"
 #include "formats/heap/heap.h"
@@ -65,6 +66,7 @@ struct sites {
 	size_t nr_courses, nr_beyond; /* sites with a course, and those without room for one */
 	uint64_t peak;                /* number of the last peak of all: see sites_note_peak() */
 	uint64_t live_bytes;          /* see sites_live_bytes() */
+	struct since_init init;       /* where the guest's init begins: see sites_note_init() */
 	/* In the window: */
 	uint64_t frees, unknown_frees, missed_frees, invalid; /* of all */
 	struct course course; /* of sites_live_bytes(); without steps: nothing has changed */
@@ -91,6 +93,9 @@ void sites_fill_groups(const struct sites *sites);
 
 /* Add a change of the heap to `sites`. Returns 0 or -ENOMEM. */
 int sites_add(void *sites, const struct heap_change *change);
+
+/* The same of one that is not added, for where init begins. */
+void sites_note_init(struct sites *sites, const struct heap_change *change);
 
 /* Records of one vCPU that follow each other. */
 struct sites_briefs {

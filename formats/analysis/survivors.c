@@ -35,15 +35,24 @@ static double old_age_ns(const struct judge *j, const struct site *site)
 	return usual > part ? usual : part;
 }
 
+/* A kernel that boots makes what it keeps for good, all the time. */
+static bool has_of_boot(const struct sites *sites, const struct survivors *s)
+{
+	return s->objects > s->before && s->first_ns < sites->init.ns;
+}
+
 /*
  * A leak that begins within the window, with its module or its load, is judged from its beginning
  * on, if that leaves half of the window: in the whole of it, its survivors would not look even.
+ * What began while the kernel booted is judged from init on.
  */
 static int64_t judged_from_ns(const struct sites *sites, const struct survivors *s)
 {
 	const uint64_t all = sites_duration_ns(sites);
 	const uint64_t rest = (uint64_t)*sites->of.last_ns - (uint64_t)s->first_ns;
 
+	if (has_of_boot(sites, s))
+		return sites->init.ns;
 	return s->before || rest < all / 2 || rest > all ? *sites->of.first_ns : s->first_ns;
 }
 
@@ -96,6 +105,7 @@ static void count_survivor(void *arg, uint64_t ptr, const struct heap_object *ob
 	if (age < j->old_ages_ns[object->origin])
 		return;
 	s->old_objects++;
+	s->old_since_init += object->born_ns >= sites->init.ns;
 	s->old_bytes += object->bytes;
 }
 
@@ -104,12 +114,15 @@ static void sort_survivor(void *arg, uint64_t ptr, const struct heap_object *obj
 	struct judge *j = arg;
 	const struct sites *sites = j->sites;
 	struct survivors *s = survivors_of(j, object);
+	int64_t from_ns;
 
 	(void)ptr;
 	if (!s || object->born_ns < *sites->of.first_ns)
 		return;
+	from_ns = judged_from_ns(sites, s);
 	count_birth(sites, s->births, *sites->of.first_ns, object->born_ns);
-	count_birth(sites, s->judged, judged_from_ns(sites, s), object->born_ns);
+	if (object->born_ns >= from_ns)
+		count_birth(sites, s->judged, from_ns, object->born_ns);
 }
 
 /* --- verdicts -------------------------------------------------------------------------------- */
@@ -170,13 +183,14 @@ static double evenness(const struct survivors *s, uint64_t sum)
 	return 1 - most;
 }
 
-static enum verdict judge_uneven(const struct survivors *s)
+static enum verdict judge_uneven(const struct judge *j, const struct survivors *s)
 {
+	const uint64_t *births = has_of_boot(j->sites, s) ? s->births : s->judged;
 	uint64_t early = s->before, late = 0;
 
 	for (size_t i = 0; i < SURVIVOR_PARTS; i++) {
-		early += i < SURVIVOR_PARTS / 2 ? s->judged[i] : 0;
-		late += i >= LAST_PART ? s->judged[i] : 0;
+		early += i < SURVIVOR_PARTS / 2 ? births[i] : 0;
+		late += i >= LAST_PART ? births[i] : 0;
 	}
 	if (late * 2 > s->objects)
 		return VERDICT_RECENT;
@@ -192,9 +206,12 @@ static uint64_t judged_ns(const struct sites *sites, const struct survivors *s)
  * means something once the time is long, and once they are many or large. */
 static bool is_growth(const struct judge *j, const struct survivors *s)
 {
-	const uint64_t births = s->objects - s->before;
-	const double bytes = (double)s->bytes * (double)births / (double)s->objects;
+	uint64_t births = 0;
+	double bytes;
 
+	for (size_t i = 0; i < SURVIVOR_PARTS; i++)
+		births += s->judged[i];
+	bytes = (double)s->bytes * (double)births / (double)s->objects;
 	return judged_ns(j->sites, s) >= SURVIVORS_LEAST_NS &&
 	       (births >= LEAST_BIRTHS || bytes * LEAST_PART >= (double)j->used_bytes);
 }
@@ -207,13 +224,13 @@ static enum verdict judge_survivors(const struct judge *j, const struct survivor
 	uint64_t sum = middle(s, &parts);
 
 	if (sum < LEAST_OBJECTS || parts * 4 < all * 3 || s->evenness < even ||
-	    s->old_objects < LEAST_OBJECTS)
-		return judge_uneven(s);
+	    s->old_since_init < LEAST_OBJECTS)
+		return judge_uneven(j, s);
 	if (is_reclaimable(j, heap_origin(j->sites->of.heap, s->origin)))
-		return is_growth(j, s) ? VERDICT_RECLAIM : judge_uneven(s);
+		return is_growth(j, s) ? VERDICT_RECLAIM : judge_uneven(j, s);
 	if (site->sums.frees > site->sums.hits / 2)
 		return VERDICT_LEAK;
-	return is_growth(j, s) ? VERDICT_GROWS : judge_uneven(s);
+	return is_growth(j, s) ? VERDICT_GROWS : judge_uneven(j, s);
 }
 
 static void assess(const struct judge *j, struct survivors *s)
@@ -285,9 +302,21 @@ int survivors_find(const struct sites *sites, int64_t older_ns, struct survivors
 	return 0;
 }
 
+static bool begins_in_boot(const struct sites *sites)
+{
+	return *sites->of.first_ns < sites->init.ns;
+}
+
 bool survivors_are_short(const struct sites *sites)
 {
-	return sites_duration_ns(sites) < SURVIVORS_LEAST_NS;
+	const int64_t begin_ns = begins_in_boot(sites) ? sites->init.ns : *sites->of.first_ns;
+
+	return (uint64_t)*sites->of.last_ns - (uint64_t)begin_ns < SURVIVORS_LEAST_NS;
+}
+
+const char *survivors_time_text(const struct sites *sites)
+{
+	return begins_in_boot(sites) ? "10 s from init on" : "10 s";
 }
 
 /* --- in words -------------------------------------------------------------------------------- */

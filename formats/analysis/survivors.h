@@ -32,6 +32,7 @@ struct survivors {
 	double ages_ns;                    /* sum of the ages of these */
 	int64_t old_age_ns;                /* hardly anything that is freed gets to be so old */
 	uint64_t old_objects, old_bytes;   /* of at least that age */
+	uint64_t old_since_init;           /* of these, born since init began (sites->init) */
 	int64_t first_ns;                  /* birth of the oldest one in the window */
 	uint64_t births[SURVIVOR_PARTS];   /* objects, by time of birth in the window */
 	uint64_t judged[SURVIVOR_PARTS];   /* the same in the time that is judged */
@@ -48,8 +49,10 @@ struct survivors {
  */
 int survivors_find(const struct sites *sites, int64_t older_ns, struct survivors **out, size_t *n);
 
-/* Whether the window is too short to judge what grows. */
+/* Whether the window is too short to judge what grows, without the guest's boot; and what to say
+ * then. */
 bool survivors_are_short(const struct sites *sites);
+const char *survivors_time_text(const struct sites *sites); /* "10 s" */
 
 /* "leak", "only grows" */
 const char *verdict_name(enum verdict verdict);

@@ -640,7 +640,7 @@ function summaryWords() {
 		out.push(`Slabs hold ${percent(m.slabs.bytes, m.live_bytes)} of the memory; ${percent(wasted, m.slabs.bytes)} of that (${bytes(wasted)}) is room without objects.`);
 	out.push(leaks.length ? `${several(leaks.length, 'call site')} ${leaks.length === 1 ? 'looks' : 'look'} like a leak: memory that keeps growing with what stays. See Growth.`
 		: o.growing.length ? `${several(o.growing.length, 'call site')} only ever ${o.growing.length === 1 ? 'grows' : 'grow'}; none looks like a leak.`
-			: `${seconds < 10 ? 'Less than 10 s are too short to tell what grows' : 'Nothing grows all the time'}, and nothing looks like a leak.`);
+			: `${t.growth_takes ? `The time is too short to tell what grows, which takes ${t.growth_takes}` : 'Nothing grows all the time'}, and nothing looks like a leak.`);
 	if (o.call_sites_without_course)
 		out.push(`Of ${several(o.call_sites_without_course, 'call site')} the report has sums only: no growth, course or lifetimes.`);
 	if (others)

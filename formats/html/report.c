@@ -5,6 +5,7 @@
 #include <string.h>
 #include "formats/analysis/analysis.h"
 #include "formats/analysis/sites.h"
+#include "formats/analysis/survivors.h"
 #include "formats/base/json.h"
 #include "formats/base/text.h"
 #include "formats/base/u64-map.h"
@@ -312,6 +313,9 @@ static json_t *trace_json(const struct page *page)
 	failed |= json_object_set_new(root, "first_ns", json_integer(replay->first_ns));
 	failed |= json_object_set_new(root, "duration_ns",
 				      json_from_count(replay_duration_ns(replay)));
+	if (survivors_are_short(replay->sites))
+		failed |= json_object_set_new(root, "growth_takes",
+					      json_string(survivors_time_text(replay->sites)));
 	if (!failed)
 		return root;
 	json_decref(root);

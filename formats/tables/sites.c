@@ -87,7 +87,10 @@ static int take_change(void *arg, const struct heap_change *change)
 {
 	struct instance_sites *of = arg;
 
-	return change->object && change->object->selected ? sites_add(of->sites, change) : 0;
+	if (change->object && change->object->selected)
+		return sites_add(of->sites, change);
+	sites_note_init(of->sites, change);
+	return 0;
 }
 
 /* Before the first event of the instance. */

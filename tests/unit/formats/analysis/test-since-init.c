@@ -119,6 +119,82 @@ static void test_end(const char *dir)
 	json_decref(root);
 }
 
+/* A site that keeps 1 object of 20 each 20 ms, for 20 s: its verdict. `with_init`: init begins in
+ * the middle; `until`: nothing stays that comes later, in s. */
+static char *verdict_of_keeper(const char *dir, bool with_init, int64_t until, const char *filter)
+{
+	enum { KEPT = 1000, MS = 1000000 };
+	struct kmem_record records[3 * KEPT + 1];
+	const char *argv[] = {"leaks", "--json", dir, NULL, NULL, NULL};
+	json_t *root;
+	char text[512], *verdict;
+	size_t n = 0;
+
+	for (int64_t i = 0; i < KEPT; i++) {
+		const uint64_t ptr = 0xffff888000000000 + (uint64_t)i * 128;
+		const int64_t ns = i * 20 * MS;
+
+		if (with_init && i == KEPT / 2)
+			records[n++] = make_free(KMEM_TYPE_PAGES, 0x8000, 0x5010, ns);
+		records[n++] = make_alloc(KMEM_TYPE_KMALLOC, ptr, 0x1010, 60, 64, ns + 1);
+		if (i % 20 || ns / 1000 / MS >= until)
+			records[n++] = make_free(KMEM_TYPE_KMALLOC, ptr, 0x1010, ns + MS);
+	}
+	snprintf(text, sizeof(text), "{\"version\":1,\"complete\":true,%s", names);
+	stream_put(dir, 0, records, n);
+	file_put(dir, "sonde.json", text, strlen(text));
+	if (filter) {
+		argv[3] = "--filter";
+		argv[4] = filter;
+	}
+	root = verb_json(cmd_leaks, argv);
+	verdict = strdup(json_string_value(json_object_get(
+		json_array_get(json_object_get(root, "call_sites"), 0), "verdict")));
+	json_decref(root);
+	return verdict;
+}
+
+static void test_leaks(const char *dir)
+{
+	static const struct {
+		bool with_init;
+		int64_t until;
+		const char *filter, *verdict, *what;
+	} rows[] = {
+		{false, 20, NULL, "leak", "what stays of all times is a leak"},
+		{true, 20, NULL, "leak", "also if it does since init"},
+		{true, 10, NULL, "settled", "what stays of the boot alone is none"},
+		{true, 14, NULL, "unclear", "nor is it if little more stays when init begins"},
+		{true, 10, "bytes_req == 60", "settled", "nor is it of chosen allocations"},
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		char *verdict =
+			verdict_of_keeper(dir, rows[i].with_init, rows[i].until, rows[i].filter);
+
+		is_str(verdict, rows[i].verdict, rows[i].what);
+		free(verdict);
+	}
+}
+
+/* Behind test_leaks(): 20 s, of which 10 are since init; and those up to 15 s. */
+static void test_short(const char *dir)
+{
+	static const char leaks_line[] =
+		"\nTime          too short to tell what only grows: that takes 10 s from init on\n";
+	static const char report_line[] =
+		"\nGrows         too short to tell: that takes 10 s from init on\n";
+	struct verb_result leaks =
+		verb_run(cmd_leaks, (const char *const[]){"leaks", "--time", ",15", dir, NULL});
+	struct verb_result report =
+		verb_run(cmd_report, (const char *const[]){"report", "--time", ",15", dir, NULL});
+
+	ok(strstr(leaks.out, leaks_line), "the boot does not count for what only grows");
+	ok(strstr(report.out, report_line), "nor does it in the report");
+	verb_result_deinit(&leaks);
+	verb_result_deinit(&report);
+}
+
 int main(void)
 {
 	struct scratch dir = scratch_make();
@@ -127,6 +203,8 @@ int main(void)
 	test_no_init(dir.path);
 	test_follow(dir.path);
 	test_end(dir.path);
+	test_leaks(dir.path);
+	test_short(dir.path);
 	scratch_remove(&dir);
 	return tap_done();
 }
