@@ -9,6 +9,7 @@
 #include "formats/analysis/analysis.h"
 #include "formats/base/json.h"
 #include "formats/heap/course.h"
+#include "formats/heap/held.h"
 #include "formats/report/table.h"
 #include "formats/report/trace-text.h"
 
@@ -36,6 +37,7 @@ struct allocators {
 	struct pending pending;
 	uint64_t shrunk; /* the cache whose slabs the guest is giving back; 0: it is not */
 	struct pages_course guest, replayed; /* bytes */
+	struct heap_holdings held;           /* by the guest, at the end */
 	size_t *order;                       /* caches, most pages first; at the end */
 	size_t shown;
 };
@@ -44,7 +46,6 @@ static int load_model(struct allocators *a, const struct sidecar *sidecar, const
 		      struct error *err)
 {
 	const char *allocator = sidecar ? sidecar->info.slab_allocator : "";
-
 	int ret;
 
 	if (name && strcmp(name, MODEL_OF_GUEST) != 0)
@@ -108,6 +109,7 @@ static void deinit(struct analysis *base)
 	course_deinit(&a->guest.course);
 	course_deinit(&a->replayed.course);
 	simulation_destroy(a->simulation);
+	heap_holdings_deinit(&a->held);
 	free(a->order);
 }
 
@@ -358,13 +360,16 @@ static int finish_pending(struct allocators *a)
 static int finish(struct analysis *base)
 {
 	struct allocators *a = (struct allocators *)base;
+	const struct replay *replay = base->replay;
 	const size_t n = simulation_nr_caches(a->simulation);
 
 	if (finish_pending(a))
 		return -ENOMEM;
+	heap_holdings_deinit(&a->held);
 	free(a->order);
 	a->order = calloc(n ? n : 1, sizeof(*a->order));
-	if (!a->order)
+	if (!a->order ||
+	    heap_holdings_find(&a->held, replay->heap, trace_reader_sidecar(replay->reader)))
 		return -ENOMEM;
 	for (size_t i = 0; i < n; i++)
 		a->order[i] = i;
@@ -373,30 +378,12 @@ static int finish(struct analysis *base)
 	return 0;
 }
 
-/* Bytes of slabs, or blocks, that the guest holds for caches of this name and size. False: it has
- * no such cache, as the model names others. */
-static bool guest_cache_bytes(const struct allocators *a, const struct model_cache *cache,
-			      uint64_t *bytes)
+/* Of caches with this name. False: the guest has none, as the model names others. */
+static bool guest_held(const struct allocators *a, const struct model_cache *cache,
+		       struct heap_held *out)
 {
-	const struct replay *replay = a->base.replay;
-	const struct sidecar *sidecar = trace_reader_sidecar(replay->reader);
-	bool found = false;
-
-	*bytes = 0;
-	if (simulation_is_large(cache)) {
-		*bytes = heap_totals(replay->heap)->pages[HEAP_LARGE].bytes;
-		return true;
-	}
-	for (size_t i = 0; sidecar && i < sidecar->nr_caches; i++) {
-		const struct sidecar_cache *own = &sidecar->caches[i];
-		const struct heap_cache *held = heap_cache(replay->heap, own->id);
-
-		if (strcmp(own->name, cache->name))
-			continue;
-		found = true;
-		*bytes += held ? held->slabs.bytes : 0;
-	}
-	return found;
+	*out = a->held.large;
+	return simulation_is_large(cache) || heap_holdings_of_cache(&a->held, cache->name, out);
 }
 
 /* Bytes that live objects take beyond what was requested, and bytes of slabs in no object. */
@@ -449,6 +436,17 @@ static void print_course(FILE *out, const char *label, const struct allocators *
 		text_bytes(pages->peak).s, text_bytes(mean(pages)).s);
 }
 
+/* Without the guest's pages, nothing says what it wastes. */
+static void print_waste(FILE *out, const struct allocators *a, const char *label, uint64_t model,
+			uint64_t guest, const char *what)
+{
+	fprintf(out, "%-*s%s %s", LABEL, label, text_bytes(model).s, what);
+	if (a->held.all.bytes)
+		fprintf(out, ", the guest %s (%s)", text_bytes(guest).s,
+			difference_text(model, guest).s);
+	fputc('\n', out);
+}
+
 static void print_summary(FILE *out, const struct allocators *a)
 {
 	const uint64_t model = a->replayed.last, guest = a->guest.last;
@@ -461,18 +459,18 @@ static void print_summary(FILE *out, const struct allocators *a)
 		text_bytes(guest).s, difference_text(model, guest).s);
 	print_course(out, "Course", a, &a->replayed);
 	print_course(out, "  guest", a, &a->guest);
-	fprintf(out, "%-*s%s more than was requested, in objects\n", LABEL, "Internal",
-		text_bytes(sum(a, internal_waste)).s);
-	fprintf(out, "%-*s%s of slabs in no object\n", LABEL, "External",
-		text_bytes(sum(a, external_waste)).s);
+	print_waste(out, a, "Internal", sum(a, internal_waste), a->held.all.internal,
+		    "in objects, not requested");
+	print_waste(out, a, "External", sum(a, external_waste), a->held.all.external,
+		    "in slabs, in no object");
 }
 
 static void add_row(struct table *table, const struct allocators *a,
 		    const struct model_cache *cache)
 {
 	const bool is_large = simulation_is_large(cache);
-	uint64_t guest;
-	bool has_guest = guest_cache_bytes(a, cache, &guest);
+	struct heap_held guest;
+	bool has_guest = guest_held(a, cache, &guest);
 	char slot[32];
 
 	table_add_cell(table, cache->name);
@@ -482,10 +480,11 @@ static void add_row(struct table *table, const struct allocators *a,
 	table_add_cell(table, is_large ? "-" : slot);
 	table_add_cell(table, text_count(cache->objects).s);
 	table_add_cell(table, text_count(cache->pages).s);
-	table_add_cell(table, has_guest ? text_count(guest / MODEL_PAGE_SIZE).s : "-");
+	table_add_cell(table, has_guest ? text_count(guest.bytes / MODEL_PAGE_SIZE).s : "-");
 	table_add_cell(table, text_bytes(internal_waste(cache)).s);
 	table_add_cell(table, text_bytes(external_waste(cache)).s);
 	table_add_cell(table, text_count(cache->peak).s);
+	table_add_cell(table, has_guest ? text_bytes(guest.external).s : "-");
 }
 
 static void print_caches(FILE *out, const struct allocators *a)
@@ -495,7 +494,8 @@ static void print_caches(FILE *out, const struct allocators *a)
 		bool is_name;
 	} columns[] = {{"CACHE", true},     {"SIZE", false},     {"ORDER", false},
 		       {"OBJECTS", false},  {"PAGES", false},    {"GUEST", false},
-		       {"INTERNAL", false}, {"EXTERNAL", false}, {"PEAK", false}};
+		       {"INTERNAL", false}, {"EXTERNAL", false}, {"PEAK", false},
+		       {"GUEST EXT", false}};
 	const size_t n = simulation_nr_caches(a->simulation);
 	struct table *table = n ? table_create() : NULL;
 
@@ -526,6 +526,11 @@ static void print_text(const struct analysis *base, FILE *out)
 
 /* --- JSON ------------------------------------------------------------------------------------ */
 
+static int put_count(json_t *root, const char *key, uint64_t value)
+{
+	return json_object_set_new(root, key, json_from_count(value));
+}
+
 static json_t *pages_json(const struct allocators *a, const struct pages_course *pages)
 {
 	struct course_step steps[SPARKS];
@@ -542,7 +547,7 @@ static json_t *pages_json(const struct allocators *a, const struct pages_course 
 
 static json_t *cache_json(const struct allocators *a, const struct model_cache *cache)
 {
-	uint64_t guest;
+	struct heap_held guest;
 	json_t *item =
 		json_pack("{so,so,so,so,so,so,so,so}", "cache", json_from_text(cache->name), "size",
 			  json_from_count(cache->slot), "order", json_from_count(cache->order),
@@ -551,8 +556,11 @@ static json_t *cache_json(const struct allocators *a, const struct model_cache *
 			  "internal_bytes", json_from_count(internal_waste(cache)),
 			  "external_bytes", json_from_count(external_waste(cache)));
 
-	if (guest_cache_bytes(a, cache, &guest))
-		json_object_set_new(item, "guest_pages", json_from_count(guest / MODEL_PAGE_SIZE));
+	if (!guest_held(a, cache, &guest))
+		return item;
+	put_count(item, "guest_pages", guest.bytes / MODEL_PAGE_SIZE);
+	put_count(item, "guest_internal_bytes", guest.internal);
+	put_count(item, "guest_external_bytes", guest.external);
 	return item;
 }
 
@@ -565,18 +573,17 @@ static int put_json(const struct analysis *base, json_t *root)
 	for (size_t i = 0; i < a->shown; i++)
 		failed |= json_array_append_new(
 			caches, cache_json(a, simulation_cache(a->simulation, a->order[i])));
-	failed |= json_object_set_new(root, "records", json_from_count(base->replay->records));
+	failed |= put_count(root, "records", base->replay->records);
 	failed |= json_object_set_new(root, "model", json_from_text(a->model.name));
 	failed |= json_object_set_new(root, "allocator", json_from_text(a->model.ops->name));
 	failed |= json_object_set_new(root, "assumed", json_boolean(a->is_assumed));
-	failed |=
-		json_object_set_new(root, "cpus", json_from_count(simulation_cpus(a->simulation)));
+	failed |= put_count(root, "cpus", simulation_cpus(a->simulation));
 	failed |= json_object_set_new(root, "replayed", pages_json(a, &a->replayed));
 	failed |= json_object_set_new(root, "guest", pages_json(a, &a->guest));
-	failed |= json_object_set_new(root, "internal_bytes",
-				      json_from_count(sum(a, internal_waste)));
-	failed |= json_object_set_new(root, "external_bytes",
-				      json_from_count(sum(a, external_waste)));
+	failed |= put_count(root, "internal_bytes", sum(a, internal_waste));
+	failed |= put_count(root, "external_bytes", sum(a, external_waste));
+	failed |= put_count(root, "guest_internal_bytes", a->held.all.internal);
+	failed |= put_count(root, "guest_external_bytes", a->held.all.external);
 	return failed | json_object_set_new(root, "caches", caches);
 }
 

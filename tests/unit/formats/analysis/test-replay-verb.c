@@ -79,6 +79,13 @@ static void test_guest(const char *dir)
 	   "what objects take beyond their size is internal");
 	ok(number(cache, "external_bytes") == SLABS * 4096 - 192 * number(cache, "objects"),
 	   "what slabs have in no object is external");
+	ok(number(cache, "guest_internal_bytes") == 2 * number(cache, "objects") &&
+		   number(root, "guest_internal_bytes") == 2 * number(cache, "objects"),
+	   "so it is in the guest");
+	ok(number(cache, "guest_external_bytes") == number(cache, "external_bytes") &&
+		   number(root, "guest_external_bytes") == number(cache, "external_bytes") &&
+		   number(cache, "guest_external_bytes"),
+	   "and what its slabs have in no object is known");
 	ok(number(json_object_get(root, "replayed"), "peak_bytes") == SLABS * 4096,
 	   "the peak is known");
 	json_decref(root);
@@ -155,6 +162,9 @@ static void test_text(const char *dir)
 	   "the text names the model, and says that it is assumed");
 	ok(strstr(result.out, "32.0 KiB at the end, the guest 32.0 KiB (+0.0 %)") != NULL,
 	   "and compares it with the guest");
+	ok(strstr(result.out, "\nExternal      16.2 KiB in slabs, in no object, the guest 16.2 KiB "
+			      "(+0.0 %)\n") != NULL,
+	   "so it does with what is wasted");
 	if (!ok(fits_screen(result.out), "it fits a screen of 80x24"))
 		tap_diag("%s", result.out);
 	verb_result_deinit(&result);
