@@ -274,6 +274,7 @@ static int convert_part(struct trace_reader *reader, const struct options *optio
 
 static int convert(const char *source, const struct options *options)
 {
+	const struct exporter_ops *ops = exporter_find(formats[options->format]);
 	struct trace_part part = {0};
 	struct cli_time_range time;
 	struct trace_reader *reader;
@@ -287,7 +288,8 @@ static int convert(const char *source, const struct options *options)
 		ret = find_time(source, reader, options, &time, &err);
 	if (ret) {
 		ret = cli_error(verb.name, &err);
-	} else if (trace_part_init(&part, reader, &options->choice, &time, &err)) {
+	} else if (trace_part_init(&part, reader, &options->choice, &time, ops && ops->select,
+				   &err)) {
 		ret = cli_usage_error(verb.name, &err);
 	} else {
 		if (part.selection)

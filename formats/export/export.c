@@ -73,10 +73,17 @@ struct text export_about(const struct export_input *input)
 }
 
 static int take_event(struct exporter *exporter, const struct event *event,
-		      const struct part_place *place, uint64_t *nr_events)
+		      struct part_place *place, uint64_t *nr_events)
 {
-	const bool is_of_part = place->in_time && place->is_selected;
+	const struct trace_part *part = exporter->input.part;
+	bool is_of_part;
+	int ret = 0;
 
+	if (exporter->ops->select && part && part->selection && place->in_instance)
+		ret = exporter->ops->select(exporter, event, &place->is_selected);
+	if (ret)
+		return ret;
+	is_of_part = place->in_time && place->is_selected;
 	*nr_events += is_of_part;
 	if (is_of_part)
 		return exporter->ops->event(exporter, event);

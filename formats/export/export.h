@@ -57,6 +57,11 @@ struct exporter_ops {
 	int (*init)(struct exporter *exporter, struct error *err);
 	/* Frees what its data own, but not these. */
 	void (*deinit)(struct exporter *exporter);
+	/*
+	 * Whether an event is selected, by who is charged with it: filters are on that then. NULL:
+	 * by what is recorded. Returns 0 or -errno.
+	 */
+	int (*select)(struct exporter *exporter, const struct event *event, bool *selected);
 	/* Of the part, in merged order. Returns 0 or -errno; errors of the file are left to it. */
 	int (*event)(struct exporter *exporter, const struct event *event);
 	/*

@@ -7,12 +7,13 @@
 
 int trace_part_init(struct trace_part *part, const struct trace_reader *reader,
 		    const struct event_choice *choice, const struct cli_time_range *time,
-		    struct error *err)
+		    bool charged, struct error *err)
 {
 	const struct event_wish wish = {.events = &choice->events,
 					.instances = &choice->instances,
 					.filters = &part->filters,
-					.vcpus = &choice->vcpus};
+					.vcpus = &choice->vcpus,
+					.charged = charged};
 	size_t n;
 	const struct trace_instance *instances = trace_reader_instances(reader, &n);
 	int ret = cli_vcpus_check(&choice->vcpus, trace_reader_vcpu_end(reader), err);

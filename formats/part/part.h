@@ -21,12 +21,13 @@ struct trace_part {
 
 /*
  * Make the choice ready for a trace. It and the reader outlive the part, which is for
- * trace_part_deinit(), also on failure. -EINVAL, -ENOENT: what the user wishes is of no use;
- * -ENOMEM.
+ * trace_part_deinit(), also on failure. With `charged`, filters may be on who is charged with an
+ * allocation (report/charged-class.h); trace_part_place() goes by what is recorded nevertheless.
+ * -EINVAL, -ENOENT: what the user wishes is of no use; -ENOMEM.
  */
 int trace_part_init(struct trace_part *part, const struct trace_reader *reader,
 		    const struct event_choice *choice, const struct cli_time_range *time,
-		    struct error *err);
+		    bool charged, struct error *err);
 void trace_part_deinit(struct trace_part *part);
 
 /* Whether that is the whole trace. */

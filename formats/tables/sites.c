@@ -117,6 +117,22 @@ static void count_record(struct instance_sites *of, int64_t ns)
 	of->records++;
 }
 
+/* By the call site that the table shows. */
+static int select_event(struct exporter *base, const struct event *event, bool *selected)
+{
+	struct sites_table *s = (struct sites_table *)base;
+	struct instance_sites *of = &s->of[event->instance - s->instances];
+	struct kmem_record record;
+	uint64_t call_site;
+
+	if (!kmem_record_of(event, &record) || record.event_id != KMEM_EVENT_ALLOC)
+		return 0;
+	if ((!of->heap && begin(s, of)) || heap_charge(of->heap, event, &record, &call_site))
+		return -ENOMEM;
+	*selected = event_selection_has_charged(s->base.input.part->selection, event, call_site);
+	return 0;
+}
+
 static int apply(struct sites_table *s, const struct event *event, const struct kmem_record *record,
 		 const struct part_place *place)
 {
@@ -318,6 +334,7 @@ const struct exporter_ops parquet_sites_exporter = {.takes_host = true,
 						    .sums = EXPORT_SUMS_ALLOCATIONS,
 						    .size = sizeof(struct sites_table),
 						    .init = init_parquet,
+						    .select = select_event,
 						    .event = put_event,
 						    .other = note_event,
 						    .finish = finish,
@@ -326,6 +343,7 @@ const struct exporter_ops rowbinary_sites_exporter = {.takes_host = true,
 						      .sums = EXPORT_SUMS_ALLOCATIONS,
 						      .size = sizeof(struct sites_table),
 						      .init = init_rowbinary,
+						      .select = select_event,
 						      .event = put_event,
 						      .other = note_event,
 						      .finish = finish,

@@ -132,6 +132,39 @@ static void lacks_callers(void)
 	scratch_remove(&scratch);
 }
 
+/* What allocates does so for its callers. */
+static int name_first_wrapper(void *arg, uint64_t address, struct site_function *out)
+{
+	return address == SITE ? name_wrapper(arg, address, out) : name_numbered(arg, address, out);
+}
+
+static void selects(const char *dir, const char *filter, const char *note, const char *symbol)
+{
+	const char *const argv[] = {"convert",  dir,    "--to", "rowbinary-sites", "--output", "-",
+				    "--filter", filter, NULL};
+	struct verb_result result = verb_run(cmd_convert, argv);
+
+	if (!ok(!result.status && strstr(result.err, note), "of %s there are: %s", filter, note))
+		tap_diag("%s", result.err);
+	/* the first row: without a host; instance, call site, symbol */
+	ok(!strncmp(result.out + 1 + 5 + 8 + 1, symbol, strlen(symbol)),
+	   "the first row is of who is charged");
+	verb_result_deinit(&result);
+}
+
+/* Filters are on what the table has. */
+static void charges_callers(void)
+{
+	const struct scratch scratch = scratch_make();
+
+	put_trace(scratch.path, name_first_wrapper);
+	selects(scratch.path, "call_site.function == \"f3\"", " 3 records ", "f3+0x30/0x90");
+	selects(scratch.path,
+		"recorded_site.function == \"kvmalloc_node\" && call_site.function == \"f2\"",
+		" 2 records ", "f2+0x20/0x90");
+	scratch_remove(&scratch);
+}
+
 int main(void)
 {
 	struct scratch scratch = scratch_make();
@@ -155,6 +188,7 @@ int main(void)
 	      "kmem:mm_page_alloc;f3;f1 4096\n");
 	prints(scratch.path);
 	lacks_callers();
+	charges_callers();
 	scratch_remove(&scratch);
 	return tap_done();
 }
