@@ -417,6 +417,28 @@ void trace_reader_losses(const struct trace_reader *reader, struct trace_losses 
 	raise_overruns(&out->counters, reader->decoder->overruns);
 }
 
+/*
+ * Add the events that are missing from streams which are cut off or damaged. False: nothing says
+ * how many these are. Without checksums the events that there are may be wrong, too.
+ */
+static bool add_cut(const struct trace_reader *reader, uint64_t *events)
+{
+	if (!trace_reader_cut(reader))
+		return true;
+	if (reader->sidecar_error.code || !reader->decoder->checksums)
+		return false;
+	for (size_t i = 0; i < reader->nr_streams; i++) {
+		const struct merge_stream *stream = reader->streams[i];
+		const uint64_t expected =
+			trace_reader_expected(reader, stream->instance, stream->state->vcpu, 0);
+
+		if (!stream->ended || expected < stream->index ||
+		    __builtin_add_overflow(*events, expected - stream->index, events))
+			return false;
+	}
+	return true;
+}
+
 struct trace_missing trace_reader_missing(const struct trace_reader *reader)
 {
 	struct trace_losses losses;
@@ -424,7 +446,7 @@ struct trace_missing trace_reader_missing(const struct trace_reader *reader)
 
 	trace_reader_losses(reader, &losses);
 	missing.events = counters_lost(&losses.counters);
-	missing.is_bounded = losses.known && !losses.unfinished && !trace_reader_cut(reader);
+	missing.is_bounded = losses.known && !losses.unfinished && add_cut(reader, &missing.events);
 	for (enum counter_id id = 0; id < COUNTER_COUNT; id++) {
 		if (counter_table[id].kind == COUNTER_GAP && losses.counters.v[id])
 			missing.is_bounded = false;
