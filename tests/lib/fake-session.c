@@ -6,10 +6,12 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include "formats/base/clock.h"
 #include "formats/trace/reader.h"
+#include "patcher/engine/ring-internal.h"
 #include "patcher/session/internal.h"
 
-enum { JMP = 0xe9, CALL = 0xe8, SITE = 5, CACHE_NAME = 0x100, RT_QUEUES = 100 };
+enum { JMP = 0xe9, CALL = 0xe8, SITE = 5, CACHE_NAME = 0x100, RT_QUEUES = 100, LEAVE_MS = 60000 };
 
 const uint64_t fake_functions[FAKE_NR_PROBES] = {
 	FAKE_KMALLOC,    FAKE_OUTER,     FAKE_CACHE_ALLOC, FAKE_TAIL,
@@ -474,10 +476,37 @@ bool fake_session_tick(struct fake_session *fs)
 	return is_done(trace_session_tick(fs->session, &err), &err);
 }
 
+struct ring_record *fake_session_reserve(struct fake_session *fs, struct ring_writer *writer,
+					 uint32_t size)
+{
+	struct ring_record *record;
+
+	while (!(record = ring_writer_reserve(writer, size))) {
+		ring_engine_wake(ring_engine_of(fs->session->ring_engine));
+		clock_wait_ms(1);
+	}
+	return record;
+}
+
+bool fake_session_has_left(struct fake_session *fs)
+{
+	struct ring_engine *x;
+	bool leaving;
+
+	if (!fs->session->ring_engine)
+		return true;
+	x = ring_engine_of(fs->session->ring_engine);
+	pthread_mutex_lock(&x->lock);
+	leaving = x->leaving;
+	pthread_mutex_unlock(&x->lock);
+	return !leaving || ring_engine_has_left(x, LEAVE_MS);
+}
+
 void fake_session_end_as(struct fake_session *fs, const void *ram)
 {
 	ok(!trace_session_failure(fs->session), "nothing has failed while tracing");
-	ok(!trace_session_stop(fs->session, NULL) && !memcmp(ram, fs->fg.base.ram, FAKE_RAM),
+	ok(!trace_session_stop(fs->session, NULL) && fake_session_has_left(fs) &&
+		   !memcmp(ram, fs->fg.base.ram, FAKE_RAM),
 	   "after a stop guest memory is what it was");
 	fake_session_destroy(fs);
 }

@@ -7,6 +7,7 @@
 #include "patcher/probe/probe.h"
 #include "patcher/session/session.h"
 #include "tests/lib/fake-guest.h"
+#include "tests/lib/ring-writer.h"
 #include "tests/lib/trace-make.h"
 
 /*
@@ -185,6 +186,13 @@ bool fake_session_start_with(struct fake_session *fs, const char *spec);
 /* Add an instance; let the session tick. False after an error, whose text is printed. */
 bool fake_session_add(struct fake_session *fs, const char *spec);
 bool fake_session_tick(struct fake_session *fs);
+/* Reserve a record in a ring, as a vCPU does, which wakes the thread that drains: it may sleep, and
+ * the ring says that it is full. */
+struct ring_record *fake_session_reserve(struct fake_session *fs, struct ring_writer *writer,
+					 uint32_t size);
+/* After a stop: the guest has left the trampolines, and their memory is gone. A stop does not wait
+ * for that as long as a busy machine may take. */
+bool fake_session_has_left(struct fake_session *fs);
 /* The end of a test: nothing has failed, and after a stop the memory is what it was, `ram`. */
 void fake_session_end_as(struct fake_session *fs, const void *ram);
 /* The status of the instance of this name, as of the last call; NULL: there is none. */

@@ -225,7 +225,7 @@ static void test_record(void)
 	slot = slot_of(0);
 	lane = &ring_engine_of(fs.session->ring_engine)->direct;
 	writer = ring_writer(lane->rings[slot->group * FAKE_VCPUS].header, lane->ring_bytes);
-	record = (struct direct_record *)ring_writer_reserve(&writer, slot->layout.size);
+	record = (struct direct_record *)fake_session_reserve(&fs, &writer, slot->layout.size);
 	record->tsc = fs.fg.guest.clock->tsc(&fs.fg.guest);
 	__atomic_store_n(&record->commit, ring_commit((uint32_t)(slot - lane->slots)),
 			 __ATOMIC_RELEASE);

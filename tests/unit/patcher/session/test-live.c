@@ -181,9 +181,7 @@ static struct ring_record *reserve_call(uint64_t function, unsigned int vcpu)
 	struct ring_record *record;
 	uint64_t *words;
 
-	/* the thread may have gone to sleep: the bell of its ring is armed */
-	for (; !(record = ring_writer_reserve(&writer, layout->size)); clock_wait_ms(1))
-		ring_engine_wake(rings());
+	record = fake_session_reserve(&fs, &writer, layout->size);
 	words = (uint64_t *)(void *)record;
 	record->tsc = fs.fg.guest.clock->tsc(&fs.fg.guest);
 	words[layout->offset[FIELD_KEY] / 8] = fake_stack_top(vcpu) - 64;

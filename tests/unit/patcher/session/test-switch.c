@@ -36,7 +36,8 @@ static struct ring_engine *rings(void)
 
 static bool is_untouched(void)
 {
-	return !memcmp(ram, fs.fg.base.ram, FAKE_RAM) && fs.fg.nr_regions == 1;
+	return fake_session_has_left(&fs) && !memcmp(ram, fs.fg.base.ram, FAKE_RAM) &&
+	       fs.fg.nr_regions == 1;
 }
 
 static bool has_jumps(void)
@@ -138,7 +139,7 @@ static void write_entry(unsigned int vcpu, uint64_t function, uint64_t rsp)
 		sample.id++;
 	layout = &x->set.places[sample.id].layout;
 	sample.size = layout->size;
-	record = ring_writer_reserve(&writer, sample.size);
+	record = fake_session_reserve(&fs, &writer, sample.size);
 	record->tsc = fs.fg.guest.clock->tsc(&fs.fg.guest);
 	record->fields[(layout->offset[FIELD_KEY] - sizeof(*record)) / 8] = rsp - RECORD_KEY_BIAS;
 	record->fields[(layout->offset[FIELD_ARG0] - sizeof(*record)) / 8] = fake_cache();

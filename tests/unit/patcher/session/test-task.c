@@ -59,21 +59,18 @@ static void put_task(uint8_t *record, uint32_t fields, const struct direct_layou
 		put(record, layout->cgroup, &(uint64_t){CGROUP}, sizeof(uint64_t));
 }
 
-static bool put_record(unsigned int id)
+static void put_record(unsigned int id)
 {
 	const struct direct_slot *slot = &lane()->slots[id];
 	const unsigned int ring = slot->group * FAKE_VCPUS + VCPU;
 	struct ring_writer writer = ring_writer(lane()->rings[ring].header, lane()->ring_bytes);
 	struct direct_record *record =
-		(struct direct_record *)ring_writer_reserve(&writer, slot->layout.size);
+		(struct direct_record *)fake_session_reserve(&fs, &writer, slot->layout.size);
 
-	if (!record)
-		return false;
 	record->tsc = fs.fg.guest.clock->tsc(&fs.fg.guest);
 	record->ip = (uint32_t)(fake_gva(FAKE_KFREE) + 5);
 	put_task((uint8_t *)record, slot->want.fields, &slot->layout);
 	__atomic_store_n(&record->commit, ring_commit(id), __ATOMIC_RELEASE);
-	return true;
 }
 
 /* The engine's thread frees slots at any time. */
@@ -92,8 +89,12 @@ static unsigned int put_records(void)
 {
 	unsigned int n = 0;
 
-	for (unsigned int id = 0; id < DIRECT_MAX; id++)
-		n += is_live(id) && put_record(id);
+	for (unsigned int id = 0; id < DIRECT_MAX; id++) {
+		if (!is_live(id))
+			continue;
+		put_record(id);
+		n++;
+	}
 	return n;
 }
 
