@@ -7,6 +7,7 @@
 #include <string.h>
 #include "introspect/kernel/module-btf.h"
 #include "patcher/fetch/fetch.h"
+#include "patcher/tracers/condition-names.h"
 #include "patcher/tracers/helpers.h"
 #include "patcher/tracers/probe/probe.h"
 #include "patcher/tracers/tracer.h"
@@ -26,6 +27,7 @@ struct probe_tracer {
 	/* NULL: it needs the types of a module that has not been there yet, and is not finished */
 	const struct event_class *class;
 	struct probe_place place;
+	struct condition_names names;      /* of the predicate */
 	struct event_predicate *predicate; /* NULL: no filter */
 	struct gate gate;
 	struct gate_split split; /* of the filter, if there is one */
@@ -122,13 +124,13 @@ static size_t list_gate_fields(const struct probe_tracer *t, struct gate_field *
 
 static int add_filter(struct probe_tracer *t, struct error *err)
 {
-	static const struct event_names no_names;
 	struct gate_field fields[MAX_GATE_FIELDS];
 	int ret;
 
 	if (!t->spec->filter)
 		return 0;
-	ret = event_filter_bind(t->spec->filter, t->class, &no_names, &t->predicate, err);
+	condition_names_init(&t->names, t->kernel->image, t->kernel->virt_slide);
+	ret = event_filter_bind(t->spec->filter, t->class, &t->names.names, &t->predicate, err);
 	if (ret && err && err->column)
 		err->column = trace_spec_filter_column(t->spec, err->column);
 	if (ret)

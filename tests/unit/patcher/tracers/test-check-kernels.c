@@ -40,6 +40,8 @@ static const struct {
 	{"profile:vfs_read if parent_ip == ksys_read+0x5f/0xd0", 0, NULL},
 	{"function:vfs_read,hist:keys=pid if parent_ip == ksys_read", 0, NULL},
 	{"kmem:kmalloc,hist:keys=pid if call_site.function != load_elf_binary", 0, NULL},
+	{"probe:r:x vfs_read if __probe_ret_ip == ksys_read", 0, NULL},
+	{"probe:p:x vfs_read from=$stack0:symbol if from ~ 'ksys_*'", 0, NULL},
 	{"f=function:vfs_read if parent_ip == ksys_raed", 37,
 	 "instance 'f': filter, character 14: the kernel has no function 'ksys_raed': did you mean "
 	 "'ksys_read'?"},
@@ -50,6 +52,7 @@ static const struct {
 	 "did you mean 'ksys_read'?"},
 	{"kmem:kmalloc,hist:keys=pid if call_site == load_elf_binaryy", 44,
 	 "did you mean 'load_elf_binary'?"},
+	{"probe:r:x vfs_read if __probe_ret_ip == ksys_raed", 41, "did you mean 'ksys_read'?"},
 	{"syscalls:read,hist:keys=ret", 25,
 	 "results are counted by 'probe:r:x __x64_sys_NAME $retval:s64,hist:keys=arg1'"},
 	{"syscalls:read,hist:keys=fd if duration > 0", 31,
