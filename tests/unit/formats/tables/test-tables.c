@@ -178,12 +178,12 @@ static void test_sites(void)
 	remove(out);
 }
 
-/* With one of its files cut off, nothing says how much a trace lacks. */
+/* With one of its files cut off, a trace lacks what its description counts beyond what is there. */
 static void test_sites_of_cut(void)
 {
 	const struct scratch source = scratch_make();
 	static struct row row;
-	uint64_t most = 0;
+	uint64_t bounded = 1, least = UINT64_MAX, expected, expected_lost;
 	size_t size, rows = 0;
 	char *bytes;
 	struct cursor c;
@@ -197,9 +197,13 @@ static void test_sites_of_cut(void)
 	for (c = (struct cursor){(uint8_t *)bytes, (uint8_t *)bytes + size}; c.at != c.end;
 	     rows++) {
 		take_row(&c, &sites_schema, &row);
-		most |= row.numbers[column(&sites_schema, "bounded")];
+		bounded &= row.numbers[column(&sites_schema, "bounded")];
+		if (row.numbers[column(&sites_schema, "events_lost")] < least)
+			least = row.numbers[column(&sites_schema, "events_lost")];
 	}
-	ok(rows && !most, "the sums of a trace that is cut off have no bound");
+	count_kmem(&expected, &expected_lost);
+	ok(rows && bounded && least > expected_lost,
+	   "each row of a trace that is cut off counts what the file lacks");
 	free(bytes);
 	remove(out);
 	scratch_remove(&source);
