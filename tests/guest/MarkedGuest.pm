@@ -13,7 +13,8 @@ use GuestLog;
 use Testbed;
 use Tree;
 
-# $out has the initrd; $parameters, if any, are further ones for the kernel. Returns the guest's log and the content of result.json (see survive-guest).
+# $out has the initrd; $parameters, if any, are further ones for the kernel. Returns the guest's log and the content of result.json
+# (see survive-guest); dies if there is none.
 sub run {
 	my ($out, $version, $mode, $command, $parameters) = @_;
 	is(on_kvm_host({}, dirname(__FILE__) . '/survive-guest', $out, kernel_image($version),
