@@ -69,7 +69,7 @@ struct btf_prototype {
 		char name[32];
 		char type[64];
 		uint32_t size;    /* bytes, 0 = unknown */
-		uint32_t type_id; /* for btf_value() and btf_follow() */
+		uint32_t type_id; /* for btf_value(), btf_follow(), btf_member() */
 	} params[BTF_MAX_PARAMS];
 };
 
@@ -108,5 +108,10 @@ struct btf_value btf_value(const struct btf_types *btf, uint32_t type);
  */
 int btf_follow(const struct btf_types *btf, uint32_t pointer, const char *member,
 	       struct btf_field *out, uint32_t *type, struct error *err);
+/* The same of a type that is a struct or union itself. -EINVAL: it is none. */
+int btf_member(const struct btf_types *btf, uint32_t structure, const char *member,
+	       struct btf_field *out, uint32_t *type, struct error *err);
+bool btf_is_struct(const struct btf_types *btf, uint32_t type);
+bool btf_points_to_struct(const struct btf_types *btf, uint32_t type);
 
 #endif

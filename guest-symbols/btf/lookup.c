@@ -300,23 +300,49 @@ static uint32_t pointed_struct(const struct btf_types *btf, uint32_t pointer, st
 	return target;
 }
 
-int btf_follow(const struct btf_types *btf, uint32_t pointer, const char *member,
-	       struct btf_field *out, uint32_t *id, struct error *err)
+bool btf_is_struct(const struct btf_types *btf, uint32_t id)
+{
+	struct btf_type type;
+
+	return btf_type(btf, strip(btf, id), &type) &&
+	       (type.kind == BTF_KIND_STRUCT || type.kind == BTF_KIND_UNION);
+}
+
+bool btf_points_to_struct(const struct btf_types *btf, uint32_t id)
+{
+	struct btf_type structure;
+
+	return pointed_struct(btf, id, &structure) != 0;
+}
+
+int btf_member(const struct btf_types *btf, uint32_t id, const char *member, struct btf_field *out,
+	       uint32_t *type, struct error *err)
 {
 	struct btf_type structure = {0};
-	uint32_t target = pointed_struct(btf, pointer, &structure);
 	struct member found;
 	const char *at;
 
-	if (!target)
-		return error_set(err, EINVAL, "no pointer to a struct is in front of '%s'", member);
-	if (!walk(btf, target, member, &found, &at))
+	if (!btf_is_struct(btf, id))
+		return error_set(err, EINVAL, "no struct is in front of '%s'", member);
+	btf_type(btf, strip(btf, id), &structure);
+	if (!walk(btf, id, member, &found, &at))
 		return no_member(btf, found.type, member, at, err);
 	if (found.bit_offset / 8 > UINT32_MAX)
 		return out_of_range(structure.name, member, err);
 	describe(btf, &found, out);
-	*id = found.type;
+	*type = found.type;
 	return 0;
+}
+
+int btf_follow(const struct btf_types *btf, uint32_t pointer, const char *member,
+	       struct btf_field *out, uint32_t *type, struct error *err)
+{
+	struct btf_type structure = {0};
+	const uint32_t target = pointed_struct(btf, pointer, &structure);
+
+	if (!target)
+		return error_set(err, EINVAL, "no pointer to a struct is in front of '%s'", member);
+	return btf_member(btf, target, member, out, type, err);
 }
 
 uint32_t btf_struct_size(const struct btf_types *btf, const char *structure)

@@ -77,7 +77,8 @@ enum fetch_register {
 
 /* The first one makes a value, each further one makes another one of it. */
 enum fetch_op_kind {
-	FETCH_REGISTER,  /* value = register `reg` */
+	FETCH_REGISTER,  /* value = register `reg`, shifted right by `at` bits: 0..63, and 0 if
+			  * another operation follows */
 	FETCH_CONSTANT,  /* value = at */
 	FETCH_SYMBOL,    /* value = address of the argument's symbol + at */
 	FETCH_PARAMETER, /* value = what the argument's symbol says: "skb->dev->name",

@@ -21,7 +21,7 @@ enum {
 enum hist_source {
 	HIST_IP,       /* gva behind the function's mcount site; entries only */
 	HIST_PARENT,   /* gva that the function returns to */
-	HIST_REGISTER, /* `reg`, an enum fetch_register */
+	HIST_REGISTER, /* `reg`, an enum fetch_register, shifted right by `at` bits */
 	HIST_CONSTANT, /* `at` */
 	HIST_KMALLOC,  /* bytes that kmalloc() gives for the request in `reg`; entries only */
 	HIST_POINTED,  /* the 8 bytes at the register's value + at, which are there */

@@ -43,7 +43,8 @@ static bool op_is_possible(const struct fetch_op *op, enum probe_point point, si
 		return false;
 	switch (op->kind) {
 	case FETCH_REGISTER:
-		return !i && register_is_known(op->reg, point);
+		return !i && register_is_known(op->reg, point) && op->at >= 0 &&
+		       op->at < (n == 1 ? 64 : 1);
 	case FETCH_CONSTANT:
 		return !i;
 	case FETCH_COMM:
@@ -405,6 +406,13 @@ static void emit_bits(struct assembler *a, const struct fetch_arg *arg, enum asm
 	asm_shift_right(a, reg, (uint8_t)(64 - arg->bit_width));
 }
 
+static enum asm_reg to_scratch(const struct direct_code *d, enum asm_reg reg)
+{
+	if (reg != scratch(d))
+		asm_move(d->a, scratch(d), reg);
+	return scratch(d);
+}
+
 /* A value that is in a register, or known; cut to its size, and to its bits. */
 static void emit_value(const struct direct_code *d, const struct ring_code *ring,
 		       const struct fetch_arg *arg, uint32_t to)
@@ -419,10 +427,12 @@ static void emit_value(const struct direct_code *d, const struct ring_code *ring
 		reg = scratch(d);
 		register_emit(d, reg, op->reg, d->pushed);
 	}
+	if (op->kind == FETCH_REGISTER && op->at) {
+		reg = to_scratch(d, reg);
+		asm_shift_right(d->a, reg, (uint8_t)op->at);
+	}
 	if (arg->bit_width) {
-		if (reg != scratch(d))
-			asm_move(d->a, scratch(d), reg);
-		reg = scratch(d);
+		reg = to_scratch(d, reg);
 		emit_bits(d->a, arg, reg);
 	} else if (arg->size < WORD) {
 		asm_extend(d->a, scratch(d), reg, arg->size, false);

@@ -22,7 +22,8 @@ static bool has_source(const struct hist_operand *o, const struct fetch_program 
 	case HIST_PARENT:
 		return point != POINT_INSIDE;
 	case HIST_REGISTER:
-		return register_is_known((enum fetch_register)o->reg, point);
+		return register_is_known((enum fetch_register)o->reg, point) && o->at >= 0 &&
+		       o->at < 64;
 	case HIST_KMALLOC:
 		return point == POINT_ENTRY && o->reg <= FETCH_R15 && o->reg != FETCH_SP &&
 		       register_is_known((enum fetch_register)o->reg, point);
@@ -184,6 +185,8 @@ static void emit_source(const struct hist_code *c, const struct hist_operand *o,
 		break;
 	case HIST_REGISTER:
 		register_emit(c->d, to, (enum fetch_register)o->reg, c->d->pushed);
+		if (o->at)
+			asm_shift_right(a, to, (uint8_t)o->at);
 		break;
 	case HIST_CONSTANT:
 		asm_constant64(a, to, (uint64_t)o->at);

@@ -87,6 +87,8 @@ static struct fetch_arg some_argument(struct fetch_draw *draw, enum fake_site_ki
 					       .at = (int64_t)fetch_draw_address(draw)};
 	if (fetch_draw_below(draw, 3))
 		add_steps(draw, &arg);
+	else if (arg.ops[0].kind == FETCH_REGISTER && fetch_draw_below(draw, 2))
+		arg.ops[0].at = (int64_t)fetch_draw_below(draw, 64);
 	if (!fetch_draw_below(draw, 4) && arg.show != FETCH_STRING) {
 		arg.bit_offset = (uint8_t)fetch_draw_below(draw, 8u * arg.size);
 		arg.bit_width =

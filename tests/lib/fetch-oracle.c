@@ -181,7 +181,7 @@ static bool interpret(const struct fake_site *s, const struct fetch_arg *arg, ui
 {
 	uint64_t value = arg->ops[0].kind == FETCH_CONSTANT
 				 ? (uint64_t)arg->ops[0].at
-				 : fake_site_register(s, arg->ops[0].reg);
+				 : fake_site_register(s, arg->ops[0].reg) >> arg->ops[0].at;
 	size_t i;
 
 	for (i = 1; i + 1 < arg->nr_ops; i++)

@@ -199,7 +199,9 @@ static int add_value(struct fetch_probe *probe, const struct hist_operand *o, st
 
 	*arg = (struct fetch_arg){.show = FETCH_HEX, .size = WORD, .count = 1, .nr_ops = 1};
 	arg->ops[0] = (struct fetch_op){.kind = FETCH_REGISTER, .reg = (enum fetch_register)o->reg};
-	if (o->source == HIST_POINTED)
+	if (o->source == HIST_REGISTER)
+		arg->ops[0].at = o->at;
+	else
 		arg->ops[arg->nr_ops++] = (struct fetch_op){.kind = FETCH_MEMORY, .at = o->at};
 	ret = fetch_add_room(probe, arg, err);
 	probe->nr_args += !ret;

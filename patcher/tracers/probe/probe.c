@@ -76,8 +76,8 @@ static bool is_gate_source(const struct fetch_arg *arg, enum gate_source *source
 	static const enum fetch_register regs[] = {FETCH_DI, FETCH_SI, FETCH_DX,
 						   FETCH_CX, FETCH_R8, FETCH_R9};
 
-	if (arg->ops[0].kind != FETCH_REGISTER || arg->nr_ops > 1 || arg->bit_width ||
-	    arg->show == FETCH_CHARACTER)
+	if (arg->ops[0].kind != FETCH_REGISTER || arg->nr_ops > 1 || arg->ops[0].at ||
+	    arg->bit_width || arg->show == FETCH_CHARACTER)
 		return false;
 	for (unsigned int i = 0; i < sizeof(regs) / sizeof(regs[0]); i++) {
 		if (arg->ops[0].reg != regs[i])

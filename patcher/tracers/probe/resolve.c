@@ -96,6 +96,24 @@ static int find_named(const struct resolver *r, const struct fetch_arg *arg, siz
 				nearest ? nearest : "", nearest ? "'?" : "");
 }
 
+/* Of a parameter that has not the size of one, and of those behind it, nothing says where they are.
+ */
+static int no_register(const struct resolver *r, const struct fetch_arg *arg, unsigned int number)
+{
+	const uint32_t size = r->prototype.params[number].size;
+
+	if (!size)
+		return error_set_column(
+			r->err, EINVAL, arg->column,
+			"argument '%s': the size of parameter %u is not known: name "
+			"the registers that are to be recorded, as in %%di",
+			arg->name, number + 1);
+	return error_set_column(r->err, EINVAL, arg->column,
+				"argument '%s': parameter %u has %u bytes, and no register of its "
+				"own: name the registers that are to be recorded, as in %%di",
+				arg->name, number + 1, size);
+}
+
 /* Each takes a register, or a word on the stack, if it and those before are not larger. */
 static int add_parameter(const struct resolver *r, struct fetch_arg *arg, unsigned int number)
 {
@@ -106,9 +124,7 @@ static int add_parameter(const struct resolver *r, struct fetch_arg *arg, unsign
 
 	for (unsigned int i = 0; i <= number; i++)
 		if (r->prototype.params[i].size > WORD || !r->prototype.params[i].size)
-			return fail(r, arg,
-				    "a parameter that is no integer or pointer is before "
-				    "it, or is it");
+			return no_register(r, arg, i);
 	op.reg = number < NR_REGISTERS ? regs[number] : FETCH_SP;
 	ret = fetch_add_op(arg, op, r->err);
 	if (ret || number < NR_REGISTERS)
@@ -146,6 +162,11 @@ static int add_begin(const struct resolver *r, struct fetch_arg *arg, size_t len
 
 /* --- types ----------------------------------------------------------------------------------- */
 
+static bool is_size(uint32_t size)
+{
+	return size == 1 || size == 2 || size == 4 || size == WORD;
+}
+
 static int take_type(const struct resolver *r, struct fetch_arg *arg, struct btf_value value)
 {
 	static const enum fetch_show shows[] = {[BTF_VALUE_UNSIGNED] = FETCH_UNSIGNED,
@@ -153,9 +174,7 @@ static int take_type(const struct resolver *r, struct fetch_arg *arg, struct btf
 						[BTF_VALUE_POINTER] = FETCH_HEX,
 						[BTF_VALUE_TEXT] = FETCH_STRING};
 
-	if (value.kind == BTF_VALUE_OTHER ||
-	    (value.kind != BTF_VALUE_TEXT && value.size != 1 && value.size != 2 &&
-	     value.size != 4 && value.size != WORD))
+	if (value.kind == BTF_VALUE_OTHER || (value.kind != BTF_VALUE_TEXT && !is_size(value.size)))
 		return fail(r, arg,
 			    "it is a struct or an array: name a member, or give a type, such as "
 			    "x8[16]");
@@ -163,6 +182,29 @@ static int take_type(const struct resolver *r, struct fetch_arg *arg, struct btf
 	arg->size = value.kind == BTF_VALUE_TEXT ? FETCH_LENGTH_SIZE : (uint8_t)value.size;
 	arg->count = 1;
 	return 0;
+}
+
+/* The same of what is passed in a register: a struct, or an array in one, is hexadecimal. */
+static int take_passed_type(const struct resolver *r, struct fetch_arg *arg, struct btf_value value)
+{
+	if (value.kind != BTF_VALUE_OTHER && value.kind != BTF_VALUE_TEXT)
+		return take_type(r, arg, value);
+	if (!value.size || value.size > WORD)
+		return fail(r, arg,
+			    "its size is not known, or it has no register of its own: give a "
+			    "type, such as x64");
+	arg->show = FETCH_HEX;
+	arg->size = is_size(value.size) ? (uint8_t)value.size : WORD;
+	arg->count = 1;
+	return 0;
+}
+
+static void take_bits(struct fetch_arg *arg, const struct btf_field *field)
+{
+	if (arg->has_type || !field->bit_size)
+		return;
+	arg->bit_offset = field->bit_offset;
+	arg->bit_width = field->bit_size;
 }
 
 /* The last member's, in memory. What a pointer to characters points to is a string, too. */
@@ -174,10 +216,7 @@ static int end_chain(const struct resolver *r, struct fetch_arg *arg, const stru
 
 	if (ret)
 		return ret;
-	if (!arg->has_type && field->bit_size) {
-		arg->bit_offset = field->bit_offset;
-		arg->bit_width = field->bit_size;
-	}
+	take_bits(arg, field);
 	last->kind = FETCH_MEMORY;
 	if (arg->show != FETCH_STRING)
 		return 0;
@@ -188,39 +227,86 @@ static int end_chain(const struct resolver *r, struct fetch_arg *arg, const stru
 	return fetch_add_op(arg, (struct fetch_op){.kind = FETCH_TEXT}, r->err);
 }
 
-/* The parameter itself. */
-static int end_parameter(const struct resolver *r, struct fetch_arg *arg, struct btf_value value)
+/* What is passed: a parameter, a result, or a member of one that is a struct. */
+static int end_passed(const struct resolver *r, struct fetch_arg *arg,
+		      const struct btf_field *field, struct btf_value value)
 {
 	struct fetch_op *last = &arg->ops[arg->nr_ops - 1];
-	int ret = arg->has_type ? 0 : take_type(r, arg, value);
+	int ret = arg->has_type ? 0 : take_passed_type(r, arg, value);
 
-	if (!ret && arg->show == FETCH_STRING) {
+	if (ret)
+		return ret;
+	if (arg->show == FETCH_STRING) {
 		if (value.kind != BTF_VALUE_POINTER)
 			return fail(r, arg, "a string lies in memory, and this is no pointer");
 		return fetch_add_op(arg, (struct fetch_op){.kind = FETCH_TEXT}, r->err);
 	}
+	take_bits(arg, field);
 	if (last->kind == FETCH_DEREF)
 		last->kind = FETCH_MEMORY;
-	return ret;
+	else if (arg->count > 1)
+		return fail(r, arg, "an array lies in memory, and this is in a register");
+	return 0;
 }
 
 /* --- chains ---------------------------------------------------------------------------------- */
 
-/* One "->" and the members behind it, up to the next one. */
+/* Of a struct that is passed: it lies in a register, or on the stack. */
+static int take_part(const struct resolver *r, struct fetch_arg *arg, uint32_t size,
+		     const struct btf_field *field)
+{
+	struct fetch_op *last = &arg->ops[arg->nr_ops - 1];
+
+	if (size > WORD || field->offset >= WORD)
+		return fail(r, arg,
+			    "the struct is larger than a register: name the registers that are to "
+			    "be recorded");
+	last->at += last->kind == FETCH_REGISTER ? 8 * (int64_t)field->offset : field->offset;
+	return 0;
+}
+
+static int add_member(const struct resolver *r, struct fetch_arg *arg,
+		      const struct btf_field *field)
+{
+	if (field->offset > INT32_MAX)
+		return fail(r, arg, "the member is too far from the struct's beginning");
+	return fetch_add_op(arg, (struct fetch_op){.kind = FETCH_DEREF, .at = field->offset},
+			    r->err);
+}
+
+/* "." where "->" belongs, and the reverse. */
+static int check_sign(const struct resolver *r, const struct fetch_arg *arg, const char *sign,
+		      uint32_t type)
+{
+	if (*sign == '.' && btf_points_to_struct(r->btf, type))
+		return error_set_column(r->err, EINVAL, column_at(arg, sign),
+					"argument '%s': '.' follows a pointer: write '->'",
+					arg->name);
+	if (*sign == '-' && btf_is_struct(r->btf, type))
+		return error_set_column(r->err, EINVAL, column_at(arg, sign),
+					"argument '%s': '->' follows a struct: write '.'",
+					arg->name);
+	return 0;
+}
+
+/* One "->", or the "." behind a struct that is passed, and the members behind it, up to the next
+ * "->". */
 static int follow(const struct resolver *r, struct fetch_arg *arg, const char **at, uint32_t *type,
 		  struct btf_field *field)
 {
-	const char *begin = *at + strlen("->"), *end = strstr(begin, "->");
+	const bool is_passed = **at == '.';
+	const char *begin = *at + (is_passed ? strlen(".") : strlen("->"));
+	const char *end = strstr(begin, "->");
+	const uint32_t size = btf_value(r->btf, *type).size;
 	char path[FETCH_SYMBOL_SIZE];
-	int ret;
+	int ret = check_sign(r, arg, *at, *type);
 
-	if (**at == '.')
-		return error_set_column(r->err, EINVAL, column_at(arg, *at),
-					"argument '%s': '.' follows a pointer: write '->'",
-					arg->name);
+	if (ret)
+		return ret;
 	*at = end ? end : begin + strlen(begin);
 	snprintf(path, sizeof(path), "%.*s", (int)(*at - begin), begin);
-	ret = btf_follow(r->btf, *type, path, field, type, r->err);
+	ret = is_passed ? btf_member(r->btf, *type, path, field, type, r->err)
+			: btf_follow(r->btf, *type, path, field, type, r->err);
 	if (ret) {
 		error_prefix(r->err, "argument '%s': ", arg->name);
 		if (r->err)
@@ -228,10 +314,7 @@ static int follow(const struct resolver *r, struct fetch_arg *arg, const char **
 				column_at(arg, begin + (r->err->column ? r->err->column - 1 : 0));
 		return ret;
 	}
-	if (field->offset > INT32_MAX)
-		return fail(r, arg, "the member is too far from the struct's beginning");
-	return fetch_add_op(arg, (struct fetch_op){.kind = FETCH_DEREF, .at = field->offset},
-			    r->err);
+	return is_passed ? take_part(r, arg, size, field) : add_member(r, arg, field);
 }
 
 /* Steps that the user wrote around it take its value, which must be whole. */
@@ -263,9 +346,8 @@ static int resolve_parameter(struct resolver *r, struct fetch_arg *arg)
 	value = btf_value(r->btf, type);
 	if (given.nr_ops > 1)
 		return add_rest(r, arg, &given, value);
-	if (strpbrk(arg->symbol, "-."))
-		return end_chain(r, arg, &field, value);
-	return end_parameter(r, arg, value);
+	return strstr(arg->symbol, "->") ? end_chain(r, arg, &field, value)
+					 : end_passed(r, arg, &field, value);
 }
 
 /* --- members that types name --------------------------------------------------------------------

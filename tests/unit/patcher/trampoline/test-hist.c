@@ -88,6 +88,7 @@ static struct hist_operand some_operand(const struct bench *b)
 		break;
 	case 4:
 		o.reg = other_reg(b);
+		o.at = (int64_t)(below(2) ? below(64) : 0);
 		break;
 	case 5:
 		o.reg = (uint8_t)(below(2) ? FETCH_SP : FETCH_FLAGS + below(5));
@@ -208,7 +209,7 @@ static uint64_t source_value(const struct bench *b, const struct hist_operand *o
 	case HIST_PARENT:
 		return (uint64_t)(uintptr_t)fake_cpu_return_address;
 	case HIST_REGISTER:
-		return fake_site_register(&b->site, (enum fetch_register)o->reg);
+		return fake_site_register(&b->site, (enum fetch_register)o->reg) >> o->at;
 	case HIST_KMALLOC:
 		return kmalloc_bytes(cpu->in.reg[o->reg]);
 	case HIST_CONSTANT:

@@ -209,6 +209,24 @@ static void test_results(const struct kernel *kernel)
 	   "the result of vfs_read() is no pointer: %s", err.text);
 }
 
+/* Its second parameter is a kuid_t. */
+static void test_passed(const struct kernel *kernel)
+{
+	struct fetch_probe probe;
+	struct error err;
+	const struct fetch_arg *arg = &probe.args[1];
+
+	ok(resolve_result(kernel, "p from_kuid $arg*", &probe, &err) && probe.nr_args == 2 &&
+		   arg->ops[0].reg == FETCH_SI && arg->size == 4 && arg->show == FETCH_HEX,
+	   "a struct of one number: %s", err.text);
+	ok(resolve_result(kernel, "p from_kuid %di kuid.val", &probe, &err) && arg->nr_ops == 1 &&
+		   arg->ops[0].reg == FETCH_SI && arg->size == 4 && arg->show == FETCH_UNSIGNED,
+	   "its member: %s", err.text);
+	ok(!resolve_result(kernel, "p from_kuid kuid->val", &probe, &err) &&
+		   strstr(err.text, "'->' follows a struct: write '.'"),
+	   "which is no pointer's: %s", err.text);
+}
+
 static void test_file_names(const struct kernel *kernel)
 {
 	const int64_t dentry = offset("file", "f_path.dentry"),
@@ -268,6 +286,7 @@ static void test_kernel(const struct kernel_image *image, const char *version)
 	test_numbers(&kernel);
 	test_arrays(&kernel);
 	test_results(&kernel);
+	test_passed(&kernel);
 	test_file_names(&kernel);
 	test_wrong(&kernel);
 }
