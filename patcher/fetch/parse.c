@@ -238,17 +238,9 @@ static int take_offset(struct fetch_parser *p)
 	return ret;
 }
 
-static int check_return(const struct fetch_parser *p, const char *begin)
-{
-	if (p->probe->returns && p->probe->offset)
-		return FETCH_FAIL(p, begin, "a probe of returns has no offset");
-	return 0;
-}
-
 static int take_place(struct fetch_parser *p)
 {
 	static const char suffix[] = "%return";
-	const char *begin = p->at;
 	int ret;
 
 	p->probe->place_column = (unsigned int)(p->at - p->text) + 1;
@@ -265,7 +257,7 @@ static int take_place(struct fetch_parser *p)
 		p->at += strlen(suffix);
 		p->probe->returns = true;
 	}
-	return ret ? ret : check_return(p, begin);
+	return ret;
 }
 
 /* --- all ------------------------------------------------------------------------------------- */

@@ -68,6 +68,8 @@ static void look_up(const struct btf_types *types)
 		btf_value(types, prototype.params[i].type_id);
 		for (size_t k = 0; k < sizeof(members) / sizeof(members[0]); k++)
 			if (!btf_follow(types, prototype.params[i].type_id, members[k], &field,
+					&type, NULL) ||
+			    !btf_member(types, prototype.params[i].type_id, members[k], &field,
 					&type, NULL))
 				btf_value(types, type);
 	}

@@ -3,6 +3,7 @@
 #include "patcher/tracers/probe/probe.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "formats/base/text.h"
@@ -10,7 +11,10 @@
 #include "patcher/text/displace.h"
 #include "patcher/tracers/helpers.h"
 
-enum { MAX_DIFFERENCE = 2 /* characters, of lengths of names that are near */ };
+enum {
+	MAX_DIFFERENCE = 2, /* characters, of lengths of names that are near */
+	FEW = 3,            /* functions of one name that a message lists */
+};
 
 struct finder {
 	const struct kernel *kernel;
@@ -63,56 +67,104 @@ static int no_function(const struct finder *f, struct error *err)
 	return error_set(err, ENOENT, "the kernel has no function '%s'", wanted);
 }
 
-static int find_named(const struct finder *f, struct error *err)
+/* Those of the name that can be probed, in the order of addresses. */
+struct namesakes {
+	uint64_t first[FEW]; /* link addresses */
+	size_t n;
+};
+
+static struct namesakes find_namesakes(const struct finder *f, const char *name)
 {
 	const struct symbol_table *symbols = f->kernel->image->symbols;
-	const struct symbol *first = symbols_find(symbols, f->probe->symbol);
-	const char *name = f->probe->symbol;
-	size_t found = 0;
+	struct namesakes found = {.n = 0};
 
-	if (!first)
-		return no_function(f, err);
 	for (size_t i = 0; i < symbols_count(symbols); i++) {
 		const struct symbol *symbol = symbols_at(symbols, i);
 
 		if (strcmp(symbol->name, name) != 0 ||
 		    !helper_site_of(f->kernel->image, symbol->address))
 			continue;
-		f->place->function = kernel_gva(f->kernel, symbol->address);
-		found++;
+		if (found.n < FEW)
+			found.first[found.n] = symbol->address;
+		found.n++;
 	}
-	if (found > 1)
-		return error_set(err, EADDRNOTAVAIL,
-				 "%zu functions have the name '%s': give the address of one", found,
-				 name);
-	return found ? 0
-		     : error_set(err, ENOTSUP,
-				 "'%s' cannot be probed: it is no function with an mcount site",
-				 name);
+	return found;
+}
+
+/* Where the kernel is to be is known only when it runs: addresses are said as they can be given
+ * before. */
+static int not_unique(const struct finder *f, const struct namesakes *found, struct error *err)
+{
+	const uint64_t text = symbols_address(f->kernel->image->symbols, "_text");
+	char list[FEW * sizeof("_text+0x0123456789abcdef, ")] = "";
+	size_t used = 0;
+
+	for (size_t i = 0; i < found->n && i < FEW; i++)
+		used += (size_t)snprintf(list + used, sizeof(list) - used, "%s%s%#llx",
+					 i ? ", " : "", text ? "_text+" : "",
+					 (unsigned long long)(found->first[i] - text));
+	return error_set(err, EADDRNOTAVAIL, "%zu functions have the name '%s': give one as %s%s",
+			 found->n, f->probe->symbol, list, found->n > FEW ? " ..." : "");
+}
+
+/* The types know a function by its name only. */
+static int check_types(const struct finder *f, const char *name, struct error *err)
+{
+	const struct namesakes found = find_namesakes(f, name);
+
+	if (found.n < 2 || !fetch_needs_types(f->probe))
+		return 0;
+	return error_set(
+		err, EADDRNOTAVAIL,
+		"%zu functions have the name '%s': which one its types are of is not known; "
+		"name registers, as in %%di",
+		found.n, name);
+}
+
+/* A function, and an instruction of it, at an address of the image's text. */
+static int find_covering(const struct finder *f, uint64_t link, struct error *err)
+{
+	const struct kernel *kernel = f->kernel;
+	const struct symbol *symbol = symbols_covering(kernel->image->symbols, link);
+
+	if (!symbol)
+		return error_set_at(err, ENOENT, link, "no function of the kernel is there");
+	if (!helper_site_of(kernel->image, symbol->address))
+		return error_set_at(err, ENOTSUP, kernel_gva(kernel, link), "%s has no mcount site",
+				    symbol->name);
+	f->place->function = kernel_gva(kernel, symbol->address);
+	f->place->name = symbol->name;
+	f->probe->offset = link - symbol->address;
+	return check_types(f, symbol->name, err);
+}
+
+static int find_named(const struct finder *f, struct error *err)
+{
+	const char *name = f->probe->symbol;
+	const struct symbol *symbol = symbols_find(f->kernel->image->symbols, name);
+	const struct namesakes found = find_namesakes(f, name);
+
+	if (!symbol)
+		return no_function(f, err);
+	if (found.n > 1)
+		return not_unique(f, &found, err);
+	if (found.n)
+		f->place->function = kernel_gva(f->kernel, found.first[0]);
+	if (found.n)
+		return 0;
+	if (f->probe->offset && is_text(symbol))
+		return find_covering(f, symbol->address + f->probe->offset, err);
+	return error_set(err, ENOTSUP,
+			 "'%s' cannot be probed: it is no function with an mcount site", name);
 }
 
 static int find_at(const struct finder *f, struct error *err)
 {
-	const struct kernel *kernel = f->kernel;
 	const uint64_t address = f->probe->address;
-	const struct symbol *symbol = NULL;
-	uint64_t function;
 
-	if (kernel_in_image(kernel, address))
-		symbol = symbols_covering(kernel->image->symbols, kernel_link(kernel, address));
-	if (!symbol)
+	if (!kernel_in_image(f->kernel, address))
 		return error_set_at(err, ENOENT, address, "no function of the kernel is there");
-	if (!helper_site_of(kernel->image, symbol->address))
-		return error_set_at(err, ENOTSUP, address, "%s has no mcount site", symbol->name);
-	function = kernel_gva(kernel, symbol->address);
-	if (f->probe->returns && address != function)
-		return error_set_at(err, ENOTSUP, address,
-				    "a probe of returns has no offset: %s+%#llx", symbol->name,
-				    (unsigned long long)(address - function));
-	f->place->function = function;
-	f->place->name = symbol->name;
-	f->probe->offset = address - function;
-	return 0;
+	return find_covering(f, kernel_link(f->kernel, address), err);
 }
 
 /* --- an instruction behind the beginning -------------------------------------------------------
@@ -160,6 +212,10 @@ static int find_inside(const struct finder *f, struct error *err)
 	if (!offset || function + offset == helper_site_of(image, function))
 		return 0;
 	f->place->inside = f->place->function + offset;
+	if (f->probe->returns)
+		return error_set_at(err, ENOTSUP, f->place->inside,
+				    "a probe of returns has no offset: %s+%#llx", f->place->name,
+				    (unsigned long long)offset);
 	f->probe->inside = true;
 	if (!symbol || offset >= symbol->size)
 		return error_set_at(err, EINVAL, f->place->inside, "%s has %llu bytes only",
@@ -224,10 +280,10 @@ static int find(const struct finder *f, struct error *err)
 		ret = find_at(f, err);
 	else if (!f->probe->module[0])
 		ret = find_named(f, err);
-	if (!ret && f->probe->returns)
-		ret = check_returns(f, err);
 	if (!ret && f->place->function)
 		ret = find_inside(f, err);
+	if (!ret && f->probe->returns)
+		ret = check_returns(f, err);
 	return ret ? ret : check_helpers(f, err);
 }
 

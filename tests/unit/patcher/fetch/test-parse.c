@@ -64,6 +64,7 @@ static const struct {
 	{"r vfs_read", "r kprobes r_vfs_read_0 vfs_read 0"},
 	{"p vfs_read+0", "p kprobes p_vfs_read_0 vfs_read 0"},
 	{"p vfs_read%return", "r kprobes r_vfs_read_0 vfs_read 0"},
+	{"p:x _text+0x1230%return", "r kprobes x _text+0x1230 0"},
 	{"p vfs_read+0x1f %ax %r10 %si", "p kprobes p_vfs_read_31 vfs_read+0x1f 24; arg1 x 8x1 reg "
 					 "0; arg2 x 8x1 reg 10; arg3 x 8x1 reg 6"},
 	{"p:x f %flags %ip %cs:u16 %ss %orig_ax:s64 +1(%ip):u8",
@@ -191,8 +192,6 @@ static const struct {
 	{"p:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa f", 3, "longer than 31 characters"},
 	{"p f-4", 4, "the offset leads out of the function"},
 	{"p ext4:f+4", 9, "in modules only the beginning of a function can be probed"},
-	{"r f+4", 3, "a probe of returns has no offset"},
-	{"p f+4%return", 3, "a probe of returns has no offset"},
 	{"p f+", 5, "an offset is missing"},
 	{"p f!", 4, "cannot be part of a function's name"},
 	{"p :f", 3, "no name of a module"},

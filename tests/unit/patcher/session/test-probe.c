@@ -375,6 +375,7 @@ static const struct {
 	{"probe:p kmem_cache_alloc+15", "the function returns there: probe it with r; try +0x5"},
 	{"probe:p kfree+5", "kfree+0x5 cannot be probed: the instruction is shorter than"},
 	{"probe:p kfree+4096", "kfree has 256 bytes only"},
+	{"probe:r kmem_cache_alloc+5", "a probe of returns has no offset: kmem_cache_alloc+0x5"},
 	{"probe:p __alloc_pages+5", "the kernel rewrites a jump label there"},
 	{"probe:p kmem_cache_alloc+5 $arg1", "parameters are known only where a function begins"},
 };
