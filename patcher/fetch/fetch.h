@@ -118,8 +118,7 @@ struct fetch_arg {
 	char name[FETCH_ELEMENT_NAME_SIZE];
 	char symbol[FETCH_SYMBOL_SIZE]; /* of FETCH_SYMBOL, FETCH_PARAMETER, FETCH_LITERAL */
 	bool has_type;                  /* the user gave one */
-	bool entry_only;  /* a parameter, $argN: known where the function begins ... */
-	bool never_entry; /* a register that holds nothing there */
+	bool entry_only; /* a parameter, $argN: known only where the function begins */
 	struct fetch_op ops[FETCH_MAX_OPS];
 	size_t nr_ops;
 	enum fetch_show show;

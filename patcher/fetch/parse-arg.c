@@ -28,10 +28,10 @@ enum {
 	MAX_ARGUMENT = 32,
 	MAX_STACK = 2047, /* words of a kernel stack of 16 KiB, less one */
 	BIT = 1,
-	/* What the calling convention (System V ABI, AMD64) leaves undefined. */
-	ENTRY_UNDEFINED = BIT << FETCH_AX | BIT << FETCH_R10 | BIT << FETCH_R11,
-	RETURN_UNDEFINED = BIT << FETCH_CX | BIT << FETCH_DX | BIT << FETCH_SI | BIT << FETCH_DI |
-			   BIT << FETCH_R8 | BIT << FETCH_R9 | BIT << FETCH_R10 | BIT << FETCH_R11,
+	/* What the calling convention (System V ABI, AMD64) leaves undefined. RDX is the upper half
+	 * of results of up to 16 bytes. */
+	RETURN_UNDEFINED = BIT << FETCH_CX | BIT << FETCH_SI | BIT << FETCH_DI | BIT << FETCH_R8 |
+			   BIT << FETCH_R9 | BIT << FETCH_R10 | BIT << FETCH_R11,
 };
 
 static int add_op(struct fetch_parser *p, const char *place, struct fetch_op op)
@@ -49,26 +49,19 @@ static int add_register(struct fetch_parser *p, const char *place, enum fetch_re
 	return add_op(p, place, (struct fetch_op){.kind = FETCH_REGISTER, .reg = reg});
 }
 
-/* Else the place may be inside of a function, where each register holds something. */
-static bool is_place_known(const struct fetch_parser *p)
-{
-	return p->probe->returns || (p->probe->symbol[0] && !p->probe->offset);
-}
-
 static int take_register(struct fetch_parser *p)
 {
-	const bool returns = p->probe->returns;
 	const char *place = p->at;
 	size_t length = fetch_name_length(++p->at);
-	const unsigned int undefined = returns ? RETURN_UNDEFINED : ENTRY_UNDEFINED;
 
 	for (unsigned int i = 0; registers[i]; i++) {
 		if (strlen(registers[i]) != length || memcmp(p->at, registers[i], length) != 0)
 			continue;
-		p->arg->never_entry |= (undefined & 1u << i) != 0;
-		if (undefined & 1u << i && is_place_known(p))
-			return FETCH_FAIL(p, place, "%%%s holds nothing at %s", registers[i],
-					  returns ? "a return" : "the entry of a function");
+		if (p->probe->returns && RETURN_UNDEFINED & 1u << i)
+			return FETCH_FAIL(p, place,
+					  "%%%s holds nothing at a return: what it held at the "
+					  "call is recorded by a probe of the call (p)",
+					  registers[i]);
 		p->at += length;
 		return add_register(p, place, (enum fetch_register)i);
 	}
@@ -204,9 +197,10 @@ static int take_comm(struct fetch_parser *p, const char *place)
 
 static int take_variable(struct fetch_parser *p)
 {
-	static const char *const known[] = {"retval", "comm", "stack", "arg", NULL};
+	static const char *const known[] = {"retval", "comm", "COMM", "stack", "arg", NULL};
 	static int (*const take[])(struct fetch_parser *, const char *) = {
-		take_result, take_comm, take_stack, take_argument};
+		take_result, take_comm, take_comm, take_stack, take_argument};
+	enum { WITHOUT_NUMBER = 3 };
 	const char *place = p->at;
 	size_t length = 0, all = fetch_name_length(++p->at);
 
@@ -216,7 +210,7 @@ static int take_variable(struct fetch_parser *p)
 		const bool has_number = all > length;
 
 		if (strlen(known[i]) != length || memcmp(p->at, known[i], length) != 0 ||
-		    (has_number && i < 2))
+		    (has_number && i < WITHOUT_NUMBER))
 			continue;
 		p->at += length;
 		return take[i](p, place);
@@ -326,7 +320,7 @@ static int take_fetch(struct fetch_parser *p, unsigned int depth)
 	case '%':
 		return take_register(p);
 	case '$':
-		return depth && !strncmp(p->at, "$comm", 5)
+		return depth && (!strncmp(p->at, "$comm", 5) || !strncmp(p->at, "$COMM", 5))
 			       ? FETCH_FAIL(p, place, "$comm is no address")
 			       : take_variable(p);
 	case '@':

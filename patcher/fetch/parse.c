@@ -430,11 +430,6 @@ int fetch_check_place(const struct fetch_probe *probe, struct error *err)
 				"argument '%s': parameters are known only where a function "
 				"begins; name a register",
 				arg->name);
-		if (!probe->inside && !probe->returns && arg->never_entry)
-			return error_set_column(err, EINVAL, arg->column,
-						"argument '%s': %%ax, %%r10 and %%r11 hold nothing "
-						"at the entry of a function",
-						arg->name);
 	}
 	return 0;
 }

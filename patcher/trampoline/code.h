@@ -83,7 +83,7 @@ void gate_emit(const struct gate_code *code, const struct gate *gate, struct asm
 /* --- counts of calls (count.c) ---------------------------------------------------------------- */
 
 /*
- * It begins with the flags on the stack's top, and R10 the CPU's distance, which it changes, as
+ * It begins with R10 the CPU's distance, which it changes, as
  * well as R11; at entries RAX, at returns RCX and RSI.
  */
 struct count_code {
@@ -92,7 +92,8 @@ struct count_code {
 	uint64_t data;      /* gva of CPU 0's */
 	struct asm_mem cpu; /* the CPU's number */
 	uint32_t stride;    /* from one CPU's data to the next */
-	uint64_t ip;        /* the only site's end; 0 = the return address above the flags */
+	uint64_t ip;        /* the only site's end; 0 = the site's return address */
+	uint32_t site_at;   /* where that is, from RSP */
 	uint32_t caller_at; /* where the call's return address is, from RSP */
 	struct asm_label again, other, done;                          /* the search */
 	struct asm_label take, taken;                                 /* of a start */
@@ -129,8 +130,9 @@ void hist_emit_slow(struct hist_code *c);
 /* --- direct records about one call (direct.c) ------------------------------------------------ */
 
 /*
- * They begin with the flags on the stack's top. They change R10 and R11; at entries RAX, at returns
- * RCX and RSI. Inside of a function, where each register may hold something, they change what they
+ * They begin with the flags on the stack's top, or below them the registers that records name and
+ * that would change. They change R10 and R11; at entries RAX, at returns RCX and RSI. Inside of a
+ * function, where each register may hold something, they change what they
  * do at entries, and the guest's values of these lie above the flags (direct_saved_at()).
  */
 struct direct_code {
@@ -141,8 +143,9 @@ struct direct_code {
 	size_t n;
 	uint64_t ip;        /* gva that an entry's records name; 0 = the return address above the
 			     * flags */
-	uint32_t caller_at; /* where the call's return address is, from RSP */
-	uint32_t pushed;    /* bytes between RSP and the flags, while a record is written */
+	uint32_t caller_at; /* where the call's return address is, from the flags */
+	uint32_t saved;     /* bits of registers that lie below the flags: registers_choose() */
+	uint32_t pushed;    /* bytes between RSP and the flags: of these, and of a record's */
 	bool keep_rdx;      /* it may hold an argument, or the upper half of a result */
 	uint32_t stride;    /* R10 is the distance in rings of this stride; 0 = not computed */
 	struct slow_path *slow; /* of each record, out */
@@ -155,9 +158,6 @@ struct direct_code {
 int direct_check(const struct direct_spec *records, size_t n, enum probe_point point,
 		 const struct trampoline_kernel *kernel, struct error *err);
 void direct_emit(struct direct_code *d);
-/* Inside of a function: where the guest's value of a register is that direct_emit() changes, from
- * RSP while nothing is pushed; 0: it does not change. */
-uint32_t direct_saved_at(const struct direct_code *d, enum asm_reg reg);
 /* Their slow paths, behind the code that calls take. */
 void direct_emit_slow(struct direct_code *d);
 
@@ -165,6 +165,16 @@ void direct_emit_slow(struct direct_code *d);
 
 /* Whether it holds something of the guest's at such a point. */
 bool register_is_known(enum fetch_register reg, enum probe_point point);
+/* Whether it is there all the time while the code of an entry, or of a return, runs. */
+bool register_is_kept(enum fetch_register reg, enum probe_point point);
+/* Which registers of those that are `changed` before the records' code has taken them, or by it,
+ * the records name: d->saved, and d->pushed. */
+void registers_choose(struct direct_code *d, uint32_t changed);
+/* Save them, below the flags; and forget them. */
+void registers_push(const struct direct_code *d);
+void registers_drop(const struct direct_code *d);
+/* Where the guest's value of a register is, from the flags; 0: in the register. */
+int32_t direct_saved_at(const struct direct_code *d, enum asm_reg reg);
 /* Whether it holds the same while direct_emit()'s code runs, but for calls of functions. */
 bool register_is_live(const struct direct_code *d, enum fetch_register reg);
 /* to = the guest's value; the flags are `flags_at` bytes above RSP. */

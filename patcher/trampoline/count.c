@@ -4,8 +4,7 @@
 #include "patcher/trampoline/code.h"
 
 enum {
-	RETURN_ADDRESS = 8, /* of an entry's site, from RSP: above the flags */
-	PUSHED = 8,         /* RDX */
+	PUSHED = 8, /* RDX */
 	WAY = sizeof(struct call_open),
 	BUCKET_SHIFT = 5, /* log2 of a hash bucket's bytes */
 	CHECK_SHIFT = 19, /* leaves what must be zero of a check */
@@ -44,7 +43,7 @@ static void emit_hash(const struct count_code *c)
 {
 	const struct call_counts_layout *l = &c->spec->layout;
 
-	asm_multiply(c->a, ASM_RAX, asm_at(ASM_RSP, RETURN_ADDRESS), (int32_t)CALL_COUNTS_MIX);
+	asm_multiply(c->a, ASM_RAX, asm_at(ASM_RSP, c->site_at), (int32_t)CALL_COUNTS_MIX);
 	asm_multiply_long(c->a, ASM_R11, ASM_RAX, (int32_t)l->slots);
 	asm_shift_right(c->a, ASM_R11, 32);
 	asm_multiply_reg(c->a, ASM_R11, ASM_R11, l->size);

@@ -75,23 +75,6 @@ static enum asm_reg scratch(const struct direct_code *d)
 	return d->point == POINT_RETURN ? ASM_RCX : ASM_RAX;
 }
 
-/* In the order in which inside.c pushes them, below which the flags are. */
-uint32_t direct_saved_at(const struct direct_code *d, enum asm_reg reg)
-{
-	if (d->point != POINT_INSIDE)
-		return 0;
-	switch (reg) {
-	case ASM_R11:
-		return 8;
-	case ASM_R10:
-		return 16;
-	case ASM_RAX:
-		return 24;
-	default:
-		return 0;
-	}
-}
-
 static void emit_stack_word(const struct direct_code *d, const struct ring_code *ring,
 			    uint32_t from, size_t to)
 {
@@ -213,7 +196,8 @@ static struct count_code count_code(const struct direct_code *d, const struct di
 		.cpu = {ASM_NO_REG, ASM_NO_REG, d->kernel->cpu_number, true},
 		.stride = ring_stride(spec->rings.data_bytes),
 		.ip = d->ip,
-		.caller_at = d->caller_at,
+		.site_at = d->pushed + RETURN_ADDRESS,
+		.caller_at = d->caller_at + d->pushed,
 	};
 }
 
@@ -257,7 +241,7 @@ static void emit_hist(struct direct_code *d, size_t i)
 
 static void emit_event(struct direct_code *d, size_t i)
 {
-	const struct gate_code gate = {d->a, d->kernel, scratch(d), d->caller_at};
+	const struct gate_code gate = {d->a, d->kernel, scratch(d), d->caller_at + d->pushed};
 	const struct direct_spec *spec = &d->records[i];
 	const bool stops = spec->count && spec->count->action == COUNT_STOP;
 	struct asm_label refused = {0};

@@ -155,7 +155,8 @@ static void emit_base(const struct reader *r, const struct fetch_op *op)
 	} else if (at && register_is_live(r->d, op->reg)) {
 		asm_load(r->a, ASM_64, ASM_RSI, asm_at(ASM_RSP, at));
 	} else {
-		register_emit(r->d, ASM_RSI, op->reg, r->frame + frame_bytes(r->program));
+		register_emit(r->d, ASM_RSI, op->reg,
+			      r->frame + frame_bytes(r->program) + r->d->pushed);
 	}
 }
 
@@ -353,7 +354,7 @@ void fetch_emit_read(struct direct_code *d, const struct ring_code *ring,
 	emit_arguments(&r);
 	asm_store_constant(d->a, ASM_32, busy, 0);
 	asm_bind(d->a, &nested);
-	d->pushed = frame_bytes(program);
+	d->pushed += frame_bytes(program);
 }
 
 void fetch_emit_size(const struct direct_code *d, const struct fetch_program *program,
@@ -370,9 +371,11 @@ void fetch_emit_size(const struct direct_code *d, const struct fetch_program *pr
 
 void fetch_emit_end(struct direct_code *d)
 {
-	if (d->pushed)
-		asm_alu(d->a, ASM_64, ASM_ADD, ASM_RSP, (int32_t)d->pushed);
-	d->pushed = 0;
+	const uint32_t saved = (uint32_t)(WORD * __builtin_popcount(d->saved));
+
+	if (d->pushed > saved)
+		asm_alu(d->a, ASM_64, ASM_ADD, ASM_RSP, (int32_t)(d->pushed - saved));
+	d->pushed = saved;
 }
 
 /* --- the record's fields --------------------------------------------------------------------- */

@@ -25,11 +25,9 @@ static bool has_source(const struct hist_operand *o, const struct fetch_program 
 		return register_is_known((enum fetch_register)o->reg, point) && o->at >= 0 &&
 		       o->at < 64;
 	case HIST_KMALLOC:
-		return point == POINT_ENTRY && o->reg <= FETCH_R15 && o->reg != FETCH_SP &&
-		       register_is_known((enum fetch_register)o->reg, point);
+		return point == POINT_ENTRY && register_is_kept((enum fetch_register)o->reg, point);
 	case HIST_POINTED:
-		return point != POINT_INSIDE && o->reg <= FETCH_R15 && o->reg != FETCH_SP &&
-		       register_is_known((enum fetch_register)o->reg, point) &&
+		return register_is_kept((enum fetch_register)o->reg, point) &&
 		       o->at == (int32_t)o->at;
 	case HIST_FETCHED:
 		return fetch && fetch->has_faults && o->at >= 0 && !(o->at % WORD) &&

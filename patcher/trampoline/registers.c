@@ -13,20 +13,104 @@ static bool is_preserved(enum fetch_register reg)
 	return reg == FETCH_SP || reg == FETCH_BX || reg == FETCH_BP || reg >= FETCH_R12;
 }
 
+/* RAX and RDX have the result, of up to 16 bytes. */
 bool register_is_known(enum fetch_register reg, enum probe_point point)
 {
-	if (is_preserved(reg) || point == POINT_INSIDE)
-		return reg <= FETCH_ORIG_AX;
-	if (point == POINT_RETURN)
-		return reg == FETCH_AX;
-	return reg == FETCH_DI || reg == FETCH_SI || reg == FETCH_DX || reg == FETCH_CX ||
-	       reg == FETCH_R8 || reg == FETCH_R9;
+	if (reg > FETCH_ORIG_AX)
+		return false;
+	return point != POINT_RETURN || is_preserved(reg) || reg == FETCH_AX || reg == FETCH_DX;
+}
+
+bool register_is_kept(enum fetch_register reg, enum probe_point point)
+{
+	if (reg > FETCH_R15 || reg == FETCH_SP || point == POINT_INSIDE)
+		return false;
+	if (is_preserved(reg))
+		return true;
+	return point == POINT_RETURN ? reg == FETCH_AX
+				     : reg != FETCH_AX && reg != FETCH_R10 && reg != FETCH_R11;
 }
 
 bool register_is_live(const struct direct_code *d, enum fetch_register reg)
 {
 	return reg <= FETCH_R15 && reg != FETCH_SP && !direct_saved_at(d, (enum asm_reg)reg);
 }
+
+/* --- those that the code would change --------------------------------------------------------- */
+
+enum { NR_GENERAL = FETCH_R15 + 1, BIT = 1 };
+
+static uint32_t bit_of(unsigned int reg)
+{
+	return reg < NR_GENERAL ? (uint32_t)BIT << reg : 0;
+}
+
+static uint32_t named_by_hist(const struct hist_program *p)
+{
+	uint32_t named = 0;
+
+	for (size_t i = 0; i < p->nr_keys; i++)
+		named |= p->keys[i].source == HIST_REGISTER ? bit_of(p->keys[i].reg) : 0;
+	for (size_t i = 0; i < p->nr_values; i++)
+		named |= p->values[i].source == HIST_REGISTER ? bit_of(p->values[i].reg) : 0;
+	return named;
+}
+
+static uint32_t named_by(const struct direct_spec *record)
+{
+	uint32_t named = record->hist ? named_by_hist(record->hist->program) : 0;
+
+	for (size_t i = 0; record->fetch && i < record->fetch->nr_args; i++) {
+		const struct fetch_op *op = &record->fetch->args[i].ops[0];
+
+		named |= op->kind == FETCH_REGISTER ? bit_of(op->reg) : 0;
+	}
+	return named;
+}
+
+void registers_choose(struct direct_code *d, uint32_t changed)
+{
+	uint32_t named = 0;
+
+	for (size_t i = 0; i < d->n; i++)
+		named |= named_by(&d->records[i]);
+	d->saved = named & changed;
+	d->pushed = (uint32_t)(WORD * __builtin_popcount(d->saved));
+}
+
+void registers_push(const struct direct_code *d)
+{
+	for (unsigned int reg = 0; reg < NR_GENERAL; reg++)
+		if (d->saved & bit_of(reg))
+			asm_push(d->a, (enum asm_reg)reg);
+}
+
+void registers_drop(const struct direct_code *d)
+{
+	if (d->pushed)
+		asm_alu(d->a, ASM_64, ASM_ADD, ASM_RSP, (int32_t)d->pushed);
+}
+
+/* In the order in which they are pushed, or in which inside.c does so in front of the flags. */
+int32_t direct_saved_at(const struct direct_code *d, enum asm_reg reg)
+{
+	if (d->point != POINT_INSIDE)
+		return d->saved & bit_of(reg)
+			       ? -WORD * (1 + __builtin_popcount(d->saved & (bit_of(reg) - 1)))
+			       : 0;
+	switch (reg) {
+	case ASM_R11:
+		return WORD;
+	case ASM_R10:
+		return 2 * WORD;
+	case ASM_RAX:
+		return 3 * WORD;
+	default:
+		return 0;
+	}
+}
+
+/* --- the guest's values ----------------------------------------------------------------------- */
 
 /* A call's return address lies there; behind a return it is gone. */
 static void emit_stack_pointer(const struct direct_code *d, enum asm_reg to, uint32_t flags_at)
@@ -54,10 +138,10 @@ static void emit_ip(const struct direct_code *d, enum asm_reg to, uint32_t flags
 static void emit_general(const struct direct_code *d, enum asm_reg to, enum asm_reg reg,
 			 uint32_t flags_at)
 {
-	const uint32_t saved_at = direct_saved_at(d, reg);
+	const int32_t saved_at = direct_saved_at(d, reg);
 
 	if (saved_at)
-		asm_load(d->a, ASM_64, to, asm_at(ASM_RSP, flags_at + saved_at));
+		asm_load(d->a, ASM_64, to, asm_at(ASM_RSP, flags_at + (uint32_t)saved_at));
 	else
 		asm_move(d->a, to, reg);
 }

@@ -9,6 +9,9 @@
  * site's return address. */
 enum { ENTRY_CALLER_AT = 16, RETURN_CALLER_AT = 8 };
 
+/* Registers that no function takes parameters in: records are made with them. */
+enum { ENTRY_CHANGED = 1 << ASM_RAX | 1 << ASM_R10 | 1 << ASM_R11 };
+
 static int emit(const struct shared_spec *spec, struct shared_code *out, struct error *err)
 {
 	const bool returns = spec->point == POINT_RETURN;
@@ -22,9 +25,12 @@ static int emit(const struct shared_spec *spec, struct shared_code *out, struct 
 				      .keep_rdx = true,
 				      .slow = out->slow};
 
+	registers_choose(&records, returns ? 0 : ENTRY_CHANGED);
 	assembler_init(&a, out->bytes, sizeof(out->bytes), spec->gva);
 	code_enter(&a, spec->unprivileged);
+	registers_push(&records);
 	direct_emit(&records);
+	registers_drop(&records);
 	code_leave(&a, returns ? spec->next : 0, spec->unprivileged);
 	direct_emit_slow(&records);
 	out->size = (uint16_t)a.size;

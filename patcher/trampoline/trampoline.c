@@ -29,7 +29,7 @@ static void emit_slow(struct trampoline_code *c)
 static void emit_gate(struct trampoline_code *c, struct asm_label *refused)
 {
 	const struct gate_code code = {&c->a, c->spec->kernel, trampoline_scratch(c),
-				       RECORD_KEY_BIAS};
+				       c->pushed + RECORD_KEY_BIAS};
 
 	if (c->spec->gate)
 		gate_emit(&code, c->spec->gate, refused);
@@ -55,6 +55,7 @@ static int emit(struct trampoline_code *c, struct error *err)
 	if (c->spec->epilogue)
 		asm_bytes(&c->a, c->spec->epilogue->bytes, c->spec->epilogue->size);
 	code_enter(&c->a, c->spec->unprivileged);
+	registers_push(&c->extra);
 	ring_emit_distance(&c->ring, c->spec->kernel);
 	emit_gate(c, &refused);
 	emit_pid_gate(c, &refused);
@@ -75,6 +76,7 @@ static int emit(struct trampoline_code *c, struct error *err)
 		trampoline_items_next(c);
 	asm_bind(&c->a, &refused);
 	direct_emit(&c->extra);
+	registers_drop(&c->extra);
 	code_leave(&c->a, c->spec->next, c->spec->unprivileged);
 	direct_emit_slow(&c->extra);
 	emit_slow(c);
@@ -109,6 +111,19 @@ static struct direct_code extra_code(struct trampoline_code *c)
 				    .keep_rdx = trampoline_holds_argument(spec, 2),
 				    .stride = ring_stride(spec->rings.data_bytes),
 				    .slow = c->out->extra};
+}
+
+/* Those that the record of its own is made with. */
+static uint32_t changed_registers(const struct trampoline_spec *spec)
+{
+	uint32_t changed = 1 << ASM_RAX | 1 << ASM_R10 | 1 << ASM_R11;
+
+	if (spec->capture.point == POINT_RETURN)
+		return 1 << ASM_RDX;
+	for (unsigned int i = 0; i < CAPTURE_ARGUMENTS; i++)
+		if (!trampoline_holds_argument(spec, i))
+			changed |= 1u << trampoline_argument(i);
+	return changed;
 }
 
 static int check_extra(const struct trampoline_spec *spec, struct error *err)
@@ -168,6 +183,8 @@ int trampoline_generate(const struct trampoline_spec *spec, struct decoder *deco
 	assembler_init(&code.a, out->bytes, sizeof(out->bytes), spec->gva);
 	code.ring = ring_code(&code);
 	code.extra = extra_code(&code);
+	registers_choose(&code.extra, changed_registers(spec));
+	code.pushed = code.extra.pushed;
 	ret = emit(&code, err);
 	if (ret)
 		return ret;

@@ -29,20 +29,14 @@ uint64_t fetch_draw_address(struct fetch_draw *draw)
 
 static enum fetch_register some_register(struct fetch_draw *draw, enum fake_site_kind kind)
 {
-	static const enum fetch_register entry[] = {FETCH_DI, FETCH_R8,  FETCH_R9, FETCH_BX,
-						    FETCH_BP, FETCH_R12, FETCH_SP, FETCH_R15,
-						    FETCH_SI, FETCH_DX,  FETCH_CX};
-	static const enum fetch_register ret[] = {FETCH_AX, FETCH_BX,  FETCH_BP,
-						  FETCH_SP, FETCH_R13, FETCH_R14};
+	static const enum fetch_register ret[] = {FETCH_AX, FETCH_BX,  FETCH_BP, FETCH_SP,
+						  FETCH_DX, FETCH_R13, FETCH_R14};
 
 	if (!fetch_draw_below(draw, 5))
 		return (enum fetch_register)(FETCH_FLAGS + fetch_draw_below(draw, 5));
-	if (kind == FAKE_INSIDE)
-		return (enum fetch_register)fetch_draw_below(draw, 16);
 	if (kind == FAKE_SHARED_RETURN || kind == FAKE_PRIVATE_RETURN)
-		return ret[fetch_draw_below(draw, 6)];
-	/* a private trampoline preserves its function's parameters only: one */
-	return entry[fetch_draw_below(draw, kind == FAKE_PRIVATE ? 8 : 11)];
+		return ret[fetch_draw_below(draw, sizeof(ret) / sizeof(ret[0]))];
+	return (enum fetch_register)fetch_draw_below(draw, FETCH_R15 + 1);
 }
 
 static void add_steps(struct fetch_draw *draw, struct fetch_arg *arg)

@@ -251,17 +251,19 @@ static int end_passed(const struct resolver *r, struct fetch_arg *arg,
 
 /* --- chains ---------------------------------------------------------------------------------- */
 
-/* Of a struct that is passed: it lies in a register, or on the stack. */
+/* Of a struct that is passed: it lies in a register, or on the stack; a result may fill two. */
 static int take_part(const struct resolver *r, struct fetch_arg *arg, uint32_t size,
 		     const struct btf_field *field)
 {
 	struct fetch_op *last = &arg->ops[arg->nr_ops - 1];
+	const uint32_t most = is_result(arg) ? 2 * WORD : WORD;
 
-	if (size > WORD || field->offset >= WORD)
-		return fail(r, arg,
-			    "the struct is larger than a register: name the registers that are to "
-			    "be recorded");
-	last->at += last->kind == FETCH_REGISTER ? 8 * (int64_t)field->offset : field->offset;
+	if (size > most || field->offset >= most)
+		return fail(r, arg, "the struct is too large for registers: it lies in memory");
+	if (field->offset >= WORD)
+		last->reg = FETCH_DX;
+	last->at +=
+		last->kind == FETCH_REGISTER ? 8 * (int64_t)(field->offset % WORD) : field->offset;
 	return 0;
 }
 

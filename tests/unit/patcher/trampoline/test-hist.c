@@ -18,6 +18,7 @@
 enum {
 	RAX = 0,
 	RCX = 1,
+	RDX,
 	RSP = 4,
 	RDI = 7,
 	CPUS = 2,
@@ -57,12 +58,12 @@ static uint8_t event_reg(const struct bench *b)
 	return fake_site_is_return(&b->site) ? RAX : RDI;
 }
 
-/* In the middle of a function each has a value, also where the code has put another one. */
+/* Also one that the code changes. */
 static uint8_t other_reg(const struct bench *b)
 {
-	static const uint8_t inside[] = {RAX, RCX, 10, 11, 12, 15};
+	static const uint8_t regs[] = {RAX, RCX, 10, 11, 12, 15}, at_return[] = {RDX, 12, 13, 15};
 
-	return b->site.kind == FAKE_INSIDE ? inside[below(6)] : (uint8_t)(12 + below(4));
+	return fake_site_is_return(&b->site) ? at_return[below(4)] : regs[below(6)];
 }
 
 static struct hist_operand some_operand(const struct bench *b)
@@ -513,7 +514,9 @@ static void test_refusals(void)
 			    FAKE_INSIDE),
 	   "in the middle of a function nothing says who called it");
 	ok(refuses((struct hist_operand){.source = HIST_REGISTER, .reg = 10, .size = 8},
-		   FAKE_SHARED) &&
+		   FAKE_SHARED_RETURN) &&
+		   refuses((struct hist_operand){.source = HIST_POINTED, .reg = 10, .size = 8},
+			   FAKE_SHARED) &&
 		   refuses((struct hist_operand){.source = HIST_REGISTER, .reg = RDI, .size = 3},
 			   FAKE_SHARED) &&
 		   refuses((struct hist_operand){.source = HIST_FETCHED, .size = 8}, FAKE_SHARED) &&

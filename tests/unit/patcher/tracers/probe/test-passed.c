@@ -12,14 +12,18 @@ static const struct fake_struct structs[] = {
 	{"bits", 4, {{"mode", 0, 4, 3, 5}, {"kind", 0, 4, 8, 12}}},
 	{"pair", 8, {{"low", 0, 4, 0, 0}, {"high", 4, 4, 0, 0}, {"top", 4, 4, 28, 4}}},
 	{"odd", 3, {{"first", 0, 1, 0, 0}, {"last", 2, 1, 0, 0}}},
+	{"wide", 16, {{"seconds", 0, 8, 0, 0}, {"rest", 8, 4, 0, 0}, {"last", 12, 4, 0, 0}}},
 	{"large", 24, {{"x", 0, 8, 0, 0}, {"y", 8, 8, 0, 0}}},
 	{NULL, 0, {{NULL, 0, 0, 0, 0}}},
 };
 static const char *const prototypes[] = {
 	"int f(struct kuid u, struct bits b, struct pair p, struct odd o, long e, const struct "
 	"pair *s, struct pair on_stack)",
-	"int large(long first, struct large l, long behind)", "struct pair returns_pair(long a)",
-	"struct large returns_large(long a)", NULL};
+	"int large(long first, struct large l, long behind)",
+	"struct pair returns_pair(long a)",
+	"struct wide returns_wide(long a)",
+	"struct large returns_large(long a)",
+	NULL};
 
 static struct btf_types *btf;
 
@@ -90,6 +94,10 @@ static void test_members(void)
 	   "one on the stack: %s", err.text);
 	ok(is_passed("r returns_pair $retval.high", FETCH_AX, 32, 4, FETCH_UNSIGNED),
 	   "one of a result");
+	ok(is_passed("r returns_wide $retval.seconds", FETCH_AX, 0, 8, FETCH_UNSIGNED) &&
+		   is_passed("r returns_wide $retval.rest", FETCH_DX, 0, 4, FETCH_UNSIGNED) &&
+		   is_passed("r returns_wide $retval.last", FETCH_DX, 32, 4, FETCH_UNSIGNED),
+	   "of one that fills two registers");
 }
 
 static const struct {
@@ -105,7 +113,7 @@ static const struct {
 	{"p large $arg*",
 	 "parameter 2 has 24 bytes, and no register of its own: name the registers", 9},
 	{"p large behind", "parameter 2 has 24 bytes", 9},
-	{"r returns_large $retval.x", "the struct is larger than a register", 17},
+	{"r returns_large $retval.x", "the struct is too large for registers", 17},
 };
 
 static void test_wrong(void)
