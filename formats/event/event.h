@@ -2,6 +2,7 @@
 #ifndef SONDE_FORMATS_EVENT_EVENT_H
 #define SONDE_FORMATS_EVENT_EVENT_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -112,6 +113,8 @@ int trace_instance_unknown(const char *name, const struct trace_instance *instan
 struct event_sink;
 struct event_batch {
 	struct event_sink *first;
+	pthread_mutex_t *lock; /* that the thread holds, but not while it waits for the disk;
+				* NULL: none */
 };
 
 /* Events of one class that follow each other in a stream. */

@@ -47,7 +47,11 @@ static int wait_for_room(const struct event_batch *batch, const struct event_sin
 	int ret;
 
 	unlock_all(batch);
+	if (batch->lock)
+		pthread_mutex_unlock(batch->lock);
 	ret = output_wait_briefly(sink->out->output, OUTPUT_PACKET_MAX, patience_ms(sink->writer));
+	if (batch->lock)
+		pthread_mutex_lock(batch->lock);
 	lock_all(batch);
 	return ret;
 }

@@ -116,7 +116,7 @@ static uint64_t drain_ring(struct ring_engine *x, unsigned int i, const struct r
 	d.x = x;
 	d.vcpu = i % x->nr_vcpus;
 	d.begun = 0;
-	d.events = (struct event_batch){0};
+	d.events = (struct event_batch){.lock = &x->direct.lock};
 	ring_consume_direct(&x->direct.rings[i], clock, &x->cpus[d.vcpu].clock, put_batch, &d);
 	return end(&d);
 }

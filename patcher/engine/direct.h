@@ -122,7 +122,8 @@ struct direct_piece {
 
 struct direct_lane {
 	pthread_mutex_t change; /* of code: taken before `lock`, held while a change is prepared */
-	pthread_mutex_t lock;   /* of slots and rings: the thread holds it during a pass */
+	pthread_mutex_t lock;   /* of slots and rings: the thread holds it during a pass, but not
+				 * while that waits for the disk: who stops the guest waits for it */
 	struct direct_slot slots[DIRECT_MAX];
 	struct ring_shape shapes[DIRECT_MAX]; /* by slot */
 	unsigned int nr_groups;               /* that there is memory for */

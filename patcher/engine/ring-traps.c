@@ -7,40 +7,70 @@
 #include "patcher/engine/ring-internal.h"
 #include "patcher/engine/trap-reader.h"
 
+enum { STOP_POLL_MS = 5 };
+
+enum wait_end {
+	WAIT_ROOM,
+	WAIT_STOPPED, /* somebody stops the guest: the vCPU is to leave its trap, and to try again
+		       */
+	WAIT_NO_ROOM,
+};
+
+/* Under the engine's lock. `leaves`: a stop of the guest ends the wait. */
+static bool is_to_leave(struct ring_engine *x, bool leaves)
+{
+	return atomic_load(&x->stopping) || (leaves && x->guest->control->is_stopped(x->guest));
+}
+
+static enum wait_end end_of_wait(struct ring_engine *x, const struct ring *ring, bool leaves)
+{
+	if (ring_room(ring) == RING_ROOM)
+		return WAIT_ROOM;
+	return is_to_leave(x, leaves) ? WAIT_STOPPED : WAIT_NO_ROOM;
+}
+
+/* Under the engine's lock: until a pass is over, at most until all give up. */
+static void await_pass(struct ring_engine *x, uint64_t now, bool leaves)
+{
+	const uint64_t poll = now + (uint64_t)STOP_POLL_MS * 1000000;
+	const bool polls = leaves && poll < x->give_up_ns;
+	const struct timespec until = ring_engine_deadline(polls ? poll : x->give_up_ns, 0);
+
+	x->rung = true;
+	pthread_cond_signal(&x->wake);
+	pthread_cond_timedwait(&x->passed, &x->lock, &until);
+}
+
 /*
  * A host that cannot empty the rings must not hang the guest: there is one deadline for all vCPUs.
  * Behind it their records are lost, without any wait, until the thread makes room again.
  *
  * `wakes`: the thread sleeps, and is woken. That is no wait for room in a full ring.
  */
-static enum ring_room wait_for_room(struct ring_engine *x, struct ring_engine_vcpu *vcpu,
-				    const struct ring *ring, bool wakes)
+static enum wait_end wait_for_room(struct ring_engine *x, struct ring_engine_vcpu *vcpu,
+				   const struct ring *ring, bool wakes, bool leaves)
 {
 	uint64_t start = clock_monotonic_ns(), now = start;
-	enum ring_room room;
+	enum wait_end end;
 	bool waited = false;
 
 	pthread_mutex_lock(&x->lock);
 	x->waiting++;
-	while ((room = ring_room(ring)) == RING_FULL && x->running && !atomic_load(&x->stopping)) {
-		struct timespec until;
-
+	while (ring_room(ring) == RING_FULL && x->running && !is_to_leave(x, leaves)) {
 		if (!x->give_up_ns)
 			x->give_up_ns = now + watchdogs_allow_ns(x->kernel, watchdogs_patience_ns);
 		if (now >= x->give_up_ns)
 			break;
-		until = ring_engine_deadline(x->give_up_ns, 0);
 		atomic_fetch_add(&vcpu->waits, !waited && !wakes);
 		waited = true;
-		x->rung = true;
-		pthread_cond_signal(&x->wake);
-		pthread_cond_timedwait(&x->passed, &x->lock, &until);
+		await_pass(x, now, leaves);
 		now = clock_monotonic_ns();
 	}
+	end = end_of_wait(x, ring, leaves);
 	x->waiting--;
 	pthread_mutex_unlock(&x->lock);
 	atomic_fetch_add(&vcpu->wait_ns, wakes ? 0 : now - start);
-	return room;
+	return end;
 }
 
 /* Where to go on from a slow path, and whose ring is full. */
@@ -72,7 +102,7 @@ static enum engine_trap on_slow_path(struct ring_engine *x, struct guest_trap *t
 	vcpu = &x->vcpus[trap->vcpu];
 	wakes = atomic_load(&x->asleep);
 	atomic_fetch_add(&vcpu->doorbells, wakes);
-	if (wait_for_room(x, vcpu, ring, wakes) == RING_ROOM || atomic_load(&x->stopping)) {
+	if (wait_for_room(x, vcpu, ring, wakes, true) != WAIT_NO_ROOM) {
 		trap->regs.rip = slow.retry;
 		return ENGINE_TRAP_OTHER;
 	}
@@ -115,7 +145,7 @@ static struct ring_record *reserve(struct ring_engine *x, struct ring_engine_vcp
 
 	if (ring_room(ring) != RING_ROOM &&
 	    (x->full == TRAMPOLINE_DROP ||
-	     wait_for_room(x, vcpu, ring, atomic_load(&x->asleep)) != RING_ROOM))
+	     wait_for_room(x, vcpu, ring, atomic_load(&x->asleep), false) != WAIT_ROOM))
 		return NULL;
 	__atomic_store_n(&header->reserve, at + size, __ATOMIC_SEQ_CST);
 	return (struct ring_record *)(void *)(ring->data + (at & (ring->config.data_bytes - 1)));

@@ -12,6 +12,7 @@
 #include "formats/event/function.h"
 #include "formats/trace/reader.h"
 #include "formats/trace/sidecar.h"
+#include "formats/trace/writer-internal.h"
 #include "formats/trace/writer.h"
 #include "tests/lib/babeltrace.h"
 #include "tests/lib/tap.h"
@@ -440,12 +441,59 @@ static void test_refusals(void)
 	scratch_remove(&dir);
 }
 
+struct held {
+	pthread_mutex_t lock;
+	bool asked, is_free;
+};
+
+/* Called while a batch waits for the disk. */
+static unsigned int is_lock_free(void *arg)
+{
+	struct held *held = arg;
+
+	held->asked = true;
+	held->is_free = !pthread_mutex_trylock(&held->lock);
+	if (held->is_free)
+		pthread_mutex_unlock(&held->lock);
+	return 1;
+}
+
+/* Others may need what the thread that records holds, with the guest stopped. */
+static void test_waits_without_lock(void)
+{
+	const struct trace_instance about = functions("f", FUNCTION_ALL);
+	struct held held = {.lock = PTHREAD_MUTEX_INITIALIZER};
+	struct event_batch batch = {.lock = &held.lock};
+	struct scratch dir = scratch_make();
+	struct trace_writer *writer = create(dir.path, "ctf");
+	int number = add(writer, &about);
+
+	trace_writer_set_patience(writer, is_lock_free, &held);
+	output_hold(writer->output);
+	pthread_mutex_lock(&held.lock);
+	for (unsigned int i = 0; !held.asked; i++) {
+		struct function_event event = event_at(i);
+
+		event.parent_ip = UINT64_C(0x9e3779b97f4a7c15) * i; /* fills the queue soon */
+		event_batch_put(&batch, trace_writer_sink(writer, (unsigned int)number, 0), 0, i,
+				&event);
+	}
+	ok(held.is_free, "a batch waits for the disk without the lock that its thread holds");
+	ok(pthread_mutex_trylock(&held.lock), "and with it goes on");
+	event_batch_end(&batch);
+	pthread_mutex_unlock(&held.lock);
+	output_resume(writer->output);
+	finish(writer);
+	scratch_remove(&dir);
+}
+
 int main(void)
 {
 	test_all_fields();
 	test_side_by_side();
 	test_coming_and_going();
 	test_long_batch();
+	test_waits_without_lock();
 	test_threads();
 	test_described_by_two();
 	test_refusals();
