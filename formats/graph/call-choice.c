@@ -10,7 +10,7 @@
 struct filtered {
 	uint64_t ip, parent_ip, cgroup, duration, self;
 	int64_t ret;
-	uint32_t pid, tgid, depth;
+	uint32_t pid, tgid, depth, returned;
 	char comm[16];
 };
 
@@ -24,27 +24,33 @@ struct filtered {
 static const struct {
 	const char *recorded;
 	struct event_field field;
+	bool needs_return;
 } known[] = {
-	{NULL, FIELD("name", EVENT_FUNCTION, ip)},
-	{NULL, FIELD("ip", EVENT_FUNCTION, ip)},
-	{NULL, FIELD("parent_ip", EVENT_CODE, parent_ip)},
-	{NULL, FIELD("pid", EVENT_UINT, pid)},
-	{NULL, FIELD("depth", EVENT_UINT, depth)},
-	{NULL, FIELD("duration", EVENT_UINT, duration)},
-	{NULL, FIELD("self", EVENT_UINT, self)},
-	{"tgid", FIELD("tgid", EVENT_UINT, tgid)},
-	{"comm", FIELD("comm", EVENT_STRING, comm)},
-	{"cgroup", FIELD("cgroup", EVENT_UINT, cgroup)},
-	{"result", FIELD("ret", EVENT_INT, ret)},
+	{NULL, FIELD("name", EVENT_FUNCTION, ip), false},
+	{NULL, FIELD("ip", EVENT_FUNCTION, ip), false},
+	{NULL, FIELD("parent_ip", EVENT_CODE, parent_ip), false},
+	{NULL, FIELD("pid", EVENT_UINT, pid), false},
+	{NULL, FIELD("depth", EVENT_UINT, depth), false},
+	{NULL, FIELD("returned", EVENT_UINT, returned), false},
+	{"tgid", FIELD("tgid", EVENT_UINT, tgid), false},
+	{"comm", FIELD("comm", EVENT_STRING, comm), false},
+	{"cgroup", FIELD("cgroup", EVENT_UINT, cgroup), false},
+	{NULL, FIELD("duration", EVENT_UINT, duration), true},
+	{NULL, FIELD("self", EVENT_UINT, self), true},
+	{"result", FIELD("ret", EVENT_INT, ret), true},
 };
+
+/* Calls whose return the trace has, and others. */
+enum { RETURNED, UNRETURNED, NR_KINDS };
 
 enum { NR_KNOWN = sizeof(known) / sizeof(known[0]) };
 
+/* Those of calls that have returned are the last ones. */
 struct graph_choice {
 	const struct event_filters *filters;
 	struct event_field fields[NR_KNOWN];
-	struct event_class class;
-	struct event_predicate **predicates; /* of the filters */
+	struct event_class classes[NR_KINDS];
+	struct event_predicate **predicates; /* of the filters, for each of the classes */
 };
 
 static bool is_recorded(const struct trace_instance *instance, const char *name)
@@ -55,18 +61,23 @@ static bool is_recorded(const struct trace_instance *instance, const char *name)
 	return !name;
 }
 
-static void make_class(struct graph_choice *choice, const struct trace_instance *instance)
+static void make_classes(struct graph_choice *choice, const struct trace_instance *instance)
 {
-	size_t n = 0;
+	size_t n = 0, of_all = 0;
 
-	for (size_t i = 0; i < NR_KNOWN; i++)
-		if (is_recorded(instance, known[i].recorded))
-			choice->fields[n++] = known[i].field;
-	choice->class = (struct event_class){.system = "graph",
-					     .name = "call",
-					     .fields = choice->fields,
-					     .nr_fields = n,
-					     .size = sizeof(struct filtered)};
+	for (size_t i = 0; i < NR_KNOWN; i++) {
+		if (!is_recorded(instance, known[i].recorded))
+			continue;
+		choice->fields[n++] = known[i].field;
+		of_all += !known[i].needs_return;
+	}
+	choice->classes[RETURNED] = (struct event_class){.system = "graph",
+							 .name = "call",
+							 .fields = choice->fields,
+							 .nr_fields = n,
+							 .size = sizeof(struct filtered)};
+	choice->classes[UNRETURNED] = choice->classes[RETURNED];
+	choice->classes[UNRETURNED].nr_fields = of_all;
 }
 
 int graph_choice_create(const struct event_filters *filters, const struct trace_instance *instance,
@@ -78,9 +89,11 @@ int graph_choice_create(const struct event_filters *filters, const struct trace_
 	if (!choice)
 		return error_set(err, ENOMEM, "out of memory");
 	choice->filters = filters;
-	make_class(choice, instance);
-	ret = event_filters_bind(filters, &(const struct event_class *){&choice->class}, 1,
-				 event_texts_names(texts), &choice->predicates, err);
+	make_classes(choice, instance);
+	ret = event_filters_bind(filters,
+				 (const struct event_class *[]){&choice->classes[RETURNED],
+								&choice->classes[UNRETURNED]},
+				 NR_KINDS, event_texts_names(texts), &choice->predicates, err);
 	if (ret)
 		graph_choice_destroy(choice);
 	else
@@ -92,7 +105,8 @@ void graph_choice_destroy(struct graph_choice *choice)
 {
 	if (!choice)
 		return;
-	event_predicates_destroy(choice->predicates, choice->predicates ? choice->filters->n : 0);
+	event_predicates_destroy(choice->predicates,
+				 choice->predicates ? NR_KINDS * choice->filters->n : 0);
 	free(choice);
 }
 
@@ -103,7 +117,9 @@ bool graph_choice_has(const struct graph_choice *choice, const struct graph_call
 				 .cgroup = call->cgroup,
 				 .pid = call->pid,
 				 .tgid = call->tgid,
-				 .depth = call->depth};
+				 .depth = call->depth,
+				 .returned = seen};
+	const unsigned int kind = seen ? RETURNED : UNRETURNED;
 
 	if (!choice)
 		return true;
@@ -114,6 +130,7 @@ bool graph_choice_has(const struct graph_choice *choice, const struct graph_call
 		bytes.ret = graph_call_result(call);
 	}
 	return event_predicates_match_any(
-		choice->predicates, choice->filters->n,
-		&(struct event){.class = &choice->class, .vcpu = call->vcpu, .bytes = &bytes});
+		choice->predicates + kind * choice->filters->n, choice->filters->n,
+		&(struct event){
+			.class = &choice->classes[kind], .vcpu = call->vcpu, .bytes = &bytes});
 }

@@ -11,6 +11,7 @@
 struct filtered {
 	struct syscall_event event; /* the result in `call` */
 	uint64_t duration;
+	uint32_t returned;
 };
 
 #define FIELD(name_, type_, member)                                                           \
@@ -32,23 +33,36 @@ static const struct event_field call_fields[] = {
 	ARGUMENT(3),
 	ARGUMENT(4),
 	ARGUMENT(5),
+	FIELD("returned", EVENT_UINT, returned),
+	/* of calls whose return the trace has */
 	FIELD("ret", EVENT_INT, event.call.result),
 	FIELD("duration", EVENT_UINT, duration),
 };
 
-static const struct event_class call_class = {.system = "syscalls",
-					      .name = "call",
-					      .fields = call_fields,
-					      .nr_fields =
-						      sizeof(call_fields) / sizeof(call_fields[0]),
-					      .size = sizeof(struct filtered)};
+enum { NR_FIELDS = sizeof(call_fields) / sizeof(call_fields[0]), NR_OF_RETURNED = 2 };
+
+enum { RETURNED, UNRETURNED, NR_KINDS };
+
+static const struct event_class call_classes[NR_KINDS] = {
+	[RETURNED] = {.system = "syscalls",
+		      .name = "call",
+		      .fields = call_fields,
+		      .nr_fields = NR_FIELDS,
+		      .size = sizeof(struct filtered)},
+	[UNRETURNED] = {.system = "syscalls",
+			.name = "call",
+			.fields = call_fields,
+			.nr_fields = NR_FIELDS - NR_OF_RETURNED,
+			.size = sizeof(struct filtered)},
+};
 
 struct syscall_choice {
 	const struct event_filters *filters;
 	const struct cli_vcpus *vcpus;
 	struct event_texts *texts;
 	struct event_names names;
-	struct event_predicate **predicates; /* of the filters; NULL: all */
+	struct event_predicate *
+		*predicates; /* of the filters, for each of the classes; NULL: all */
 };
 
 static void filter_text(void *arg, const struct event_field *field, uint64_t value, char *out,
@@ -74,8 +88,10 @@ int syscall_choice_create(const struct event_filters *filters, const struct cli_
 					  .texts = texts,
 					  .names = {.arg = choice, .text = filter_text}};
 	if (filters && filters->n)
-		ret = event_filters_bind(filters, &(const struct event_class *){&call_class}, 1,
-					 &choice->names, &choice->predicates, err);
+		ret = event_filters_bind(filters,
+					 (const struct event_class *[]){&call_classes[RETURNED],
+									&call_classes[UNRETURNED]},
+					 NR_KINDS, &choice->names, &choice->predicates, err);
 	if (ret)
 		syscall_choice_destroy(choice);
 	else
@@ -87,17 +103,21 @@ void syscall_choice_destroy(struct syscall_choice *choice)
 {
 	if (!choice)
 		return;
-	event_predicates_destroy(choice->predicates, choice->predicates ? choice->filters->n : 0);
+	event_predicates_destroy(choice->predicates,
+				 choice->predicates ? NR_KINDS * choice->filters->n : 0);
 	free(choice);
 }
 
 bool syscall_choice_has(const struct syscall_choice *choice, const struct syscall_call *call)
 {
+	const unsigned int kind = call->end == SYSCALL_RETURNED ? RETURNED : UNRETURNED;
 	struct filtered bytes = {.event.call.call = {.ip = call->ip,
 						     .pid = call->pid,
 						     .tgid = call->tgid,
-						     .cgroup = call->cgroup}};
-	const struct event event = {.class = &call_class, .vcpu = call->vcpu, .bytes = &bytes};
+						     .cgroup = call->cgroup},
+				 .returned = kind == RETURNED};
+	const struct event event = {
+		.class = &call_classes[kind], .vcpu = call->vcpu, .bytes = &bytes};
 
 	if (choice->vcpus && !cli_vcpus_have(choice->vcpus, call->vcpu))
 		return false;
@@ -105,8 +125,10 @@ bool syscall_choice_has(const struct syscall_choice *choice, const struct syscal
 		return true;
 	memcpy(bytes.event.args, call->args, sizeof(call->args));
 	memcpy(bytes.event.call.call.comm, call->comm, sizeof(call->comm));
-	bytes.event.call.result = (uint64_t)call->result;
-	if (call->end == SYSCALL_RETURNED)
+	if (kind == RETURNED) {
+		bytes.event.call.result = (uint64_t)call->result;
 		bytes.duration = (uint64_t)(call->end_ns - call->begin_ns);
-	return event_predicates_match_any(choice->predicates, choice->filters->n, &event);
+	}
+	return event_predicates_match_any(choice->predicates + kind * choice->filters->n,
+					  choice->filters->n, &event);
 }

@@ -72,6 +72,11 @@ static void test_text(const char *dir)
 	prints(dir, "name == 0xa000 && depth == 0",
 	       " 0)   10.000 us   |  0xa000(); /* = 1 */\n"
 	       " 0)               |  0xa000(); /* no return seen */\n");
+	prints(dir, "ret < 2 && name == 0xa000", " 0)   10.000 us   |  0xa000(); /* = 1 */\n");
+	prints(dir, "duration < 20000 && name == 0xa000",
+	       " 0)   10.000 us   |  0xa000(); /* = 1 */\n");
+	prints(dir, "returned == 0 && name == 0xa000",
+	       " 0)               |  0xa000(); /* no return seen */\n");
 	prints(dir, "ip == 0xb000",
 	       " 0)   3.000 us    |  0xb000(); /* = 0 */\n"
 	       " 0)   1.000 us    |  0xb000(); /* = -11 */\n");

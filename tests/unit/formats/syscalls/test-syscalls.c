@@ -161,6 +161,18 @@ static void test_filter(void)
 	enter(0xc, FRAME);
 	leave(FRAME, 0);
 	prints("", "and on its name and arguments");
+	begin_with("ret >= 0 && duration < 9999", false);
+	enter_as(SYSCALL_ENTER_ONLY, 0xc, FRAME, NULL);
+	enter(0xb, FRAME);
+	leave(FRAME, 0);
+	prints("[000]     0.000001000 task-7 0xb(offset=0, address=0x0) = 0 <1.000 us>\n",
+	       "a call without a return has neither a result nor a duration");
+	begin_with("returned == 0", false);
+	enter_as(SYSCALL_ENTER_ONLY, 0xc, FRAME, NULL);
+	enter(0xb, FRAME);
+	leave(FRAME, 0);
+	prints("[000]     0.000000000 task-7 0xc() = ? <its return is not recorded>\n",
+	       "but can be asked for");
 	begin_with_any((const char *const[]){"name == 0xb", "ret == -1"}, 2, false);
 	enter(0xc, FRAME);
 	leave(FRAME, 0);
