@@ -205,27 +205,54 @@ static int add_live(const struct hist *h, struct rows *rows, bool negative)
 
 struct order {
 	size_t first, n; /* words of keys */
+	uint64_t labels; /* those that do not tell keys apart */
 };
+
+/* The name of a task with a number is one: it may change. */
+static uint64_t label_words(const struct hist_config *config)
+{
+	uint64_t labels = 0;
+	unsigned int at = 0;
+
+	for (size_t i = 0; i < config->nr_keys; at += config->words[i++])
+		for (unsigned int k = 1;
+		     config->keys[i].show == HIST_EXECNAME && k < config->words[i]; k++)
+			labels |= UINT64_C(1) << (at + k);
+	return labels;
+}
 
 static int compare_rows(const void *a, const void *b, void *arg)
 {
 	const uint64_t *x = a, *y = b;
 	const struct order *order = arg;
 
-	for (size_t i = order->first; i < order->first + order->n; i++)
-		if (x[i] != y[i])
-			return x[i] < y[i] ? -1 : 1;
+	for (size_t i = 0; i < order->n; i++) {
+		const uint64_t a_word = x[order->first + i], b_word = y[order->first + i];
+
+		if (a_word != b_word && !(order->labels >> i & 1))
+			return a_word < b_word ? -1 : 1;
+	}
 	return 0;
 }
 
-/* One row for each key. Those that nothing was counted of since the last clear go. */
+/* Of equal keys the one with the most hits comes first. */
+static int compare_hits_too(const void *a, const void *b, void *arg)
+{
+	const uint64_t *x = a, *y = b;
+	const int keys = compare_rows(a, b, arg);
+
+	return keys ? keys : (*x < *y) - (*x > *y);
+}
+
+/* One row for each key. Those that nothing was counted of since the last clear go. Labels are those
+ * of most hits. */
 static void merge(const struct hist *h, struct rows *rows)
 {
-	struct order order = {1 + h->config.nr_sums, h->key_words};
+	struct order order = {1 + h->config.nr_sums, h->key_words, label_words(&h->config)};
 	size_t n = 0;
 
 	if (rows->n)
-		qsort_r(rows->words, rows->n, h->row_words * sizeof(uint64_t), compare_rows,
+		qsort_r(rows->words, rows->n, h->row_words * sizeof(uint64_t), compare_hits_too,
 			&order);
 	for (size_t i = 0; i < rows->n; i++) {
 		const uint64_t *from = rows->words + i * h->row_words;

@@ -56,8 +56,8 @@ static char *key_text(struct trace_session *session, const struct hist_column *c
 	case HIST_SYMBOL:
 	case HIST_SYM_OFFSET:
 		return symbol_of(session, number, column->show == HIST_SYM_OFFSET);
-	case HIST_EXECNAME:
-		return text_of(words + 1, n - 1);
+	case HIST_EXECNAME: /* each vCPU has an idle task, with a name of its own */
+		return number ? text_of(words + 1, n - 1) : strdup("<idle>");
 	case HIST_SYSCALL:
 		return syscall_of(session, number);
 	case HIST_TEXT:

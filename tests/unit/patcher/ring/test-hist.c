@@ -108,6 +108,25 @@ static void test_sums(void)
 	ok(!left->state, "the last user leaves the memory zeroed");
 }
 
+/* A task that executes another program has another name; so has the idle task of each CPU. */
+static void test_names(void)
+{
+	const struct hist_config c = {.keys = {{.name = "pid", .show = HIST_EXECNAME}},
+				      .words = {2},
+				      .nr_keys = 1,
+				      .nr_sums = 1};
+	struct hist *hist;
+
+	if (hist_create(&c, NULL, &hist, NULL) || hist_attach(hist, &data, NULL))
+		abort();
+	put(hist, 0, 3, 7, 'a', 1, 100);
+	put(hist, 0, 4, 8, 'c', 1, 100);
+	put(hist, 1, 5, 7, 'b', 5, 10);
+	ok(has(hist, 2, 0, 7, 'b', 6, 110), "a pid is one key, under the name of most of its hits");
+	ok(has(hist, 2, 1, 8, 'c', 1, 100), "and another pid another one");
+	hist_put(hist);
+}
+
 static void test_sizes(void)
 {
 	struct hist_memory small = data;
@@ -257,6 +276,7 @@ int main(void)
 	test_host();
 	test_budget();
 	test_sums();
+	test_names();
 	test_sizes();
 	test_damage();
 	return tap_done();

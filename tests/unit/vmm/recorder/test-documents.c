@@ -110,6 +110,8 @@ static void test_keys(void)
 	words[0] = 100;
 	memcpy(words + 1, comm, sizeof(comm));
 	check_key("common_pid.execname", words, 3, 100, "a?shell");
+	words[0] = 0;
+	check_key("common_pid.execname", words, 3, 0, "<idle>");
 	memcpy(words, comm, sizeof(comm));
 	check_key("comm", words, 2, 0, "a?shell");
 }
