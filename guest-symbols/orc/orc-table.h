@@ -106,15 +106,19 @@ typedef bool orc_find_fn(void *arg, uint64_t gva, struct orc_entry *out);
  * The return addresses, innermost first: up to `max`, *n of them. `start` and `end` are the
  * link-time bounds of the text that the table is of; gva = link + slide. `find_other` (or NULL)
  * knows of other text, that of modules. With `frame_pointers` there are no tables, and each frame
- * says where the next one is. Returns whether the chain is whole: else the slice, the
- * tables or `max` ended before it did, or a step needs a register that is not known.
+ * says where the next one is. `return_hooks` (or NULL) are link addresses, or 0, of code of the
+ * kernel's that its own tracers have a function return to: a caller whose address they have
+ * replaced so is not known. Returns whether the chain is whole: else the slice, the tables or `max`
+ * ended before it did, it leads to such a caller, or a step needs a register that is not known.
  */
+enum { ORC_RETURN_HOOKS = 3 };
 struct orc_text {
 	const struct orc_table *table;
 	uint64_t start, end, slide;
 	orc_find_fn *find_other;
 	void *other;
 	bool frame_pointers;
+	const uint64_t *return_hooks;
 };
 bool stack_unwind(const struct orc_text *text, const struct stack_slice *slice, uint64_t *frames,
 		  size_t max, size_t *n);

@@ -132,6 +132,16 @@ static bool is_caller(const struct unwinder *u)
 	return u->ip >> 63 && u->ip != UINT64_MAX && (!u->exact || is_known(u));
 }
 
+static bool is_replaced(const struct unwinder *u)
+{
+	const uint64_t *hooks = u->text->return_hooks;
+	bool replaced = false;
+
+	for (size_t i = 0; hooks && !u->exact && i < ORC_RETURN_HOOKS; i++)
+		replaced |= hooks[i] && u->ip - u->text->slide == hooks[i];
+	return replaced;
+}
+
 static enum step step_call(struct unwinder *u, const struct orc_entry *entry, uint64_t cfa)
 {
 	uint64_t bp = u->bp;
@@ -234,7 +244,7 @@ bool stack_unwind(const struct orc_text *text, const struct stack_slice *slice, 
 	enum step step = unwind_begin(&u, text, slice);
 
 	*n = 0;
-	while (step == STEP_FRAME && *n < max && is_caller(&u)) {
+	while (step == STEP_FRAME && *n < max && is_caller(&u) && !is_replaced(&u)) {
 		frames[(*n)++] = u.ip;
 		step = unwind_step(&u);
 	}

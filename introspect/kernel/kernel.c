@@ -43,6 +43,19 @@ static uint32_t mutex_owner(const struct kernel_image *image)
 	return 0;
 }
 
+/* Where the function graph tracer, and kretprobes (before 6.0, since then), have functions return
+ * to; arch/x86/kernel/ftrace_64.S, rethook.c and kprobes/core.c. */
+static void find_return_hooks(const struct kernel_image *image, uint64_t *hooks)
+{
+	static const char *const names[ORC_RETURN_HOOKS] = {
+		"return_to_handler", "__kretprobe_trampoline", "arch_rethook_trampoline"};
+
+	for (size_t i = 0; i < ORC_RETURN_HOOKS; i++)
+		hooks[i] = symbols_address(image->symbols, names[i]);
+	if (!hooks[1])
+		hooks[1] = symbols_address(image->symbols, "kretprobe_trampoline");
+}
+
 void kernel_at(struct kernel *kernel, struct guest *guest, const struct kernel_image *image,
 	       uint64_t virt_slide, uint64_t phys_text)
 {
@@ -64,6 +77,7 @@ void kernel_at(struct kernel *kernel, struct guest *guest, const struct kernel_i
 	};
 	orc_table_init(image, &kernel->known.orc);
 	kernel->known.frame_pointers = !kernel->known.orc.n && image_has_frame_pointers(image);
+	find_return_hooks(image, kernel->known.return_hooks);
 	kernel_confirm(kernel);
 }
 

@@ -25,6 +25,7 @@ struct kernel_known {
 	unsigned int levels;
 	struct orc_table orc;
 	bool frame_pointers; /* it has no ORC tables, but these */
+	uint64_t return_hooks[ORC_RETURN_HOOKS]; /* see struct orc_text */
 };
 
 /*

@@ -32,7 +32,8 @@ static struct orc_text text_of(const struct kernel *kernel)
 				 .slide = kernel->virt_slide,
 				 .find_other = kernel->module_orcs ? module_orcs_find : NULL,
 				 .other = kernel->module_orcs,
-				 .frame_pointers = kernel->known.frame_pointers};
+				 .frame_pointers = kernel->known.frame_pointers,
+				 .return_hooks = kernel->known.return_hooks};
 }
 
 /* What was copied, at most `words` words. Its words are the guest's memory, which may change: each

@@ -82,10 +82,16 @@ static struct stack_slice slice_of(const struct stack *s)
 	return (struct stack_slice){.sp = s->at, .bp = s->bp, .words = s->words, .n = s->n};
 }
 
+enum { HOOK = TEXT + 0x7770 };
+
 static bool unwinds(const struct stack *s, const struct stack_slice *slice, bool whole, size_t n)
 {
-	const struct orc_text text = {
-		.start = TEXT, .end = TEXT + 0x1000000, .slide = SLIDE, .frame_pointers = true};
+	static const uint64_t hooks[ORC_RETURN_HOOKS] = {0, HOOK, 0};
+	const struct orc_text text = {.start = TEXT,
+				      .end = TEXT + 0x1000000,
+				      .slide = SLIDE,
+				      .frame_pointers = true,
+				      .return_hooks = hooks};
 	uint64_t frames[FRAMES];
 	size_t found;
 	const bool is_whole = stack_unwind(&text, slice, frames, FRAMES, &found);
@@ -139,6 +145,20 @@ static void test_cut(void)
 	slice.bp = s.bp;
 	s.words[5] = 0x401000;
 	ok(unwinds(&s, &slice, false, 1), "a return to user mode is none");
+}
+
+/* By the guest's function graph tracer, or a kretprobe. */
+static void test_replaced(void)
+{
+	struct stack s;
+	struct stack_slice slice;
+
+	begin(&s);
+	add_frame(&s, 3, TEXT + SLIDE + 0x200);
+	add_frame(&s, 0, HOOK + SLIDE);
+	add_frame(&s, 7, TEXT + SLIDE + 0x300);
+	slice = slice_of(&s);
+	ok(unwinds(&s, &slice, false, 2), "a caller whose address was replaced cuts the chain");
 }
 
 static void test_interrupt(void)
@@ -204,6 +224,7 @@ int main(void)
 {
 	test_ends();
 	test_cut();
+	test_replaced();
 	test_interrupt();
 	test_inside();
 	test_switch(STACK + 0x10000);
