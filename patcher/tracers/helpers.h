@@ -6,11 +6,10 @@
 #include "patcher/fetch/fetch.h"
 
 /* Functions of the guest that the tracer's code calls to read memory. */
-enum {
-	HELPER_SITE_OFFSET = 4, /* most bytes in front of an mcount site: those of an ENDBR */
-	NR_HELPERS = 4,
-};
-extern const char *const helper_names[NR_HELPERS];
+enum { HELPER_SITE_OFFSET = 4 /* most bytes in front of an mcount site: those of an ENDBR */ };
+
+/* Whether one of them begins there. */
+bool helper_is(const struct kernel *kernel, uint64_t gva);
 
 /* The link address of the mcount site of the function that begins there; 0: it has none. */
 uint64_t helper_site_of(const struct kernel_image *image, uint64_t function);

@@ -263,13 +263,11 @@ static int check_helpers(const struct finder *f, struct error *err)
 
 	if (!function || !(f->probe->inside || f->probe->returns))
 		return 0;
-	for (size_t i = 0; i < NR_HELPERS; i++)
-		if (kernel_symbol(f->kernel, helper_names[i]) == function)
-			return error_set_at(err, ENOTSUP, function,
-					    "the tracer itself calls '%s': only its beginning can "
-					    "be probed",
-					    f->place->name);
-	return 0;
+	if (!helper_is(f->kernel, function))
+		return 0;
+	return error_set_at(err, ENOTSUP, function,
+			    "the tracer itself calls '%s': only its beginning can be probed",
+			    f->place->name);
 }
 
 static int find(const struct finder *f, struct error *err)
