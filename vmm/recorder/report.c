@@ -2,6 +2,7 @@
 /* What a recorder prints for the user. */
 #include <errno.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -50,6 +51,15 @@ void recorder_clear_progress(struct recorder *r)
 	r->progress_len = 0;
 }
 
+/* Not if its output is stopped (Ctrl-S): the main thread has others to serve. */
+static bool takes_progress(const struct recorder *r)
+{
+	struct pollfd terminal = {.fd = STDERR_FILENO, .events = POLLOUT};
+
+	return r->config.progress && isatty(STDERR_FILENO) && poll(&terminal, 1, 0) > 0 &&
+	       terminal.revents & POLLOUT;
+}
+
 void recorder_show_progress(struct recorder *r)
 {
 	const struct trace_writer_counts sum = recorder_sum(r);
@@ -60,7 +70,7 @@ void recorder_show_progress(struct recorder *r)
 	uint64_t lost, s = (clock_monotonic_ms() - r->run_since_ms) / MS_PER_S;
 	int n;
 
-	if (!r->config.progress || !isatty(STDERR_FILENO))
+	if (!takes_progress(r))
 		return;
 	pthread_mutex_lock(&r->lock);
 	trace_session_status(r->session, &status);

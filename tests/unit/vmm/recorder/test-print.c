@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* What the recorder tells its user of a trace. */
+#include <pty.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <termios.h>
+#include <unistd.h>
 #include "tests/unit/vmm/recorder/tracing-fixture.h"
 
 static struct recorder *printed;
@@ -55,6 +60,42 @@ static void test_print(void)
 	verb_result_deinit(&result);
 	t.recorder->dir = t.trace;
 	end_tracing(&t);
+}
+
+/* Progress, on a terminal of our own as standard error: how many bytes it got. */
+static int shown_progress(struct recorder *r, int master, int terminal)
+{
+	const int old = dup(STDERR_FILENO);
+	int bytes = 0;
+
+	if (old < 0 || dup2(terminal, STDERR_FILENO) < 0)
+		abort();
+	r->config.progress = true;
+	recorder_show_progress(r);
+	r->config.progress = false;
+	if (dup2(old, STDERR_FILENO) < 0 || ioctl(master, FIONREAD, &bytes))
+		abort();
+	close(old);
+	return bytes;
+}
+
+/* Who stops the output of his terminal does not stop the tracer. */
+static void test_stopped_terminal(void)
+{
+	static struct tracing t;
+	int master, terminal;
+
+	if (openpty(&master, &terminal, NULL, NULL, NULL))
+		abort();
+	begin_tracing(&t, 0);
+	tcflow(terminal, TCOOFF);
+	is_u64(shown_progress(t.recorder, master, terminal), 0,
+	       "a terminal whose output is stopped gets no progress");
+	tcflow(terminal, TCOON);
+	ok(shown_progress(t.recorder, master, terminal) > 0, "one that goes on gets it");
+	end_tracing(&t);
+	close(terminal);
+	close(master);
 }
 
 static int print_gaps(int argc, char **argv)
@@ -198,6 +239,7 @@ static void test_conditions_of_plan(void)
 int main(void)
 {
 	test_print();
+	test_stopped_terminal();
 	test_gaps();
 	test_yields();
 	test_conditions();
