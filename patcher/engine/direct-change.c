@@ -411,6 +411,18 @@ static int make_patches(struct ring_engine *x, const struct direct_change *chang
 
 /* --- a change -------------------------------------------------------------------------------- */
 
+/* Whether code has to know which calls are those of a fetch. */
+static bool will_be_guarded(const struct direct_lane *lane, const struct direct_change *change)
+{
+	bool fetches = false;
+
+	if (!change->sites || keeps_text(change))
+		return lane->guarded;
+	for (size_t i = 0; i < change->nr_wants; i++)
+		fetches |= change->wants[i].fetch && change->wants[i].fetch->has_faults;
+	return fetches;
+}
+
 static int prepare(struct ring_engine *x, const struct direct_change *change, struct error *err)
 {
 	unsigned int ids[DIRECT_MAX];
@@ -422,6 +434,7 @@ static int prepare(struct ring_engine *x, const struct direct_change *change, st
 		return error_set(err, ENOSPC,
 				 "no memory for rings of the direct lane beside those of %u vCPUs",
 				 x->nr_vcpus);
+	x->direct.next_guarded = will_be_guarded(&x->direct, change);
 	ret = direct_find_slots(x, change, ids, err);
 	if (!ret)
 		ret = direct_make_groups(x, err);
@@ -563,6 +576,7 @@ int direct_commit(struct engine *engine, size_t *switched, struct error *err)
 		direct_forget_new_traps(lane);
 	} else {
 		*switched = lane->difference.n;
+		lane->guarded = lane->next_guarded;
 		turn_over(x);
 		keep_patches(x);
 		direct_drain_slots(x);

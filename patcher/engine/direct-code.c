@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Code of the direct lane: made for a change, found again in later ones, dropped. */
 #include <errno.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include "patcher/engine/ring-internal.h"
@@ -111,6 +112,12 @@ static int write_bell(void *arg, uint64_t gva, uint8_t *bytes, struct error *err
 	return (int)p->size;
 }
 
+/* In the rings of the first group, which are as large as all others. */
+static uint64_t fetching_at(const struct ring_engine *x)
+{
+	return ring_engine_rings(x, 0).gva + offsetof(struct ring_header, fetching);
+}
+
 static void list_record(struct maker *m, unsigned int id)
 {
 	const struct direct_slot *slot = &m->x->direct.slots[id];
@@ -122,7 +129,8 @@ static void list_record(struct maker *m, unsigned int id)
 				       .rings = ring_engine_rings(m->x, (int)slot->group),
 				       .full = m->x->full,
 				       .gate = slot->want.gate,
-				       .fetch = slot->want.fetch};
+				       .fetch = slot->want.fetch,
+				       .fetching = m->piece->guarded ? fetching_at(m->x) : 0};
 	if (slot->want.profile) {
 		m->counts[m->n] = direct_count_spec(m->x, &slot->want, &m->use);
 		record->count = &m->counts[m->n];
@@ -209,7 +217,10 @@ static int make_piece(struct ring_engine *x, const struct direct_use *use,
 	if (!ret) {
 		m->x = x;
 		m->use = *use;
-		*m->piece = (struct direct_piece){.use = *use, .state = DIRECT_NEW, .used = true};
+		*m->piece = (struct direct_piece){.use = *use,
+						  .state = DIRECT_NEW,
+						  .used = true,
+						  .guarded = x->direct.next_guarded};
 		*out = m->piece;
 		if (use->place == DIRECT_BELL && use->mask)
 			ret = direct_find_piece(x, &next, &m->next, err);
@@ -220,10 +231,10 @@ static int make_piece(struct ring_engine *x, const struct direct_use *use,
 	return ret;
 }
 
-static bool is_for(const struct direct_piece *p, const struct direct_use *use)
+static bool is_for(const struct direct_piece *p, const struct direct_use *use, bool guarded)
 {
-	return (p->state == DIRECT_LIVE || p->state == DIRECT_NEW) && p->use.mask == use->mask &&
-	       p->use.place == use->place && p->use.next == use->next &&
+	return (p->state == DIRECT_LIVE || p->state == DIRECT_NEW) && p->guarded == guarded &&
+	       p->use.mask == use->mask && p->use.place == use->place && p->use.next == use->next &&
 	       (use->place != DIRECT_INSIDE ||
 		!memcmp(&p->use.insn, &use->insn, sizeof(use->insn)));
 }
@@ -238,7 +249,7 @@ int direct_find_piece(struct ring_engine *x, const struct direct_use *use,
 	for (size_t i = 0; i < lane->nr_pieces; i++) {
 		struct direct_piece *p = lane->pieces[i];
 
-		if (!is_for(p, use))
+		if (!is_for(p, use, lane->next_guarded))
 			continue;
 		p->used = true;
 		*out = p;

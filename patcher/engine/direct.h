@@ -111,8 +111,9 @@ struct direct_piece {
 	uint32_t size;
 	struct direct_use use;
 	enum direct_state state;
-	bool used;   /* by the change that is prepared */
-	bool reused; /* other code stood in its place */
+	bool used;    /* by the change that is prepared */
+	bool reused;  /* other code stood in its place */
+	bool guarded; /* records nothing while the CPU reads memory for a record */
 	unsigned int nr_slow;
 	struct {
 		uint64_t trap;
@@ -139,12 +140,14 @@ struct direct_lane {
 	struct u64_map by_trap; /* gva of a slow path -> struct direct_slow; changes with the guest
 				   stopped */
 	uint32_t task_fields;   /* of enum event_task_fields: whose facts are known */
+	bool guarded;           /* so is its code: an instance reads memory */
 
 	/* Code that is being left. What comes later waits until `quiesce` is over. */
 	_Atomic bool retiring;
 	struct quiesce quiesce;
 
 	/* Of the change that is prepared. */
+	bool next_guarded;
 	struct patch_set next, next_slots, next_inside, difference;
 	struct patch_set unseen; /* of the plan's: they did not stand at their sites */
 	struct {

@@ -203,8 +203,8 @@ int fetch_check(const struct fetch_program *program, enum probe_point point, str
 bool fetch_calls(const struct fetch_program *program, uint64_t gva);
 /* Before the reservation: read what lies in memory, which stays on the stack until
  * fetch_emit_end(). Changes RAX and R11 at entries, and at returns RCX, RSI and R11. */
-void fetch_emit_read(struct direct_code *d, const struct ring_code *ring,
-		     const struct fetch_program *program);
+void fetch_emit_read(struct direct_code *d, const struct direct_spec *spec,
+		     const struct ring_code *ring);
 /* R11 = bytes of a record that has `size` without long strings. */
 void fetch_emit_size(const struct direct_code *d, const struct fetch_program *program,
 		     uint32_t size);

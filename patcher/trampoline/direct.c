@@ -3,6 +3,7 @@
 #include "patcher/trampoline/code.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include "patcher/fetch/fetch.h"
 #include "patcher/probe/gate.h"
 
@@ -41,6 +42,10 @@ static int check_record(const struct direct_spec *spec, enum probe_point point, 
 	if (spec->fields & ~fields)
 		return error_set(err, EINVAL, "impossible fields of a direct record: %#x",
 				 spec->fields);
+	if (spec->fetching != (uint64_t)(int64_t)(int32_t)spec->fetching)
+		return error_set(err, EINVAL,
+				 "no code can say there that it reads memory: %#" PRIx64,
+				 spec->fetching);
 	if (spec->id >= RING_COMMITTED)
 		return error_set(err, EINVAL, "a record's id is too large: %#x", spec->id);
 	if (spec->count && point == POINT_INSIDE)
@@ -208,7 +213,7 @@ static void emit_record(struct direct_code *d, const struct direct_spec *spec,
 	const struct direct_layout layout = direct_layout_with(spec->fields, values);
 
 	if (spec->fetch)
-		fetch_emit_read(d, ring, spec->fetch);
+		fetch_emit_read(d, spec, ring);
 	ring_emit_check(ring);
 	fetch_emit_size(d, spec->fetch, layout.size);
 	ring_emit_reserve(ring);
@@ -239,6 +244,16 @@ static void emit_hist(struct direct_code *d, size_t i)
 	ring_emit_skip(&d->rings[i]);
 }
 
+/* What is called while the CPU reads memory for a record, and returns, is the tracer's doing. */
+static void emit_guard(const struct direct_code *d, const struct direct_spec *spec,
+		       struct asm_label *no)
+{
+	if (!spec->fetching)
+		return;
+	asm_compare_mem(d->a, asm_at(ASM_R10, (uint32_t)spec->fetching), 0);
+	asm_jump_if(d->a, ASM_NE, no);
+}
+
 static void emit_event(struct direct_code *d, size_t i)
 {
 	const struct gate_code gate = {d->a, d->kernel, scratch(d), d->caller_at + d->pushed};
@@ -246,11 +261,14 @@ static void emit_event(struct direct_code *d, size_t i)
 	const bool stops = spec->count && spec->count->action == COUNT_STOP;
 	struct asm_label refused = {0};
 
-	/* a count that stops does not use it, and none is left behind it */
-	if (stops)
+	/* a count that stops does not use it, and none is left behind it; what did not begin does
+	 * not stop */
+	if (stops) {
 		d->stride = 0;
-	else
+	} else {
 		emit_distance(d, &d->rings[i]);
+		emit_guard(d, spec, &refused);
+	}
 	if (spec->gate)
 		gate_emit(&gate, spec->gate, &refused);
 	if (spec->count)

@@ -334,12 +334,15 @@ static void emit_faults(const struct reader *r, uint64_t faults)
 
 /* A fetch in the middle of another one on this CPU (in the page fault handler, or in an NMI) reads
  * no memory: it could go on like that for ever. */
-void fetch_emit_read(struct direct_code *d, const struct ring_code *ring,
-		     const struct fetch_program *program)
+void fetch_emit_read(struct direct_code *d, const struct direct_spec *spec,
+		     const struct ring_code *ring)
 {
+	const struct fetch_program *program = spec->fetch;
 	struct reader r = {
 		.d = d, .a = d->a, .program = program, .saved = saved_of(d->point), .frame = 0};
-	struct asm_mem busy = ring_header_at(ring, offsetof(struct ring_header, fetching));
+	const struct asm_mem busy =
+		spec->fetching ? asm_at(ASM_R10, (uint32_t)spec->fetching)
+			       : ring_header_at(ring, offsetof(struct ring_header, fetching));
 	struct asm_label nested = {0};
 
 	if (!program->has_faults)

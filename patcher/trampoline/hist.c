@@ -359,7 +359,7 @@ void hist_emit(struct hist_code *c)
 	struct assembler *a = d->a;
 
 	if (d->records[c->number].fetch)
-		fetch_emit_read(d, &d->rings[c->number], d->records[c->number].fetch);
+		fetch_emit_read(d, &d->records[c->number], &d->rings[c->number]);
 	if (frame_bytes(c))
 		asm_alu(a, ASM_64, ASM_SUB, ASM_RSP, (int32_t)frame_bytes(c));
 	d->pushed += frame_bytes(c);

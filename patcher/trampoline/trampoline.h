@@ -117,6 +117,13 @@ struct direct_spec {
 	const struct hist_spec *hist; /* likewise a histogram, also of what is fetched */
 	/* What a dynamic probe fetches, behind the fields; NULL: nothing. */
 	const struct fetch_program *fetch;
+	/*
+	 * Where fetches say that CPU 0 reads memory (struct ring_header), gva; that of the other
+	 * CPUs lies as far from it as their rings from this one's. Meanwhile nothing is written:
+	 * the functions that are called then are not the guest's calls. 0: only its own fetch
+	 * looks, in its own ring, and reads no memory in the middle of another.
+	 */
+	uint64_t fetching;
 };
 
 enum { DIRECT_MAX_RECORDS = 16 }; /* of one call */

@@ -120,6 +120,33 @@ static void test_slow_path(void)
 	end();
 }
 
+static unsigned int guarded_pieces(void)
+{
+	const struct direct_lane *lane = &rings()->direct;
+	unsigned int n = 0;
+
+	for (size_t i = 0; i < lane->nr_pieces; i++)
+		n += lane->pieces[i]->state == DIRECT_LIVE && lane->pieces[i]->guarded;
+	return n;
+}
+
+/* While an instance reads memory by functions of the guest, no other records what these call. */
+static void test_guarded(void)
+{
+	create();
+	start("f=function:kfree", NULL, NULL);
+	is_u64(guarded_pieces(), 0, "code without a probe that reads memory asks for none");
+	ok(trace_session_add_instance(fs.session, "probe:p:r kmem_cache_free %di", NULL) >= 0 &&
+		   !guarded_pieces(),
+	   "one of registers reads none");
+	ok(trace_session_add_instance(fs.session, "probe:p:m kmem_cache_free +0(%di)", NULL) >= 0,
+	   "one that reads memory comes");
+	is_u64(guarded_pieces(), 2, "all code is made anew");
+	ok(!trace_session_remove_instance(fs.session, "m", NULL) && !guarded_pieces(),
+	   "and again, when it has gone");
+	end();
+}
+
 static void test_refusals(void)
 {
 	const struct trace_options traps = {.exitless = false};
@@ -221,6 +248,7 @@ int main(void)
 	test_large_events();
 	test_with_probes();
 	test_slow_path();
+	test_guarded();
 	test_refusals();
 	test_images();
 	test_later();

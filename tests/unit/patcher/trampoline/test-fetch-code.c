@@ -68,6 +68,37 @@ static void test_missing(void)
 	}
 }
 
+/* A call while the CPU reads memory, or another one. */
+static bool is_recorded(struct fake_site *s, bool fetching)
+{
+	fake_site_clear(s, 0, FAKE_DATA - RING_SLACK);
+	fake_site_ring(&s->groups[0])->fetching = fetching;
+	fake_site_prepare(s);
+	fake_site_call(s);
+	return fake_site_preserved(s) && fake_site_ring(&s->groups[0])->reserve &&
+	       fake_site_recorded(s, 0, 0);
+}
+
+/* What the guest's functions call that read the memory is none of its calls. */
+static void test_guard(void)
+{
+	for (enum fake_site_kind kind = 0; kind <= FAKE_INSIDE; kind++) {
+		struct fake_site s;
+		bool good;
+
+		fake_site_init(&s, kind);
+		fake_site_add(&s, 0, 0, TRAMPOLINE_BLOCK, NULL);
+		s.records[0].fetching =
+			s.records[0].rings.gva + offsetof(struct ring_header, fetching);
+		good = fake_site_generate(&s);
+		ok(good && is_recorded(&s, false), "%s: a call of the guest's is recorded",
+		   fake_site_kinds[kind]);
+		ok(good && !is_recorded(&s, true),
+		   "%s: one while the CPU reads memory for a record is not", fake_site_kinds[kind]);
+		fake_site_deinit(&s);
+	}
+}
+
 /* With more than 32 fields, the bits of faults are 64. */
 static void test_arrays(const struct fetch_helpers *helpers)
 {
@@ -178,6 +209,7 @@ int main(void)
 	for (enum fake_site_kind kind = 0; kind <= FAKE_INSIDE; kind++)
 		test_kind(kind, &helpers);
 	test_missing();
+	test_guard();
 	test_lengths(&helpers);
 	test_literals(&helpers);
 	test_arrays(&helpers);
