@@ -52,7 +52,11 @@ static int write_piece(struct libvirt_guest *g, uint64_t gpa, const uint8_t *fro
 		return ret;
 	if (g->journal)
 		ret = libvirt_journal_write(g->journal, gpa, before, from, size, err);
-	return ret ? ret : rsp_write(&g->stub.rsp, gpa, from, size, err);
+	if (!ret)
+		ret = rsp_write(&g->stub.rsp, gpa, from, size, err);
+	if (!ret && g->journal)
+		libvirt_journal_written(g->journal, gpa, from, size);
+	return ret;
 }
 
 /* Through QEMU, which then drops its translations of changed code. */

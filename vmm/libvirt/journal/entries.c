@@ -18,11 +18,24 @@ int libvirt_journal_write(struct libvirt_journal *journal, uint64_t gpa, const u
 			  const uint8_t *after, size_t size, struct error *err)
 {
 	char line[JOURNAL_MAX_LINE];
+	enum journal_known state;
+	int ret;
 
 	if (size > JOURNAL_MAX_WRITE)
 		return error_set_at(err, E2BIG, gpa, "%zu bytes are too many at once", size);
-	return journal_append(journal, line, journal_line_write(line, gpa, before, after, size),
-			      err);
+	if (journal_index_has(journal, gpa, after, size))
+		return 0;
+	ret = journal_make_room(journal, err);
+	state = journal_index_state(journal, gpa, size);
+	if (!ret)
+		ret = journal_index_add(journal, gpa, before, size, err);
+	if (ret)
+		return ret;
+	ret = journal_append(journal, line, journal_line_write(line, gpa, before, after, size),
+			     err);
+	if (ret)
+		journal_index_set(journal, gpa, size, state);
+	return ret;
 }
 
 static int append_word(struct libvirt_journal *journal, const char *word, struct error *err)

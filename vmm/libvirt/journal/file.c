@@ -13,6 +13,8 @@
 enum {
 	MAX_JOURNAL = 256 << 20,
 	COMPACT_AT = 1 << 20, /* the size from which a journal is rewritten when it has doubled */
+	FULL = 32 << 20,      /* of places: a kernel's functions, 100,000, take 4 MiB */
+	WORTH_IT = 1 << 14,   /* a full one is rewritten if so many places are put back */
 	OPEN_TRIES = 3,
 };
 
@@ -198,6 +200,7 @@ void libvirt_journal_close(struct libvirt_journal *j)
 {
 	if (j->fd < 0)
 		return;
+	u64_map_deinit(&j->places);
 	close(j->fd);
 	close(j->folder);
 	j->fd = -1;
@@ -236,7 +239,8 @@ int libvirt_journal_read(const struct libvirt_journal *j, struct journal_content
  * Write the same contents in fewer lines to a new file, which takes the journal's place. It is
  * locked before it does. A sonde that has opened the old one finds it removed.
  */
-static int rewrite(struct libvirt_journal *j, const struct journal_contents *contents)
+static int rewrite(struct libvirt_journal *j, const struct journal_contents *contents,
+		   size_t nr_places)
 {
 	struct libvirt_journal next = *j;
 	char name[LIBVIRT_UUID_TEXT + 4];
@@ -246,7 +250,8 @@ static int rewrite(struct libvirt_journal *j, const struct journal_contents *con
 	next.fd = open_new(j, name);
 	if (next.fd < 0)
 		return -errno;
-	if (flock(next.fd, LOCK_EX | LOCK_NB) || journal_write_contents(next.fd, contents) ||
+	if (flock(next.fd, LOCK_EX | LOCK_NB) ||
+	    journal_write_contents(next.fd, contents, nr_places) ||
 	    renameat(j->folder, name, j->folder, j->name)) {
 		unlinkat(j->folder, name, 0);
 		close(next.fd);
@@ -257,6 +262,18 @@ static int rewrite(struct libvirt_journal *j, const struct journal_contents *con
 	return 0;
 }
 
+/* Without the places that are put back. */
+static void rewrite_contents(struct libvirt_journal *j, struct journal_contents *contents)
+{
+	const size_t kept = contents->nr_places - journal_index_sort(j, contents);
+
+	if (rewrite(j, contents, kept))
+		return;
+	for (size_t i = kept; i < contents->nr_places; i++)
+		journal_index_set(j, contents->places[i].gpa, contents->places[i].size,
+				  JOURNAL_UNKNOWN);
+}
+
 /* A journal that cannot be rewritten stays as it is. */
 static void compact(struct libvirt_journal *j)
 {
@@ -264,7 +281,7 @@ static void compact(struct libvirt_journal *j)
 	off_t size;
 
 	if (!libvirt_journal_read(j, &contents, NULL)) {
-		rewrite(j, &contents);
+		rewrite_contents(j, &contents);
 		journal_contents_deinit(&contents);
 	}
 	size = lseek(j->fd, 0, SEEK_END);
@@ -278,6 +295,20 @@ static void cut_off(struct libvirt_journal *j, ssize_t n)
 
 	if (n > 0 && end >= n && ftruncate(j->fd, end - n))
 		return; /* the journal is damaged now, which a recovery reports */
+}
+
+/* Otherwise a guest that loads other modules again and again would have it grow until it could not
+ * be read any more. */
+int journal_make_room(struct libvirt_journal *j, struct error *err)
+{
+	if (lseek(j->fd, 0, SEEK_END) >= FULL && j->nr_back >= WORTH_IT)
+		compact(j);
+	if (lseek(j->fd, 0, SEEK_END) < FULL)
+		return 0;
+	return error_set(err, EFBIG,
+			 "%s has %d MiB, of what has to be undone in the domain: nothing more is "
+			 "patched there",
+			 j->path, FULL >> 20);
 }
 
 int journal_append(struct libvirt_journal *j, const char *line, size_t size, struct error *err)

@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 #include "formats/base/error.h"
+#include "formats/base/u64-map.h"
 #include "introspect/tasks/stack-scan.h"
 #include "vmm/libvirt/connection/lib.h"
 #include "vmm/libvirt/connection/process.h"
@@ -20,6 +21,8 @@ struct libvirt_journal {
 	int fd;           /* -1: none */
 	int folder;       /* unless fd is -1 */
 	off_t compact_at; /* it is rewritten beyond this size */
+	struct u64_map places; /* index.c */
+	size_t nr_back;        /* of these */
 	char name[LIBVIRT_UUID_TEXT];
 	char path[256];
 };
@@ -56,10 +59,17 @@ void libvirt_journal_remove(struct libvirt_journal *journal);
  * unknown. */
 int libvirt_journal_instance(struct libvirt_journal *journal,
 			     const struct libvirt_instance *instance, struct error *err);
-/* A write of `after` to [gpa, gpa + size), which holds `before`; at most JOURNAL_MAX_WRITE bytes.
+/*
+ * A write of `after` to [gpa, gpa + size), which holds `before`; at most JOURNAL_MAX_WRITE bytes.
+ * Nothing is written if `after` is what the place held first: the journal has that. -EFBIG: it has
+ * 32 MiB of places that are not put back, and takes no other one.
  */
 int libvirt_journal_write(struct libvirt_journal *journal, uint64_t gpa, const uint8_t *before,
 			  const uint8_t *after, size_t size, struct error *err);
+/* Behind it: the guest's memory holds `after`. A place that holds its first bytes again is left out
+ * when the journal is rewritten. */
+void libvirt_journal_written(struct libvirt_journal *journal, uint64_t gpa, const uint8_t *after,
+			     size_t size);
 /* Scratch memory is mapped into the guest's kernel; `tasks` says how to find that kernel's tasks.
  */
 int libvirt_journal_tasks(struct libvirt_journal *journal, const struct task_stacks *tasks,
@@ -99,7 +109,7 @@ struct journal_contents {
 	struct journal_loan loan;
 	bool knows_tasks; /* `tasks` is valid */
 	struct task_stacks tasks;
-	struct journal_place *places; /* in order of their first write */
+	struct journal_place *places; /* in order of their first write; some that are put back */
 	size_t nr_places;
 };
 

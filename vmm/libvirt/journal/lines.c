@@ -75,7 +75,7 @@ static void put_place(FILE *file, const struct journal_place *place)
 		       file);
 }
 
-int journal_write_contents(int fd, const struct journal_contents *c)
+int journal_write_contents(int fd, const struct journal_contents *c, size_t nr_places)
 {
 	char line[JOURNAL_MAX_LINE];
 	int copy = dup(fd);
@@ -92,7 +92,7 @@ int journal_write_contents(int fd, const struct journal_contents *c)
 	if (c->knows_tasks)
 		fwrite(line, 1, journal_line_tasks(line, &c->tasks), file);
 	put_word(file, c->breaks, "breaks\n");
-	for (size_t i = 0; i < c->nr_places; i++)
+	for (size_t i = 0; i < nr_places; i++)
 		put_place(file, &c->places[i]);
 	if (c->lent)
 		fwrite(line, 1, journal_line_loan(line, &c->loan), file);

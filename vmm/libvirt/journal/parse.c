@@ -11,8 +11,6 @@
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-enum { GPA_BITS = 52 };
-
 static int damaged(struct error *err)
 {
 	return error_set(err, EPROTO, "the journal is damaged");
@@ -23,12 +21,6 @@ struct parser {
 	struct journal_contents *contents;
 	struct u64_map places; /* size_t, the place's index + 1 */
 };
-
-/* Fits 64 bits: addresses have 52, sizes up to JOURNAL_MAX_WRITE 12. */
-static uint64_t key_of(uint64_t gpa, size_t size)
-{
-	return gpa | (uint64_t)(size - 1) << GPA_BITS;
-}
 
 static struct journal_place *add_place(struct journal_contents *c, uint64_t gpa, size_t size,
 				       const char *before)
@@ -55,7 +47,7 @@ static struct journal_place *add_place(struct journal_contents *c, uint64_t gpa,
 static struct journal_place *get_place(struct parser *parser, uint64_t gpa, size_t size,
 				       const char *before)
 {
-	size_t *index = u64_map_insert(&parser->places, key_of(gpa, size), NULL);
+	size_t *index = u64_map_insert(&parser->places, journal_place_key(gpa, size), NULL);
 	struct journal_place *p;
 
 	if (!index)
@@ -105,7 +97,7 @@ static int parse_write(struct parser *parser, char *line, struct error *err)
 	before++;
 	after++;
 	if (end != before - 1 || !size || size > JOURNAL_MAX_WRITE || strlen(after) != 2 * size ||
-	    gpa >> GPA_BITS || !is_hex(before, 2 * size) || !is_hex(after, 2 * size))
+	    gpa >> JOURNAL_GPA_BITS || !is_hex(before, 2 * size) || !is_hex(after, 2 * size))
 		return damaged(err);
 	place = get_place(parser, gpa, size, before);
 	if (!place || add_ours(place, after))

@@ -102,13 +102,14 @@ static void set_up(void)
 	options = (struct attach_options){.domain = "fake"};
 	recorder_options_init(&options.recorder);
 	options.recorder.mode = RECORDER_TRAP;
-	attach = (struct attach){
-		.options = &options,
-		.watchdog.fd = -1,
-		.journal = {.fd = memfd_create("journal", MFD_CLOEXEC), .compact_at = 1 << 20},
-		.domain = fake_qemu_domain(qemu),
-		.kernel.kernel.image = &image,
-		.events.moved = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
+	attach = (struct attach){.options = &options,
+				 .watchdog.fd = -1,
+				 .journal = {.folder = -1,
+					     .fd = memfd_create("journal", MFD_CLOEXEC),
+					     .compact_at = 1 << 20},
+				 .domain = fake_qemu_domain(qemu),
+				 .kernel.kernel.image = &image,
+				 .events.moved = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
 	if (event_loop_create(&attach.loop, NULL))
 		abort();
 	config.loop = attach.loop;
@@ -123,7 +124,7 @@ static void tear_down(void)
 	recorder_destroy(attach.recorder);
 	event_loop_destroy(attach.loop);
 	close(attach.events.moved);
-	close(attach.journal.fd);
+	libvirt_journal_close(&attach.journal);
 	fake_qemu_destroy(qemu);
 }
 

@@ -138,7 +138,8 @@ static inline void set_up(struct fixture *f, uint64_t cr3, uint32_t cs)
 	*f = (struct fixture){
 		.qemu = fake_qemu_create(VCPUS),
 		.fault = FAKE_GARBAGE,
-		.journal = {.fd = memfd_create("journal", MFD_CLOEXEC | MFD_ALLOW_SEALING),
+		.journal = {.folder = -1,
+			    .fd = memfd_create("journal", MFD_CLOEXEC | MFD_ALLOW_SEALING),
 			    .compact_at = 1 << 20}};
 	memory = (struct fake_memory){fake_qemu_ram(f->qemu), FAKE_QEMU_RAM};
 	fake_map(&memory, KERNEL_CR3, text_gva, TEXT, &next);
@@ -154,7 +155,7 @@ static inline void tear_down(struct fixture *f)
 {
 	libvirt_guest_destroy(f->g);
 	fake_qemu_destroy(f->qemu);
-	close(f->journal.fd);
+	libvirt_journal_close(&f->journal);
 }
 
 static inline bool await(struct fixture *f, bool (*is_so)(struct fixture *f))

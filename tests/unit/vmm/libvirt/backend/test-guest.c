@@ -12,7 +12,7 @@
 #include "tests/lib/tap.h"
 #include "vmm/libvirt/backend/internal.h"
 
-enum { PLACE = 0x3000, PATIENCE_MS = 5000 };
+enum { PLACE = 0x3000, PATIENCE_MS = 5000, STOP_AND_GO = 8 /* bytes of a journal's lines */ };
 
 struct fixture {
 	struct fake_qemu *qemu;
@@ -25,9 +25,10 @@ struct fixture {
 /* `by_stub`: QEMU's process cannot be found. */
 static void set_up(struct fixture *f, bool by_stub)
 {
-	*f = (struct fixture){
-		.qemu = fake_qemu_create(2),
-		.journal = {.fd = memfd_create("journal", MFD_CLOEXEC), .compact_at = 1 << 20}};
+	*f = (struct fixture){.qemu = fake_qemu_create(2),
+			      .journal = {.folder = -1,
+					  .fd = memfd_create("journal", MFD_CLOEXEC),
+					  .compact_at = 1 << 20}};
 	f->domain = fake_qemu_domain(f->qemu);
 	if (by_stub)
 		f->domain.qemu = (struct libvirt_process){.fd = -1, .why = {.text = "no process"}};
@@ -40,7 +41,7 @@ static void tear_down(struct fixture *f)
 {
 	libvirt_guest_destroy(f->g);
 	fake_qemu_destroy(f->qemu);
-	close(f->journal.fd);
+	libvirt_journal_close(&f->journal);
 }
 
 static int write_text(struct fixture *f, uint64_t gpa, const char *text)
@@ -58,6 +59,7 @@ static void test_memory(bool by_stub)
 	struct journal_contents contents;
 	char now[8] = "";
 	struct fixture f;
+	off_t size;
 
 	set_up(&f, by_stub);
 	memcpy(fake_qemu_ram(f.qemu) + PLACE, "before", 6);
@@ -79,6 +81,11 @@ static void test_memory(bool by_stub)
 	   "the journal has what was there before");
 	journal_contents_deinit(&contents);
 	ok(!write_text(&f, PLACE, "behind"), "it is written once");
+	size = lseek(f.journal.fd, 0, SEEK_END);
+	ok(!write_text(&f, PLACE, "before") &&
+		   !memcmp(fake_qemu_ram(f.qemu) + PLACE, "before", 6) && f.journal.nr_back == 1 &&
+		   lseek(f.journal.fd, 0, SEEK_END) == size + STOP_AND_GO,
+	   "what was there before is written without a line, and the journal knows it");
 	ok(guest_phys_write(f.guest, PLACE, "x", 1, NULL) == -EBUSY,
 	   "a guest that runs is not written to");
 	tear_down(&f);

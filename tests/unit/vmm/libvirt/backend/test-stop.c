@@ -444,8 +444,8 @@ static void test_started_anew(void)
 static void set_up_journal(struct fixture *f, struct libvirt_journal *journal)
 {
 	set_up(f);
-	*journal = (struct libvirt_journal){.fd = memfd_create("journal", MFD_CLOEXEC),
-					    .compact_at = 1 << 20};
+	*journal = (struct libvirt_journal){
+		.folder = -1, .fd = memfd_create("journal", MFD_CLOEXEC), .compact_at = 1 << 20};
 	world.journal = f->g.journal = journal;
 }
 
@@ -479,7 +479,7 @@ static void test_journal(void)
 	ok(world.noted && !has_stop(&journal),
 	   "nor is one that was suspended between query and stop");
 	libvirt_guest_resume(&f.g.guest, NULL);
-	close(journal.fd);
+	libvirt_journal_close(&journal);
 	tear_down(&f);
 }
 

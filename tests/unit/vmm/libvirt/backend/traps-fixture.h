@@ -82,9 +82,10 @@ static inline void attach(struct fixture *f)
 {
 	struct fake_qemu *qemu = f->qemu;
 
-	*f = (struct fixture){
-		.qemu = qemu,
-		.journal = {.fd = memfd_create("journal", MFD_CLOEXEC), .compact_at = 1 << 20}};
+	*f = (struct fixture){.qemu = qemu,
+			      .journal = {.folder = -1,
+					  .fd = memfd_create("journal", MFD_CLOEXEC),
+					  .compact_at = 1 << 20}};
 	f->domain = fake_qemu_domain(f->qemu);
 	f->g = create_traced(&f->domain, &f->journal, FIRST_GVA, FIRST_GVA, on_trap, f);
 	if (set_all(f, true))
@@ -94,7 +95,7 @@ static inline void attach(struct fixture *f)
 static inline void detach(struct fixture *f)
 {
 	libvirt_guest_destroy(f->g);
-	close(f->journal.fd);
+	libvirt_journal_close(&f->journal);
 }
 
 static inline void set_up_domain(struct fixture *f)

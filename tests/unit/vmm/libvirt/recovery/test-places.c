@@ -64,8 +64,8 @@ static void begin(bool reset)
 {
 	memset(ram, 0, sizeof(ram));
 	writes = 0;
-	journal = (struct libvirt_journal){.fd = memfd_create("journal", MFD_CLOEXEC),
-					   .compact_at = 1 << 20};
+	journal = (struct libvirt_journal){
+		.folder = -1, .fd = memfd_create("journal", MFD_CLOEXEC), .compact_at = 1 << 20};
 	note(TEXT, "guest", "first", 5);
 	note(TEXT, "first", "again", 5);
 	note(OTHER, "12345678", "abcdefgh", 8);
@@ -80,7 +80,7 @@ static void begin(bool reset)
 static void end(void)
 {
 	journal_contents_deinit(&contents);
-	close(journal.fd);
+	libvirt_journal_close(&journal);
 }
 
 static bool holds(uint64_t gpa, const char *text, size_t size)
