@@ -43,14 +43,28 @@ static int append_word(struct libvirt_journal *journal, const char *word, struct
 	return journal_append(journal, word, strlen(word), err);
 }
 
+/* Whether the domain may have bytes or breakpoints of the tracer's. */
+static bool has_changes(const struct libvirt_journal *journal)
+{
+	return journal->has_breaks || journal->places.count > journal->nr_back;
+}
+
 int libvirt_journal_stop(struct libvirt_journal *journal, bool stopped, struct error *err)
 {
-	return append_word(journal, stopped ? "stop\n" : "go\n", err);
+	const bool must_go_on = has_changes(journal);
+	int ret = append_word(journal, stopped ? "stop\n" : "go\n", must_go_on ? NULL : err);
+
+	if (ret && !stopped && !journal_take_back_line(journal, "stop\n"))
+		return 0;
+	return must_go_on ? 0 : ret;
 }
 
 int libvirt_journal_breaks(struct libvirt_journal *journal, struct error *err)
 {
-	return append_word(journal, "breaks\n", err);
+	int ret = append_word(journal, "breaks\n", err);
+
+	journal->has_breaks |= !ret;
+	return ret;
 }
 
 int libvirt_journal_lend(struct libvirt_journal *journal, const struct journal_loan *loan,

@@ -297,6 +297,18 @@ static void cut_off(struct libvirt_journal *j, ssize_t n)
 		return; /* the journal is damaged now, which a recovery reports */
 }
 
+int journal_take_back_line(struct libvirt_journal *j, const char *line)
+{
+	const off_t size = (off_t)strlen(line), start = lseek(j->fd, 0, SEEK_END) - size;
+	char last[8];
+
+	if (start < 0 || size > (off_t)sizeof(last) ||
+	    pread(j->fd, last, (size_t)size, start) != size || memcmp(last, line, (size_t)size) ||
+	    ftruncate(j->fd, start))
+		return -ENOENT;
+	return 0;
+}
+
 /* Otherwise a guest that loads other modules again and again would have it grow until it could not
  * be read any more. */
 int journal_make_room(struct libvirt_journal *j, struct error *err)

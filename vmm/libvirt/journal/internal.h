@@ -8,6 +8,8 @@
 int journal_append(struct libvirt_journal *journal, const char *line, size_t size,
 		   struct error *err);
 
+/* file.c: remove this line if it is the last one. -ENOENT: it is not. */
+int journal_take_back_line(struct libvirt_journal *journal, const char *line);
 /* file.c: for a line of another place. -EFBIG: the journal is full of places that are not put back.
  */
 int journal_make_room(struct libvirt_journal *journal, struct error *err);

@@ -23,6 +23,7 @@ struct libvirt_journal {
 	off_t compact_at; /* it is rewritten beyond this size */
 	struct u64_map places; /* index.c */
 	size_t nr_back;        /* of these */
+	bool has_breaks;       /* this process has written that line */
 	char name[LIBVIRT_UUID_TEXT];
 	char path[256];
 };
@@ -87,7 +88,11 @@ int libvirt_journal_lend(struct libvirt_journal *journal, const struct journal_l
 int libvirt_journal_lent(struct libvirt_journal *journal, struct error *err);
 /* The domain was reset: its memory belongs to another guest now. */
 int libvirt_journal_reset(struct libvirt_journal *journal, struct error *err);
-/* The running guest is stopped, or resumed. */
+/*
+ * The running guest is stopped, or resumed. While the guest has bytes or breakpoints of the
+ * tracer's, a line that cannot be written is no error: it has to be stopped to take them back.
+ * libvirt's reason for the pause shows a recovery whose it is.
+ */
 int libvirt_journal_stop(struct libvirt_journal *journal, bool stopped, struct error *err);
 
 /* All writes to one place. */

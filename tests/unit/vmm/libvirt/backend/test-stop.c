@@ -445,7 +445,9 @@ static void set_up_journal(struct fixture *f, struct libvirt_journal *journal)
 {
 	set_up(f);
 	*journal = (struct libvirt_journal){
-		.folder = -1, .fd = memfd_create("journal", MFD_CLOEXEC), .compact_at = 1 << 20};
+		.folder = -1,
+		.fd = memfd_create("journal", MFD_CLOEXEC | MFD_ALLOW_SEALING),
+		.compact_at = 1 << 20};
 	world.journal = f->g.journal = journal;
 }
 
@@ -483,6 +485,28 @@ static void test_journal(void)
 	tear_down(&f);
 }
 
+/* The file system of the journal is full. A patched domain has to be stopped to take patches back.
+ */
+static void test_full_journal(void)
+{
+	struct libvirt_journal journal;
+	struct fixture f;
+
+	set_up_journal(&f, &journal);
+	libvirt_journal_write(&journal, 0x1000, (const uint8_t *)"g", (const uint8_t *)"o", 1,
+			      NULL);
+	if (fcntl(journal.fd, F_ADD_SEALS, F_SEAL_GROW))
+		abort();
+	ok(!libvirt_guest_stop(&f.g.guest, NULL) && !world.runs && !world.noted,
+	   "with a full journal a patched domain is stopped without a line");
+	ok(!libvirt_guest_resume(&f.g.guest, NULL) && world.runs, "and runs on");
+	libvirt_journal_written(&journal, 0x1000, (const uint8_t *)"g", 1);
+	ok(libvirt_guest_stop(&f.g.guest, NULL) == -EIO && world.runs,
+	   "one that is not patched is not stopped");
+	libvirt_journal_close(&journal);
+	tear_down(&f);
+}
+
 int main(void)
 {
 	test_own();
@@ -498,5 +522,6 @@ int main(void)
 	test_check_left();
 	test_started_anew();
 	test_journal();
+	test_full_journal();
 	return tap_done();
 }

@@ -4,6 +4,7 @@
  * the domain runs without breakpoints, or the checks at the end of a trace say that it does not.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 #include "tests/lib/tap.h"
 #include "tests/unit/vmm/libvirt/backend/traps-fixture.h"
@@ -357,6 +358,19 @@ static void test_moving(void)
 	tear_down(&f);
 }
 
+static void test_moving_full(void)
+{
+	struct fixture f;
+
+	set_up(&f);
+	if (fcntl(f.journal.fd, F_ADD_SEALS, F_SEAL_GROW))
+		abort();
+	libvirt_guest_move(f.g);
+	ok(fake_qemu_runs(f.qemu) && !fake_qemu_breaks(f.qemu) && !failed(&f, NULL),
+	   "without room for the journal the breakpoints are taken out of a domain that moves");
+	tear_down(&f);
+}
+
 /* A vCPU reaches a breakpoint while the gdbstub is asked to stop the domain. */
 static void test_moving_hit(void)
 {
@@ -468,6 +482,7 @@ int main(int argc, char **argv)
 	test_unknown_stop(true);
 	test_journal();
 	test_moving();
+	test_moving_full();
 	test_moving_hit();
 	test_moving_ends();
 	test_moving_deaf();

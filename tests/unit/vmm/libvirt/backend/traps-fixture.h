@@ -82,10 +82,11 @@ static inline void attach(struct fixture *f)
 {
 	struct fake_qemu *qemu = f->qemu;
 
-	*f = (struct fixture){.qemu = qemu,
-			      .journal = {.folder = -1,
-					  .fd = memfd_create("journal", MFD_CLOEXEC),
-					  .compact_at = 1 << 20}};
+	*f = (struct fixture){
+		.qemu = qemu,
+		.journal = {.folder = -1,
+			    .fd = memfd_create("journal", MFD_CLOEXEC | MFD_ALLOW_SEALING),
+			    .compact_at = 1 << 20}};
 	f->domain = fake_qemu_domain(f->qemu);
 	f->g = create_traced(&f->domain, &f->journal, FIRST_GVA, FIRST_GVA, on_trap, f);
 	if (set_all(f, true))

@@ -191,6 +191,47 @@ static void test_no_room(void)
 	libvirt_journal_remove(&journal);
 }
 
+static bool is_stopped(void)
+{
+	struct journal_contents c;
+	bool stopped;
+
+	if (libvirt_journal_read(&journal, &c, NULL))
+		abort();
+	stopped = c.stopped;
+	journal_contents_deinit(&c);
+	return stopped;
+}
+
+/* The guest has to be stopped before anything is put back. */
+static void test_stop_without_room(bool breaks)
+{
+	const char *what = breaks ? "breakpoints" : "patches";
+
+	begin();
+	leave_room(0);
+	ok(libvirt_journal_stop(&journal, true, &why) == -EIO,
+	   "without room for a line a guest without %s is not stopped: %s", what, why.text);
+	leave_room(-1);
+	if (breaks ? libvirt_journal_breaks(&journal, NULL) : patch(0x1000))
+		abort();
+	leave_room(5);
+	ok(!libvirt_journal_stop(&journal, true, NULL) && is_stopped(),
+	   "with %s it is: there is room for the stop", what);
+	ok(!libvirt_journal_stop(&journal, false, NULL) && !is_stopped(),
+	   "and, without any room, it is resumed");
+	leave_room(0);
+	ok(!libvirt_journal_stop(&journal, true, NULL) && !is_stopped(),
+	   "without room it is stopped without a line");
+	ok(!libvirt_journal_stop(&journal, false, NULL), "and resumed");
+	put_back(0x1000);
+	ok(!libvirt_journal_stop(&journal, true, NULL) == breaks, "%s",
+	   breaks ? "breakpoints may be left to the end"
+		  : "when no patch is left it is not stopped");
+	leave_room(-1);
+	libvirt_journal_remove(&journal);
+}
+
 static void test_full(void)
 {
 	enum { STEP = 16 };
@@ -223,6 +264,8 @@ int main(void)
 	test_which();
 	test_overlaps();
 	test_no_room();
+	test_stop_without_room(false);
+	test_stop_without_room(true);
 	test_full();
 	snprintf(sub, sizeof(sub), "%s/sonde", folder);
 	rmdir(sub);
