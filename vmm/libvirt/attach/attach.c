@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include "introspect/guest/memory.h"
 #include "vmm/libvirt/gdb/stub.h"
+#include "vmm/libvirt/backend/shmem.h"
 #include "vmm/libvirt/connection/monitor.h"
 #include "vmm/libvirt/recovery/places.h"
 
@@ -145,6 +146,10 @@ static int check_domain(struct attach *a, struct error *err)
 
 	if (!ret)
 		ret = gdbstub_check_free(&a->domain, err);
+	/* another user's, which patches the guest: it could not stop the domain to leave it while
+	 * this one has the gdbstub */
+	if (!ret)
+		ret = libvirt_shmem_check_none(&a->domain, err);
 	if (!ret)
 		ret = check_running(a, err);
 	return ret ? ret : libvirt_domain_check_files(&a->domain, err);

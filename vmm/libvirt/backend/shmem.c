@@ -318,16 +318,23 @@ static int wait_for_gpa(struct libvirt_domain *domain, const char *alias, uint64
 		"with PCI hot-plug");
 }
 
-static int check_pluggable(struct libvirt_domain *domain, struct error *err)
+int libvirt_shmem_check_none(struct libvirt_domain *domain, struct error *err)
 {
 	bool present = false;
 	int ret = libvirt_shmem_present(domain, &present, err);
 
-	if (!ret && present)
-		ret = error_set(err, EEXIST,
-				"the domain has a device of an earlier sonde: run "
-				"'sonde recover %s' first",
-				domain->name);
+	if (ret || !present)
+		return ret;
+	return error_set(err, EEXIST,
+			 "the domain has a device of an earlier sonde: run "
+			 "'sonde recover %s' first",
+			 domain->name);
+}
+
+static int check_pluggable(struct libvirt_domain *domain, struct error *err)
+{
+	int ret = libvirt_shmem_check_none(domain, err);
+
 	return ret ? ret : check_survives(domain, err);
 }
 

@@ -42,5 +42,7 @@ int libvirt_shmem_find(struct libvirt_domain *domain, struct libvirt_ram *out, s
 
 /* Whether the domain has such a device. */
 int libvirt_shmem_present(struct libvirt_domain *domain, bool *out, struct error *err);
+/* -EEXIST: it has. */
+int libvirt_shmem_check_none(struct libvirt_domain *domain, struct error *err);
 
 #endif

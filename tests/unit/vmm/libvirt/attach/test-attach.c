@@ -30,9 +30,26 @@ static void test_dry_run(void)
 	fake_qemu_destroy(qemu);
 }
 
+/* Of another user, whose journal is not here. It needs the gdbstub to leave the domain. */
+static void test_traced_already(const char *mode)
+{
+	const char *const argv[] = {"attach", "fake", "--dry-run", "--mode", mode, NULL};
+	struct fake_qemu *qemu = fake_qemu_create(1);
+	struct verb_result result;
+
+	fake_qemu_plug(qemu);
+	result = verb_run(cmd_attach, argv);
+	ok(result.status == 1 && strstr(result.err, "has a device of an earlier sonde"),
+	   "--mode %s: a domain with a memory device of a sonde is refused: %s", mode, result.err);
+	verb_result_deinit(&result);
+	fake_qemu_destroy(qemu);
+}
+
 int main(int argc, char **argv)
 {
 	fake_qemu_main(argc, argv);
 	test_dry_run();
+	test_traced_already("exitless");
+	test_traced_already("trap");
 	return tap_done();
 }
