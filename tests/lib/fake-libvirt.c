@@ -215,6 +215,25 @@ static int event_remove_timeout(int timer)
 	return 0;
 }
 
+/* There are no events. */
+static int event_register(virConnectPtr connection, virDomainPtr domain, int event_id,
+			  libvirt_event_fn *fn, void *arg, void (*free_arg)(void *arg))
+{
+	(void)connection;
+	(void)domain;
+	(void)fn;
+	(void)arg;
+	(void)free_arg;
+	return event_id;
+}
+
+static int event_deregister(virConnectPtr connection, int callback)
+{
+	(void)connection;
+	(void)callback;
+	return 0;
+}
+
 static int last_code(void)
 {
 	return error_code;
@@ -242,6 +261,8 @@ static const struct libvirt_api api = {.connect_open = connect_open,
 				       .event_add_timeout = event_add_timeout,
 				       .event_update_timeout = event_update_timeout,
 				       .event_remove_timeout = event_remove_timeout,
+				       .event_register = event_register,
+				       .event_deregister = event_deregister,
 				       .monitor_command = monitor_command,
 				       .monitor_command_files = monitor_command_files,
 				       .domain_state = domain_state,

@@ -60,6 +60,9 @@ const struct kernel_image *recorder_image(const struct recorder *recorder);
 /* The kernel's location is known: guest memory need not be searched. Before recorder_begin(). */
 void recorder_kernel_at(struct recorder *recorder, uint64_t virt_slide, uint64_t text_gpa);
 
+/* From now on job control does not stop this process: as config->never_stopped, for what comes
+ * before recorder_watch(), which takes up a SIGTSTP that has come meanwhile. */
+void recorder_never_stop(void);
 /*
  * Catch SIGINT, SIGTERM and SIGHUP: the first one calls ops->quit(), the next one kills the
  * process. Listen for monitor clients. Existing threads must block these signals; new ones inherit

@@ -73,6 +73,17 @@ static void on_signal(void *arg, int fd, uint32_t events)
 	r->ops->quit(r->arg);
 }
 
+void recorder_never_stop(void)
+{
+	sigset_t stop;
+
+	sigemptyset(&stop);
+	sigaddset(&stop, SIGTSTP);
+	sigprocmask(SIG_BLOCK, &stop, NULL);
+	signal(SIGTTIN, SIG_IGN);
+	signal(SIGTTOU, SIG_IGN);
+}
+
 static int catch_signals(struct recorder *r, struct error *err)
 {
 	sigset_t signals;
@@ -84,8 +95,7 @@ static int catch_signals(struct recorder *r, struct error *err)
 		sigaddset(&signals, end_signals[i]);
 	if (r->config.never_stopped) {
 		sigaddset(&signals, SIGTSTP);
-		signal(SIGTTIN, SIG_IGN);
-		signal(SIGTTOU, SIG_IGN);
+		recorder_never_stop();
 	}
 	sigprocmask(SIG_BLOCK, &signals, &r->old_signals);
 	signal(SIGPIPE, SIG_IGN);

@@ -155,6 +155,22 @@ static int check_domain(struct attach *a, struct error *err)
 	return ret ? ret : libvirt_domain_check_files(&a->domain, err);
 }
 
+static void on_beat(void *watchdog, bool exposed)
+{
+	libvirt_watchdog_beat(watchdog, exposed);
+}
+
+/* The search for the kernel may hold the domain stopped: Ctrl-Z must not stop this process. What
+ * comes now is taken up by recorder_watch(). */
+static int watch_tracer(struct attach *a, struct error *err)
+{
+	if (a->options->dry_run)
+		return 0;
+	if (a->options->recorder.mode == RECORDER_TRAP || libvirt_guest_is_slow(a->guest))
+		recorder_never_stop();
+	return libvirt_guest_beat(a->guest, on_beat, &a->watchdog, err);
+}
+
 int attach_open(struct attach *a, const struct attach_options *options, struct event_loop *loop,
 		struct error *err)
 {
@@ -179,7 +195,8 @@ int attach_open(struct attach *a, const struct attach_options *options, struct e
 				 "a dry run would have to stop the domain: its memory can only be "
 				 "read %s",
 				 libvirt_guest_memory_text(a->guest));
-	return find_kernel(a, err);
+	ret = watch_tracer(a, err);
+	return ret ? ret : find_kernel(a, err);
 }
 
 /* --- the end --------------------------------------------------------------------------------- */

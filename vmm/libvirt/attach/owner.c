@@ -181,11 +181,6 @@ static int begin_recorder(struct attach *a, struct error *err)
 	return ret ? attach_refuse(a, &why, err) : 0;
 }
 
-static void on_beat(void *watchdog, bool exposed)
-{
-	libvirt_watchdog_beat(watchdog, exposed);
-}
-
 static int use_traps(struct attach *a, struct error *err)
 {
 	const struct kernel *kernel = &a->kernel.kernel;
@@ -198,10 +193,8 @@ static int use_traps(struct attach *a, struct error *err)
 static int begin(struct attach *a, struct error *err)
 {
 	const bool traps = a->options->recorder.mode == RECORDER_TRAP;
-	int ret = libvirt_guest_beat(a->guest, on_beat, &a->watchdog, err);
+	int ret = traps ? use_traps(a, err) : plug(a, err);
 
-	if (!ret)
-		ret = traps ? use_traps(a, err) : plug(a, err);
 	if (ret)
 		return ret;
 	a->begun = true;

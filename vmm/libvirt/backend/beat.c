@@ -25,23 +25,36 @@ static bool takes_too_long(struct libvirt_guest *g)
 	return since && clock_monotonic_ns() - since > longest;
 }
 
-static bool is_exposed(struct libvirt_traps *t)
+bool libvirt_beat_is_exposed(struct libvirt_guest *g)
 {
-	return atomic_load(&t->exposed) || atomic_load(&t->patched);
+	struct libvirt_traps *t = &g->traps;
+
+	return atomic_load(&t->exposed) || atomic_load(&t->patched) || atomic_load(&t->stopping) ||
+	       atomic_load(&g->stopped_ns);
+}
+
+/* The lock: what the last beat says is so. */
+void libvirt_beat_now(struct libvirt_guest *g)
+{
+	struct libvirt_traps *t = &g->traps;
+	bool exposed;
+
+	if (!t->beat)
+		return;
+	pthread_mutex_lock(&t->beat_lock);
+	exposed = libvirt_beat_is_exposed(g);
+	if (!exposed || !takes_too_long(g))
+		t->beat(t->beat_arg, exposed);
+	pthread_mutex_unlock(&t->beat_lock);
 }
 
 static void *beat(void *arg)
 {
 	struct libvirt_guest *g = arg;
-	struct libvirt_traps *t = &g->traps;
-	struct pollfd poll_fd = {.fd = t->beater_wake, .events = POLLIN};
+	struct pollfd poll_fd = {.fd = g->traps.beater_wake, .events = POLLIN};
 
-	while (poll(&poll_fd, 1, BEAT_MS) <= 0) {
-		bool exposed = is_exposed(t);
-
-		if (!exposed || !takes_too_long(g))
-			t->beat(t->beat_arg, exposed);
-	}
+	while (poll(&poll_fd, 1, BEAT_MS) <= 0)
+		libvirt_beat_now(g);
 	return NULL;
 }
 
@@ -65,6 +78,7 @@ int libvirt_guest_beat(struct libvirt_guest *g, libvirt_beat_fn *fn, void *arg, 
 void libvirt_guest_expose(struct libvirt_guest *g, bool exposed)
 {
 	atomic_store(&g->traps.patched, exposed);
+	libvirt_beat_now(g);
 }
 
 void libvirt_beat_stop(struct libvirt_guest *g)
@@ -76,8 +90,8 @@ void libvirt_beat_stop(struct libvirt_guest *g)
 	eventfd_write(t->beater_wake, 1);
 	pthread_join(t->beater, NULL);
 	/* its last beat may have been an exposed one: what is left to do may take its time */
-	if (!is_exposed(t))
-		t->beat(t->beat_arg, false);
+	if (!libvirt_beat_is_exposed(g))
+		libvirt_beat_now(g);
 	close(t->beater_wake);
 	t->beater_wake = -1;
 }

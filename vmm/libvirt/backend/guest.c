@@ -30,6 +30,9 @@ static int read_by_stub(struct libvirt_guest *g, uint64_t gpa, void *to, size_t 
 	ret = libvirt_guest_open_stub(g, err);
 	if (!ret)
 		ret = rsp_read(&g->stub.rsp, gpa, to, size, err);
+	/* a stop around the reads of a whole kernel may take longer than others */
+	if (!ret)
+		atomic_store(&g->stopped_ns, clock_monotonic_ns());
 	resumed = libvirt_guest_resume(&g->guest, ret ? NULL : err);
 	return ret ? ret : resumed;
 }

@@ -38,15 +38,16 @@ void libvirt_guest_destroy(struct libvirt_guest *guest);
 
 /*
  * Once: from now on `beat` is called each second, on a thread of its own. With `exposed`, while the
- * guest depends on this process: it may stop at a breakpoint, or ask before it changes its own text
- * (libvirt_guest_expose()). It is not called while a stop takes suspiciously long. So if it is not
+ * guest depends on this process: it is held stopped, may stop at a breakpoint, or ask before it
+ * changes its own text (libvirt_guest_expose()). It is called so before that begins, too, by the
+ * thread that begins it. It is not called while a stop takes suspiciously long. So if it is not
  * called for some seconds after it was with `exposed`, the guest may be frozen, or come to harm.
  * libvirt_guest_destroy() calls it a last time unless the guest still depends on this process.
  */
 typedef void libvirt_beat_fn(void *arg, bool exposed);
 int libvirt_guest_beat(struct libvirt_guest *guest, libvirt_beat_fn *beat, void *arg,
 		       struct error *err);
-/* The guest is patched without breakpoints, or no longer. Any thread. */
+/* The guest will be patched without breakpoints, or is no longer. Any thread. */
 void libvirt_guest_expose(struct libvirt_guest *guest, bool exposed);
 
 /* Enable breakpoints, once, for a guest without scratch memory. `text` is any place in the kernel's

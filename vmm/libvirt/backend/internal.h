@@ -82,6 +82,8 @@ struct libvirt_traps {
 
 	atomic_bool exposed; /* there are armed breakpoints, which are not parked */
 	atomic_bool patched; /* libvirt_guest_expose() */
+	atomic_bool stopping; /* a stop is being made */
+	pthread_mutex_t beat_lock;
 	pthread_t beater;
 	int beater_wake; /* eventfd: `ending` */
 	libvirt_beat_fn *beat;
@@ -195,6 +197,10 @@ void libvirt_traps_poll(struct libvirt_guest *g);
 
 /* --- beat.c ---------------------------------------------------------------------------------- */
 
+/* Whether the guest depends on this process: see libvirt_guest_beat(). */
+bool libvirt_beat_is_exposed(struct libvirt_guest *g);
+/* Without waiting for the next second. */
+void libvirt_beat_now(struct libvirt_guest *g);
 /* If it was started. With no lock held. */
 void libvirt_beat_stop(struct libvirt_guest *g);
 

@@ -263,23 +263,43 @@ void libvirt_guest_begin_stop(struct libvirt_guest *g)
 	g->traps.chosen = g->traps.sees_kernel = false;
 }
 
+static int stop_domain(struct libvirt_guest *g, struct error *err)
+{
+	int ret = g->traps.running ? stop_served(g, err) : stop_running(g, err);
+
+	if (!ret)
+		libvirt_clock_freeze(&g->clock, true);
+	if (!ret)
+		check_pause_at_stop(g);
+	libvirt_guest_begin_stop(g);
+	if (ret)
+		atomic_store(&g->stopped_ns, 0);
+	return ret;
+}
+
+/* The watchdog hears of it before: this process may be stopped right behind. */
+static int stop_watched(struct libvirt_guest *g, struct error *err)
+{
+	const bool heard = libvirt_beat_is_exposed(g);
+	int ret;
+
+	atomic_store(&g->traps.stopping, true);
+	if (!heard)
+		libvirt_beat_now(g);
+	ret = stop_domain(g, err);
+	atomic_store(&g->traps.stopping, false);
+	if (ret && !heard)
+		libvirt_beat_now(g);
+	return ret;
+}
+
 /* With the lock, which is released if this fails. */
 static int stop_locked(struct libvirt_guest *g, struct error *err)
 {
 	int ret = 0;
 
-	if (!atomic_load(&g->stops) && atomic_load(&g->traps.moving)) {
-		ret = refuse_moving(err);
-	} else if (!atomic_load(&g->stops)) {
-		ret = g->traps.running ? stop_served(g, err) : stop_running(g, err);
-		if (!ret)
-			libvirt_clock_freeze(&g->clock, true);
-		if (!ret)
-			check_pause_at_stop(g);
-		libvirt_guest_begin_stop(g);
-	}
-	if (ret)
-		atomic_store(&g->stopped_ns, 0);
+	if (!atomic_load(&g->stops))
+		ret = atomic_load(&g->traps.moving) ? refuse_moving(err) : stop_watched(g, err);
 	if (ret)
 		pthread_mutex_unlock(&g->stopper);
 	else
@@ -404,6 +424,8 @@ int libvirt_guest_resume(struct guest *guest, struct error *err)
 		ret = resume_domain(g, err);
 		libvirt_clock_freeze(&g->clock, false);
 		atomic_store(&g->stopped_ns, 0);
+		if (!libvirt_beat_is_exposed(g))
+			libvirt_beat_now(g);
 	}
 	atomic_fetch_sub(&g->stops, 1);
 	pthread_mutex_unlock(&g->stopper);

@@ -122,6 +122,7 @@ int libvirt_guest_set_trap_handler(struct guest *guest, guest_trap_fn *fn, void 
 void libvirt_traps_init(struct libvirt_traps *t)
 {
 	t->wake = t->beater_wake = t->asker.answered = -1;
+	pthread_mutex_init(&t->beat_lock, NULL);
 }
 
 int libvirt_guest_use_traps(struct libvirt_guest *g, uint64_t text, uint64_t text_gpa,

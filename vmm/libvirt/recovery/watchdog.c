@@ -140,8 +140,8 @@ static int recover(const struct watch *w)
 
 	if (w->killed)
 		fprintf(stderr,
-			"sonde attach: the tracer was stopped or hung for %d s, with "
-			"its patches in the domain: the watchdog has killed it\n",
+			"sonde attach: the tracer was stopped or hung for %d s, while "
+			"the domain depended on it: the watchdog has killed it\n",
 			BEAT_S);
 	if (!ret) {
 		print_recovery(&recovery);

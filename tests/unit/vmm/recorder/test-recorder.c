@@ -144,8 +144,9 @@ static void test_second_signal(void)
 	   "after a limit was reached, the first signal kills the process");
 }
 
-/* In a child, as a failure would stop it: how it ends, or that it was stopped. */
-static int status_of_unstoppable(void)
+/* In a child, as a failure would stop it: how it ends, or that it was stopped. `early`: the signals
+ * come before the recorder watches for them. */
+static int status_of_unstoppable(bool early)
 {
 	struct fixture f;
 	struct error err;
@@ -154,10 +155,17 @@ static int status_of_unstoppable(void)
 
 	if (!pid) {
 		setpgid(0, 0);
+		if (early) {
+			recorder_never_stop();
+			raise(SIGTTOU);
+			raise(SIGTTIN);
+			raise(SIGTSTP);
+		}
 		begin_with(&f, (struct recorder_config){.never_stopped = true}, 0);
 		raise(SIGTTOU);
 		raise(SIGTTIN);
-		raise(SIGTSTP);
+		if (!early)
+			raise(SIGTSTP);
 		if (recorder_run(f.recorder, &reason, &err) || reason != QUIT_REASON)
 			_exit(1);
 		raise(SIGTSTP);
@@ -177,10 +185,15 @@ static void test_never_stopped(void)
 	int status;
 
 	capture_begin(&capture, "");
-	status = status_of_unstoppable();
+	status = status_of_unstoppable(false);
 	capture_end(&capture);
 	ok(!WIFSTOPPED(status), "job control does not stop a recorder that is never stopped");
 	ok(WIFEXITED(status) && !WEXITSTATUS(status), "SIGTSTP ends its run in order");
+	capture_begin(&capture, "");
+	status = status_of_unstoppable(true);
+	capture_end(&capture);
+	ok(WIFEXITED(status) && !WEXITSTATUS(status),
+	   "so does one that came before its signals were watched for, and was not stopped by");
 }
 
 int main(void)

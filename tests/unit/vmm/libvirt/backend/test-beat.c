@@ -8,12 +8,16 @@
 
 enum { BEATS_MS = 2500 /* two beats or more */, PATIENCE_MS = 10000, LONG_S = 61 };
 
+static struct fake_qemu *qemu;
 static struct libvirt_guest *g;
 static _Atomic unsigned int exposed_beats, other_beats;
+static atomic_bool ran; /* the domain did, at the first exposed beat */
 
 static void on_beat(void *arg, bool exposed)
 {
 	(void)arg;
+	if (exposed && !exposed_beats)
+		ran = fake_qemu_runs(qemu);
 	if (exposed)
 		exposed_beats++;
 	else
@@ -48,6 +52,32 @@ static void test_beats(void)
 	ok(await(&exposed_beats) && !other_beats, "with patches: it serves the guest");
 }
 
+/* The tracer may be stopped, by SIGSTOP, right behind what makes the guest depend on it. */
+static void test_at_once(void)
+{
+	struct guest *guest = libvirt_guest(g);
+
+	await(&other_beats);
+	exposed_beats = other_beats = 0;
+	libvirt_guest_expose(g, true);
+	ok(exposed_beats, "before the first patch it says that it serves the guest, at once");
+	libvirt_guest_expose(g, false);
+	await(&other_beats);
+	exposed_beats = other_beats = 0;
+	if (libvirt_guest_stop(guest, NULL))
+		abort();
+	ok(exposed_beats && ran && !fake_qemu_runs(qemu), "likewise before a stop");
+	ok(await(&exposed_beats) && !other_beats, "and again while it is held");
+	exposed_beats = other_beats = 0;
+	libvirt_guest_resume(guest, NULL);
+	ok(other_beats && !exposed_beats, "a guest that runs again does not depend on it");
+	fake_qemu_refuse(qemu, "stop", 0);
+	exposed_beats = other_beats = 0;
+	ok(libvirt_guest_stop(guest, NULL) < 0 && exposed_beats && other_beats,
+	   "nor does one that could not be stopped");
+	fake_qemu_refuse(qemu, NULL, 0);
+}
+
 static void test_long_stop(void)
 {
 	g->stopped_ns = clock_monotonic_ns() - LONG_S * UINT64_C(1000000000);
@@ -55,9 +85,6 @@ static void test_long_stop(void)
 	exposed_beats = other_beats = 0;
 	clock_wait_ms(BEATS_MS);
 	ok(!exposed_beats && !other_beats, "a guest that is held for %d s: silence", LONG_S);
-	libvirt_guest_expose(g, false);
-	ok(await(&other_beats), "unless nothing of the tracer's is in it");
-	libvirt_guest_expose(g, true);
 	g->stopped_ns = clock_monotonic_ns();
 	ok(await(&exposed_beats), "a guest that is held for a moment: it is served");
 	g->stopped_ns = 0;
@@ -65,7 +92,6 @@ static void test_long_stop(void)
 
 int main(int argc, char **argv)
 {
-	struct fake_qemu *qemu;
 	struct libvirt_domain domain;
 
 	fake_qemu_main(argc, argv);
@@ -75,6 +101,9 @@ int main(int argc, char **argv)
 	    libvirt_guest_beat(g, on_beat, NULL, NULL))
 		abort();
 	test_beats();
+	libvirt_guest_expose(g, false);
+	test_at_once();
+	libvirt_guest_expose(g, true);
 	test_long_stop();
 	exposed_beats = other_beats = 0;
 	libvirt_beat_stop(g);
