@@ -203,6 +203,56 @@ static bool is_trusted(const void *arg, pid_t pid)
 	return owner_of(pid, &owner) && (!owner || owner == geteuid());
 }
 
+/* QEMU's user at the system's libvirt, unless its configuration names another: Debian's, and
+ * others'.
+ */
+static bool is_qemus_user(uid_t owner)
+{
+	static const char *const names[] = {"libvirt-qemu", "qemu"};
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		const struct passwd *user = getpwnam(names[i]);
+
+		if (user && user->pw_uid == owner)
+			return true;
+	}
+	return false;
+}
+
+/* Lines of "ID:CONTROLLERS:PATH". A name in the path may have any character but a newline. */
+bool libvirt_is_in_machines(const char *cgroups)
+{
+	for (const char *line = cgroups, *path; line; line = strchr(path, '\n')) {
+		line += *line == '\n';
+		path = strchr(line, ':');
+		path = path ? strchr(path + 1, ':') : NULL;
+		if (!path)
+			return false;
+		path++;
+		if (!strncmp(path, "/machine.slice/", 15) || !strncmp(path, "/machine/", 9))
+			return true;
+	}
+	return false;
+}
+
+static bool is_in_machines(pid_t pid)
+{
+	char path[64], text[MAX_STAT];
+
+	snprintf(path, sizeof(path), "/proc/%d/cgroup", pid);
+	read_file(path, text, sizeof(text));
+	return libvirt_is_in_machines(text);
+}
+
+/* No process that any local user may have started. */
+static bool may_be_qemu(const void *arg, pid_t pid)
+{
+	uid_t owner;
+
+	return is_trusted(arg, pid) || is_in_machines(pid) ||
+	       (owner_of(pid, &owner) && is_qemus_user(owner));
+}
+
 /* --- the instance ---------------------------------------------------------------------------- */
 
 /* The second field, the command's name, may contain spaces and parentheses. */
@@ -239,48 +289,17 @@ bool libvirt_instances_differ(const struct libvirt_instance *a, const struct lib
 	return a->boot[0] && b->boot[0] && (strcmp(a->boot, b->boot) || a->start != b->start);
 }
 
-/* QEMU's user at the system's libvirt, unless its configuration names another: Debian's, and
- * others'.
- */
-static bool is_qemus_user(uid_t owner)
-{
-	static const char *const names[] = {"libvirt-qemu", "qemu"};
-
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-		const struct passwd *user = getpwnam(names[i]);
-
-		if (user && user->pw_uid == owner)
-			return true;
-	}
-	return false;
-}
-
-/* libvirt, src/util/vircgroup.c: where only root can put a process. */
-static bool is_in_machines(pid_t pid)
-{
-	char path[64], text[MAX_STAT];
-
-	snprintf(path, sizeof(path), "/proc/%d/cgroup", pid);
-	read_file(path, text, sizeof(text));
-	return strstr(text, ":/machine.slice/") || strstr(text, ":/machine/");
-}
-
-static bool may_be_qemu(pid_t pid)
-{
-	uid_t owner;
-
-	return is_trusted(NULL, pid) || is_in_machines(pid) ||
-	       (owner_of(pid, &owner) && is_qemus_user(owner));
-}
-
-/* A process that has just ended has no instance. */
+/* A process that has just ended has no instance. Another user's may have started at the same
+ * moment: a start is known to 10 ms only. */
 static bool is_instance(const void *arg, pid_t pid)
 {
 	const struct libvirt_instance *wanted = arg;
 	struct libvirt_instance now = {0};
 
+	if (!may_be_qemu(NULL, pid))
+		return false;
 	if (!wanted->boot[0])
-		return may_be_qemu(pid);
+		return true;
 	read_instance(pid, &now);
 	return now.boot[0] && !libvirt_instances_differ(wanted, &now);
 }
@@ -309,6 +328,8 @@ void libvirt_process_open(const char *uuid, const char *pid_file, struct libvirt
 	out->pid = read_pid_file(pid_file, uuid);
 	if (!out->pid)
 		found = search(uuid, is_trusted, NULL, &out->pid);
+	if (!found)
+		found = search(uuid, may_be_qemu, NULL, &out->pid);
 	if (found == 1)
 		out->fd = (int)syscall(SYS_pidfd_open, out->pid, 0);
 	if (found == 1 && out->fd < 0) {

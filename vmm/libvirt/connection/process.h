@@ -43,7 +43,8 @@ void libvirt_pid_file(const char *uri, const char *name, const char *runtime, ch
 
 /*
  * Find a domain's QEMU: the process in `pid_file`, or else among the visible processes of root and
- * of this user. Other local users may run processes with any arguments, so those do not count.
+ * of this user, or else among those of libvirt's user for its QEMUs and in its control group. Other
+ * local users may run processes with any arguments, so those do not count.
  * libvirt_process_close() is due in any case.
  */
 void libvirt_process_open(const char *uuid, const char *pid_file, struct libvirt_process *out);
@@ -62,9 +63,13 @@ bool libvirt_process_owns(const struct libvirt_process *process, uid_t owner);
  * not count. False if the process is not visible. */
 bool libvirt_process_uses_chardev(const struct libvirt_process *process, const char *label);
 
-/* Whether a visible process is this instance of the domain's QEMU. If the instance is unknown, each
- * process with the domain's uuid counts that is root's, this user's, or libvirt's for its QEMUs. */
+/* Whether a visible process is this instance of the domain's QEMU, or may be it if the instance is
+ * unknown. Processes count that libvirt_process_open() looks among. */
 bool libvirt_instance_runs(const char *uuid, const struct libvirt_instance *instance);
+
+/* Whether a /proc/PID/cgroup (cgroups(7)) has libvirt's control groups for domains, in which only
+ * root can put a process (libvirt, src/util/vircgroup.c). Pure. */
+bool libvirt_is_in_machines(const char *cgroups);
 
 /* The start time in the text of a /proc/PID/stat (proc(5)). False: malformed. Pure. */
 bool libvirt_parse_start(const char *text, uint64_t *out);

@@ -2,6 +2,7 @@
 /* Instances of a domain's QEMU. A shell with QEMU's arguments plays its part. */
 #include <dirent.h>
 #include <errno.h>
+#include <pwd.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +15,14 @@ static const struct libvirt_instance unknown;
 static char uuid[64]; /* made of the PID: this test may run twice at a time */
 static const char script[] = "echo; read -r line";
 
-enum { STRANGER = 65534 };
+enum { STRANGER = 65534, QEMUS_USER = 64055 };
+
+struct passwd *getpwnam(const char *name)
+{
+	static struct passwd user = {.pw_uid = QEMUS_USER};
+
+	return strcmp(name, "libvirt-qemu") ? NULL : &user;
+}
 
 enum user { AS_REAL, AS_EFFECTIVE /* and saved, but not real */ };
 
@@ -215,6 +223,83 @@ static void test_stranger(void)
 	end_qemu(decoy, decoy_input);
 }
 
+/* libvirtd.conf may have another folder for pid files. */
+static void test_qemus_user(void)
+{
+	struct libvirt_process p;
+	int input, decoy_input;
+	pid_t pid, decoy;
+
+	if (geteuid()) {
+		tap_skip("QEMU's user", "needs root");
+		return;
+	}
+	decoy = start_as(STRANGER, AS_REAL, &decoy_input);
+	pid = start_as(QEMUS_USER, AS_REAL, &input);
+	libvirt_process_open(uuid, "", &p);
+	ok(p.pid == pid, "without a pid file the process of libvirt's user for QEMU is taken");
+	ok(libvirt_instance_runs(uuid, &p.instance), "it runs");
+	libvirt_process_close(&p);
+	end_qemu(pid, input);
+	end_qemu(decoy, decoy_input);
+}
+
+/* A stranger may start processes until one has QEMU's start time. */
+static void test_same_start(void)
+{
+	struct libvirt_instance instance = {0};
+	char path[64], text[1024];
+	int decoy_input;
+	pid_t decoy;
+	FILE *file;
+
+	if (geteuid()) {
+		tap_skip("a stranger's process of the same start", "needs root");
+		return;
+	}
+	decoy = start_as(STRANGER, AS_REAL, &decoy_input);
+	snprintf(path, sizeof(path), "/proc/%d/stat", decoy);
+	file = fopen(path, "r");
+	if (!file || !fgets(text, sizeof(text), file) ||
+	    !libvirt_parse_start(text, &instance.start))
+		abort();
+	fclose(file);
+	file = fopen("/proc/sys/kernel/random/boot_id", "r");
+	if (!file || !fgets(instance.boot, sizeof(instance.boot), file))
+		abort();
+	fclose(file);
+	ok(!libvirt_instance_runs(uuid, &instance),
+	   "a stranger's process that was started at the same moment is not the instance");
+	end_qemu(decoy, decoy_input);
+}
+
+static void test_cgroups(void)
+{
+	static const struct {
+		const char *text;
+		bool in_machines;
+	} cases[] = {
+		{"0::/machine.slice/machine-qemu\\x2d1\\x2da.scope/libvirt/emulator\n", true},
+		{"0::/machine/qemu-1-a.libvirt-qemu\n", true},
+		{"12:cpu,cpuacct:/\n1:name=systemd:/machine.slice/x\n0::/\n", true},
+		{"0::/machine.slice/x", true},
+		{"0::/user.slice/user-1000.slice/user@1000.service/:/machine/x\n", false},
+		{"0::/user.slice/x:/machine.slice/x\n", false},
+		{"0::/user.slice/0::/machine/x\n1:a:/user.slice/machine/\n", false},
+		{"0::/machine.slices/x\n", false},
+		{"0::/machine.slice\n", false},
+		{"0::/machines/x\n0:/machine/x\n", false},
+		{"0:/machine/\n", false},
+		{"0", false},
+		{"", false},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+		ok(libvirt_is_in_machines(cases[i].text) == cases[i].in_machines,
+		   "%s in libvirt's control group: %.*s", cases[i].in_machines ? "is" : "is not",
+		   (int)strcspn(cases[i].text, "\n"), cases[i].text);
+}
+
 static void test_pid_files(void)
 {
 	static const struct {
@@ -285,6 +370,9 @@ int main(void)
 	test_next(&first);
 	test_pid_file();
 	test_stranger();
+	test_qemus_user();
+	test_same_start();
+	test_cgroups();
 	test_pid_files();
 	test_start();
 	is_u64(open_files(), before, "no file is left open");
