@@ -21,6 +21,9 @@ enum {
 	AGAIN_MOST_S = 30,
 	GIVE_UP_S = 600,
 	BEAT_S = 10,
+	/* behind that: 2 s in which this process runs */
+	LOOK_MS = 100,
+	LOOKS = 20,
 };
 
 /* What follows the uuid. */
@@ -36,11 +39,13 @@ struct watch {
 	size_t nr_uuid;    /* bytes of it so far */
 	bool undone;       /* by the tracer */
 	uint64_t deadline; /* ms, for the next beat; 0: none */
+	unsigned int looks; /* without a beat, behind the deadline */
 	bool killed;       /* the tracer was */
 };
 
 static void take(struct watch *w, char c)
 {
+	w->looks = 0;
 	if (w->nr_uuid < sizeof(w->uuid))
 		w->uuid[w->nr_uuid++] = c;
 	else if (c == beat_mark)
@@ -58,21 +63,37 @@ static void kill_tracer(struct watch *w)
 	w->killed = !syscall(SYS_pidfd_send_signal, w->tracer, SIGKILL, NULL, 0);
 }
 
+/* How long to wait for the tracer; -1: for any time. */
+static int patience_ms(const struct watch *w)
+{
+	const uint64_t now = clock_monotonic_ms();
+
+	if (!w->deadline)
+		return -1;
+	return w->deadline > now ? (int)(w->deadline - now) : LOOK_MS;
+}
+
+/* The clock goes on while both processes are frozen, or their host is. Then this one may be the
+ * first to run again. So looks are counted, of which that takes one. */
+static void look_again(struct watch *w)
+{
+	if (clock_monotonic_ms() >= w->deadline && ++w->looks > LOOKS)
+		kill_tracer(w);
+}
+
 /* Reads until the tracer ends. */
 static void read_all(struct watch *w)
 {
 	for (;;) {
 		struct pollfd poll_fd = {.fd = w->fd, .events = POLLIN};
-		uint64_t now = clock_monotonic_ms();
-		int ms = !w->deadline ? -1 : w->deadline > now ? (int)(w->deadline - now) : 0;
-		int n = poll(&poll_fd, 1, ms);
+		int n = poll(&poll_fd, 1, patience_ms(w));
 		char text[64];
 		ssize_t size;
 
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (!n) {
-			kill_tracer(w);
+			look_again(w);
 			continue;
 		}
 		size = read(w->fd, text, sizeof(text));

@@ -23,7 +23,8 @@ int libvirt_watchdog_start(const char *uri, struct libvirt_watchdog *out, struct
  * died; the domain must not be changed. */
 int libvirt_watchdog_arm(struct libvirt_watchdog *watchdog, const char *uuid, struct error *err);
 /* From any thread: with `exposed`, the domain may stand at a breakpoint and waits for this process,
- * which is killed if it does not beat again within 10 s; without, it may take its time. */
+ * which is killed if it does not beat again within 10 s, nor in 2 s in which the watchdog runs
+ * behind that; without, it may take its time. */
 void libvirt_watchdog_beat(struct libvirt_watchdog *watchdog, bool exposed);
 /* End it, and wait for it. `undone`: nothing is left to undo. False: its recovery failed. */
 bool libvirt_watchdog_end(struct libvirt_watchdog *watchdog, bool undone);

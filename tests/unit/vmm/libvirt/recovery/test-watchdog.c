@@ -46,7 +46,7 @@ static void run_tracer(bool undone, bool exposed, bool hang)
 	if (!hang)
 		clock_wait_ms(50);
 	else
-		sleep(14);
+		sleep(16);
 	be_interrupted();
 	_exit(libvirt_watchdog_end(&watchdog, undone) ? 0 : 1);
 }
@@ -196,10 +196,29 @@ static void test_watchdog_at_once(void)
 	end();
 }
 
+/* As if both were frozen, and the watchdog ran again first. */
+static void run_frozen_tracer(void)
+{
+	struct libvirt_watchdog watchdog;
+
+	if (libvirt_watchdog_start(NULL, &watchdog, NULL) ||
+	    libvirt_watchdog_arm(&watchdog, fake_qemu_uuid(), NULL))
+		_exit(99);
+	libvirt_watchdog_beat(&watchdog, true);
+	clock_wait_ms(50);
+	kill(watchdog.pid, SIGSTOP);
+	sleep(11);
+	kill(watchdog.pid, SIGCONT);
+	clock_wait_ms(900);
+	libvirt_watchdog_beat(&watchdog, true);
+	clock_wait_ms(2500);
+	_exit(libvirt_watchdog_end(&watchdog, true) ? 0 : 1);
+}
+
 /* At the same time, as each takes 10 s. */
 static void test_hanging(void)
 {
-	pid_t child;
+	pid_t child, frozen;
 	int status;
 
 	begin();
@@ -209,6 +228,9 @@ static void test_hanging(void)
 	child = fork();
 	if (!child)
 		run_tracer(true, false, true);
+	frozen = fork();
+	if (!frozen)
+		run_frozen_tracer();
 	status = trace(true, true, true);
 	ok(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL,
 	   "a tracer that does not beat with breakpoints in the domain is killed");
@@ -220,6 +242,9 @@ static void test_hanging(void)
 	waitpid(child, &status, 0);
 	ok(WIFEXITED(status) && !WEXITSTATUS(status),
 	   "a tracer without breakpoints in the domain may take its time");
+	waitpid(frozen, &status, 0);
+	ok(WIFEXITED(status) && !WEXITSTATUS(status),
+	   "so may one that beats again soon after both were frozen");
 	end();
 }
 
