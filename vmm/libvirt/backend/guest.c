@@ -306,7 +306,7 @@ int libvirt_guest_plug(struct libvirt_guest *g, struct error *err)
 	if (g->memory.by_stub)
 		return error_set(err, EACCES, "the domain's memory can only be read %s",
 				 g->memory.how);
-	ret = libvirt_shmem_plug(g->domain, &g->shmem, &g->plugged, err);
+	ret = libvirt_shmem_plug(g->domain, g->journal, &g->shmem, &g->plugged, err);
 	if (!ret)
 		g->guest.caps |= GUEST_CAP_SCRATCH;
 	return ret;

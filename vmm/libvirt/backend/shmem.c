@@ -47,7 +47,7 @@ static bool is_alias(const char *text)
 {
 	size_t start = sizeof(alias_start) - 1;
 
-	return !strncmp(text, alias_start, start) &&
+	return !strncmp(text, alias_start, start) && strlen(text) == start + ALIAS_DIGITS &&
 	       strspn(text + start, "0123456789abcdef") == ALIAS_DIGITS;
 }
 
@@ -160,6 +160,16 @@ static bool make_file(const struct libvirt_domain *domain, const char *path)
 	return made;
 }
 
+/* Not -EIO, upon which another slot is tried. */
+static int note_file(struct libvirt_journal *journal, const char *alias, struct error *err)
+{
+	struct error why;
+
+	if (!journal || !libvirt_journal_file(journal, alias, &why))
+		return 0;
+	return error_set(err, ENOSPC, "%s", why.text);
+}
+
 /*
  * A call that failed may have done its work: its answer can be lost, or what libvirt does behind it
  * can fail. Then a second device must not be tried: the guest would be told where the one is, and
@@ -180,13 +190,15 @@ static int refused(struct libvirt_domain *domain, struct error *err)
 }
 
 /* The file has the name of the device. */
-static int attach(struct libvirt_domain *domain, char alias[static ALIAS_SIZE], unsigned int bus,
-		  struct error *err)
+static int attach(struct libvirt_domain *domain, struct libvirt_journal *journal,
+		  char alias[static ALIAS_SIZE], unsigned int bus, struct error *err)
 {
 	char xml[512], address[96] = "";
 	int ret = make_alias(alias, err);
 	bool made;
 
+	if (!ret)
+		ret = note_file(journal, alias, err);
 	if (ret)
 		return ret;
 	made = make_file(domain, path_of(alias).text);
@@ -212,12 +224,12 @@ static int attach(struct libvirt_domain *domain, char alias[static ALIAS_SIZE], 
  * First where libvirt places a conventional PCI device by itself. libvirt uses an empty root port
  * only if the address names it.
  */
-static int attach_somewhere(struct libvirt_domain *domain, char alias[static ALIAS_SIZE],
-			    struct error *err)
+static int attach_somewhere(struct libvirt_domain *domain, struct libvirt_journal *journal,
+			    char alias[static ALIAS_SIZE], struct error *err)
 {
 	unsigned int bus = 0, ports = 0;
 	char *xml;
-	int ret = attach(domain, alias, 0, err);
+	int ret = attach(domain, journal, alias, 0, err);
 
 	if (ret != -EIO)
 		return ret;
@@ -225,7 +237,7 @@ static int attach_somewhere(struct libvirt_domain *domain, char alias[static ALI
 	if (!xml)
 		return libvirt_error(domain, domain->name, err);
 	for (; ret == -EIO && (bus = libvirt_next_root_port(xml, bus)); ports++)
-		ret = attach(domain, alias, bus, err);
+		ret = attach(domain, journal, alias, bus, err);
 	free(xml);
 	if (ret != -EIO || ports)
 		return ret;
@@ -338,15 +350,15 @@ static int check_pluggable(struct libvirt_domain *domain, struct error *err)
 	return ret ? ret : check_survives(domain, err);
 }
 
-int libvirt_shmem_plug(struct libvirt_domain *domain, struct guest_region *out, bool *tried,
-		       struct error *err)
+int libvirt_shmem_plug(struct libvirt_domain *domain, struct libvirt_journal *journal,
+		       struct guest_region *out, bool *tried, struct error *err)
 {
 	char alias[ALIAS_SIZE];
 	int ret = check_pluggable(domain, err);
 
 	*tried = !ret;
 	if (!ret)
-		ret = attach_somewhere(domain, alias, err);
+		ret = attach_somewhere(domain, journal, alias, err);
 	if (ret)
 		return ret;
 	ret = map_file(domain, alias, out, err);
@@ -409,6 +421,12 @@ static int ask_to_unplug(struct libvirt_domain *domain, const char *alias, struc
 	if (!ret)
 		libvirt_qmp(domain, "device_del", json_pack("{s:s}", "id", alias), -1, NULL, NULL);
 	return ret;
+}
+
+void libvirt_shmem_remove_file(const char *name)
+{
+	if (is_alias(name))
+		unlink(path_of(name).text);
 }
 
 int libvirt_shmem_unplug(struct libvirt_domain *domain, struct error *err)

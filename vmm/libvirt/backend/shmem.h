@@ -6,6 +6,7 @@
 #include "introspect/guest/guest.h"
 #include "vmm/libvirt/connection/domain.h"
 #include "vmm/libvirt/connection/reply.h"
+#include "vmm/libvirt/journal/journal.h"
 
 /*
  * Scratch memory in a running domain: a hot-plugged <shmem> device (QEMU's ivshmem-plain). The
@@ -14,15 +15,16 @@
 enum { LIBVIRT_SHMEM_BYTES = 2 << 20 }; /* the most that fits the window of a default root port */
 
 /*
- * Plug it into a running domain. *out is where the guest has mapped it. If *tried, even after an
- * error, the device may exist and libvirt_shmem_unplug() is due.
+ * Plug it into a running domain. Its file is first noted in `journal`, if that is not NULL. *out is
+ * where the guest has mapped it. If *tried, even after an error, the device may exist and
+ * libvirt_shmem_unplug() is due.
  *
  * -ENOSPC: no free slot. -ETIMEDOUT: the guest does not handle PCI hot-plug. -EEXIST: the domain
  * has such a device. -ENOTSUP: QEMU would crash. -EPROTO: libvirt has reported an error, and has or
  * may have plugged it in.
  */
-int libvirt_shmem_plug(struct libvirt_domain *domain, struct guest_region *out, bool *tried,
-		       struct error *err);
+int libvirt_shmem_plug(struct libvirt_domain *domain, struct libvirt_journal *journal,
+		       struct guest_region *out, bool *tried, struct error *err);
 void libvirt_shmem_unmap(struct guest_region *region);
 
 /* For users: where it would be plugged in. Changes nothing. Errors as libvirt_shmem_plug(). */
@@ -36,6 +38,9 @@ int libvirt_shmem_describe(struct libvirt_domain *domain, char *text, size_t siz
  * -ENOTSUP: QEMU would crash; the device stays until the domain ends.
  */
 int libvirt_shmem_unplug(struct libvirt_domain *domain, struct error *err);
+
+/* The file of a device that a dead tracer has made, and may not have plugged in: its journal's. */
+void libvirt_shmem_remove_file(const char *name);
 
 /* Where the guest has mapped it. -EAGAIN: nowhere yet. -ENOENT: there is none. */
 int libvirt_shmem_find(struct libvirt_domain *domain, struct libvirt_ram *out, struct error *err);

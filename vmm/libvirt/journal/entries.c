@@ -38,6 +38,13 @@ int libvirt_journal_write(struct libvirt_journal *journal, uint64_t gpa, const u
 	return ret;
 }
 
+int libvirt_journal_file(struct libvirt_journal *journal, const char *name, struct error *err)
+{
+	char line[JOURNAL_MAX_LINE];
+
+	return journal_append(journal, line, journal_line_file(line, name), err);
+}
+
 static int append_word(struct libvirt_journal *journal, const char *word, struct error *err)
 {
 	return journal_append(journal, word, strlen(word), err);

@@ -44,6 +44,7 @@ size_t journal_line_instance(char line[static JOURNAL_MAX_LINE],
 			     const struct libvirt_instance *instance);
 size_t journal_line_write(char line[static JOURNAL_MAX_LINE], uint64_t gpa, const uint8_t *before,
 			  const uint8_t *after, size_t size);
+size_t journal_line_file(char line[static JOURNAL_MAX_LINE], const char *name);
 size_t journal_line_loan(char line[static JOURNAL_MAX_LINE], const struct journal_loan *loan);
 size_t journal_line_tasks(char line[static JOURNAL_MAX_LINE], const struct task_stacks *tasks);
 

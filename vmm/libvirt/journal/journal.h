@@ -28,7 +28,7 @@ struct libvirt_journal {
 	char path[256];
 };
 
-enum { JOURNAL_MAX_WRITE = 4096 };
+enum { JOURNAL_MAX_WRITE = 4096, JOURNAL_MAX_FILE = 31 };
 
 /* The folder of journals: /run/sonde for root, else `runtime`/sonde, from $XDG_RUNTIME_DIR. */
 void libvirt_journal_folder(bool root, const char *runtime, char *out, size_t size);
@@ -71,6 +71,9 @@ int libvirt_journal_write(struct libvirt_journal *journal, uint64_t gpa, const u
  * when the journal is rewritten. */
 void libvirt_journal_written(struct libvirt_journal *journal, uint64_t gpa, const uint8_t *after,
 			     size_t size);
+/* A file of this name is made in /dev/shm, and is there until it is mapped. At most one at a time.
+ */
+int libvirt_journal_file(struct libvirt_journal *journal, const char *name, struct error *err);
 /* Scratch memory is mapped into the guest's kernel; `tasks` says how to find that kernel's tasks.
  */
 int libvirt_journal_tasks(struct libvirt_journal *journal, const struct task_stacks *tasks,
@@ -107,6 +110,7 @@ struct journal_place {
 struct journal_contents {
 	bool blank; /* it says nothing: its tracer has done nothing yet */
 	struct libvirt_instance instance;
+	char file[JOURNAL_MAX_FILE + 1]; /* in /dev/shm; "": none */
 	bool stopped; /* the tracer has stopped the guest */
 	bool breaks;  /* there may be breakpoints */
 	bool reset;   /* the memory belongs to another guest */

@@ -36,6 +36,11 @@ size_t journal_line_write(char line[static JOURNAL_MAX_LINE], uint64_t gpa, cons
 	return n;
 }
 
+size_t journal_line_file(char line[static JOURNAL_MAX_LINE], const char *name)
+{
+	return (size_t)sprintf(line, "file %.*s\n", JOURNAL_MAX_FILE, name);
+}
+
 size_t journal_line_loan(char line[static JOURNAL_MAX_LINE], const struct journal_loan *loan)
 {
 	return (size_t)sprintf(line, "lend %x %" PRIx64 " %" PRIx64 "\n", loan->vcpu, loan->cr3,
@@ -89,6 +94,8 @@ int journal_write_contents(int fd, const struct journal_contents *c, size_t nr_p
 	}
 	if (c->instance.boot[0])
 		fwrite(line, 1, journal_line_instance(line, &c->instance), file);
+	if (c->file[0])
+		fwrite(line, 1, journal_line_file(line, c->file), file);
 	if (c->knows_tasks)
 		fwrite(line, 1, journal_line_tasks(line, &c->tasks), file);
 	put_word(file, c->breaks, "breaks\n");

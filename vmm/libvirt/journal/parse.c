@@ -181,6 +181,18 @@ static int parse_instance(struct journal_contents *c, char *line, struct error *
 	return !next_number(&line, UINT64_MAX, &out->start) || *line ? damaged(err) : 0;
 }
 
+/* "NAME". It becomes part of a path. */
+static int parse_file(struct journal_contents *c, const char *name, struct error *err)
+{
+	const size_t size = strlen(name);
+
+	if (!size || size > JOURNAL_MAX_FILE ||
+	    strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789-") != size)
+		return damaged(err);
+	memcpy(c->file, name, size + 1);
+	return 0;
+}
+
 static int parse_line(struct parser *parser, char *line, struct error *err)
 {
 	struct journal_contents *c = parser->contents;
@@ -189,6 +201,8 @@ static int parse_line(struct parser *parser, char *line, struct error *err)
 		return parse_tasks(c, line + 5, err);
 	if (!strncmp(line, "write ", 6))
 		return parse_write(parser, line + 6, err);
+	if (!strncmp(line, "file ", 5))
+		return parse_file(c, line + 5, err);
 	if (!strncmp(line, "lend ", 5))
 		return parse_loan(c, line + 4, err);
 	if (!strncmp(line, "qemu ", 5))

@@ -245,6 +245,7 @@ static int undo_noted(struct recovery *r, struct error *err)
 	r->out->had_journal = true;
 	if (ret || r->contents.blank)
 		return ret;
+	libvirt_shmem_remove_file(r->contents.file);
 	r->out->ended = libvirt_instances_differ(&r->contents.instance, &r->domain.qemu.instance);
 	if (r->out->ended)
 		return 0;
@@ -277,6 +278,7 @@ static int forget(const char *uuid, int why, struct libvirt_recovery *out, struc
 		return why;
 	/* a damaged journal's instance is unknown */
 	libvirt_journal_read(&journal, &contents, NULL);
+	libvirt_shmem_remove_file(contents.file);
 	runs = libvirt_instance_runs(uuid, &contents.instance);
 	journal_contents_deinit(&contents);
 	if (runs) {

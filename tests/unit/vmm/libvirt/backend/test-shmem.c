@@ -41,6 +41,7 @@ static struct {
 	bool no_file;
 	bool strange;  /* the file is another user's */
 	int held;      /* a descriptor of it; -1: none */
+	bool noted;    /* the journal had it then */
 	bool was_open; /* others could read it when it was plugged in */
 } world;
 
@@ -75,6 +76,21 @@ static bool has_file(const char *alias)
 	return !access(path, F_OK);
 }
 
+static struct libvirt_journal journal = {.fd = -1};
+
+/* The tracer may die from now on. */
+static bool has_note(const char *alias)
+{
+	struct journal_contents contents;
+	bool has;
+
+	if (libvirt_journal_read(&journal, &contents, NULL))
+		abort();
+	has = !strcmp(contents.file, alias);
+	journal_contents_deinit(&contents);
+	return has;
+}
+
 static int attach_device(virDomainPtr domain, const char *xml, unsigned int flags)
 {
 	const char *bus = strstr(xml, "bus='");
@@ -86,6 +102,7 @@ static int attach_device(virDomainPtr domain, const char *xml, unsigned int flag
 	if (sscanf(xml, "<shmem name='%63[^']'", world.asked) != 1 || world.refuses ||
 	    number != world.bus)
 		return -1;
+	world.noted = journal.fd >= 0 && has_note(world.asked);
 	memcpy(world.device, world.asked, sizeof(world.device));
 	if (!world.no_file)
 		make_file(world.device);
@@ -215,7 +232,7 @@ static bool dumped; /* a device's memory would have been part of a core dump */
 static int plug(bool *tried)
 {
 	struct guest_region out = {0};
-	int ret = libvirt_shmem_plug(&domain, &out, tried, &why);
+	int ret = libvirt_shmem_plug(&domain, journal.fd >= 0 ? &journal : NULL, &out, tried, &why);
 
 	dumped |= out.hva && core_dump_has(out.hva);
 	if (!ret && (out.gpa != 4271898624 || out.size != LIBVIRT_SHMEM_BYTES || !out.hva))
@@ -252,6 +269,38 @@ static void test_plain(void)
 	ok(libvirt_shmem_find(&domain, &ram, NULL) == -ENOENT, "nor to find");
 	begin();
 	ok(!plug(&tried) && strcmp(world.device, alias), "no name is used twice");
+}
+
+/* A tracer that dies before the device is plugged in leaves its file. */
+static void test_noted(void)
+{
+	char path[128];
+	bool tried;
+
+	begin();
+	world.ports = two_ports;
+	world.bus = 2;
+	journal = (struct libvirt_journal){
+		.folder = -1,
+		.fd = memfd_create("journal", MFD_CLOEXEC | MFD_ALLOW_SEALING),
+		.compact_at = 1 << 20};
+	ok(!plug(&tried) && world.attached == 3 && world.noted,
+	   "a device's file is in the journal before it is made, also at the third try");
+	make_file(world.device);
+	libvirt_shmem_remove_file(world.device);
+	ok(!has_file(world.device), "it is removed by its name");
+	begin();
+	if (fcntl(journal.fd, F_ADD_SEALS, F_SEAL_GROW))
+		abort();
+	ok(plug(&tried) == -ENOSPC && !world.attached,
+	   "what the journal has no room for is not made: %s", why.text);
+	libvirt_journal_close(&journal);
+	snprintf(path, sizeof(path), "ua-sonde-0123456789abcdef-%d", getpid());
+	make_file(path);
+	libvirt_shmem_remove_file(path);
+	ok(has_file(path), "a file of another name is not removed");
+	snprintf(path, sizeof(path), "/dev/shm/ua-sonde-0123456789abcdef-%d", getpid());
+	unlink(path);
 }
 
 static void test_names(void)
@@ -418,6 +467,7 @@ static void test_describe(void)
 int main(void)
 {
 	test_plain();
+	test_noted();
 	test_names();
 	test_survives();
 	test_slots();

@@ -82,6 +82,18 @@ static bool has_place(uint64_t gpa, size_t size, const char *first)
 	return has;
 }
 
+static bool has_file(const char *name)
+{
+	struct journal_contents c;
+	bool has;
+
+	if (libvirt_journal_read(&journal, &c, NULL))
+		abort();
+	has = !strcmp(c.file, name);
+	journal_contents_deinit(&c);
+	return has;
+}
+
 static size_t count_places(void)
 {
 	struct journal_contents c;
@@ -130,7 +142,9 @@ static void test_which(void)
 	patch(0x4000);
 	write_place(0x5000, "first", "other", SITE);
 	write_place(0x5000, "other", "third", SITE);
+	libvirt_journal_file(&journal, "ua-sonde-1", NULL);
 	rewrite();
+	ok(has_file("ua-sonde-1"), "a device's file is not forgotten");
 	ok(!has_place(0x1000, SITE, original), "a place that is put back is forgotten");
 	ok(has_place(0x2000, SITE, original), "one that is not put back stays");
 	ok(has_place(0x3000, SITE, original), "so does one whose putting back has not succeeded");

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* What a recovery does to a domain whose tracer has died. */
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include "tests/lib/tap.h"
 #include "tests/lib/trace-make.h"
@@ -237,6 +238,26 @@ static void test_device(void)
 	end();
 }
 
+/* It died before the device was plugged in. `runs`: the domain does. */
+static void test_file_alone(bool runs)
+{
+	char name[32], path[64];
+
+	begin();
+	snprintf(name, sizeof(name), "ua-sonde-%016x", (unsigned int)getpid());
+	snprintf(path, sizeof(path), "/dev/shm/%s", name);
+	close(open(path, O_CREAT | O_RDWR, 0600));
+	libvirt_journal_file(&journal, name, NULL);
+	if (!runs) {
+		fake_qemu_hide(qemu, true);
+		fake_qemu_kill(qemu);
+	}
+	ok(!recover(true) && access(path, F_OK) && !has_journal() && outcome.ended == !runs,
+	   "the file of a device that was never plugged in is removed, the domain %s",
+	   runs ? "runs" : "has ended");
+	end();
+}
+
 static int recover_without_journal(void)
 {
 	libvirt_journal_remove(&journal);
@@ -390,6 +411,8 @@ int main(int argc, char **argv)
 	test_noted();
 	test_device();
 	test_device_alone();
+	test_file_alone(true);
+	test_file_alone(false);
 	test_patience();
 	test_hidden();
 	test_verb();
