@@ -76,7 +76,8 @@ int journal_index_add(struct libvirt_journal *j, uint64_t gpa, const uint8_t *be
 	entry = u64_map_insert(&j->places, journal_place_key(gpa, size), &is_new);
 	if (!entry)
 		return error_set(err, ENOMEM, "out of memory");
-	if (is_new)
+	/* what was put back, the guest has changed itself since */
+	if (is_new || entry->back)
 		memcpy(entry->original, before, size);
 	set_back(j, entry, false);
 	return 0;

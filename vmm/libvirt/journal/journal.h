@@ -102,8 +102,8 @@ int libvirt_journal_stop(struct libvirt_journal *journal, bool stopped, struct e
 struct journal_place {
 	uint64_t gpa;
 	size_t size;
-	uint8_t *original; /* `size` bytes: what was there before the first write */
-	uint8_t *ours;     /* nr_ours times `size` bytes: what tracers wrote */
+	uint8_t *original; /* `size` bytes: the guest's own, before the first write to them */
+	uint8_t *ours;     /* nr_ours times `size` bytes: what tracers wrote over these */
 	size_t nr_ours;
 };
 

@@ -59,6 +59,27 @@ static struct journal_place *get_place(struct parser *parser, uint64_t gpa, size
 	return p;
 }
 
+static bool has_ours(const struct journal_place *p, const uint8_t *bytes)
+{
+	for (size_t i = 0; i < p->nr_ours; i++)
+		if (!memcmp(p->ours + i * p->size, bytes, p->size))
+			return true;
+	return false;
+}
+
+/* Neither a tracer's bytes nor what stood there first: the guest has changed the place itself,
+ * where another module may be by now. Earlier lines say nothing of it any more. */
+static void note_before(struct journal_place *p, const char *before)
+{
+	uint8_t now[JOURNAL_MAX_WRITE];
+
+	if (!hex_decode(now, before, p->size) || !memcmp(now, p->original, p->size) ||
+	    has_ours(p, now))
+		return;
+	memcpy(p->original, now, p->size);
+	p->nr_ours = 0;
+}
+
 static int add_ours(struct journal_place *p, const char *after)
 {
 	uint8_t *ours = realloc(p->ours, (p->nr_ours + 1) * p->size);
@@ -70,10 +91,8 @@ static int add_ours(struct journal_place *p, const char *after)
 	last = ours + p->nr_ours * p->size;
 	if (!hex_decode(last, after, p->size))
 		return -EPROTO;
-	for (size_t i = 0; i < p->nr_ours; i++)
-		if (!memcmp(ours + i * p->size, last, p->size))
-			return 0;
-	p->nr_ours++;
+	if (!has_ours(p, last))
+		p->nr_ours++;
 	return 0;
 }
 
@@ -100,9 +119,10 @@ static int parse_write(struct parser *parser, char *line, struct error *err)
 	    gpa >> JOURNAL_GPA_BITS || !is_hex(before, 2 * size) || !is_hex(after, 2 * size))
 		return damaged(err);
 	place = get_place(parser, gpa, size, before);
-	if (!place || add_ours(place, after))
+	if (!place)
 		return error_set(err, ENOMEM, "out of memory");
-	return 0;
+	note_before(place, before);
+	return add_ours(place, after) ? error_set(err, ENOMEM, "out of memory") : 0;
 }
 
 static int parse_word(struct journal_contents *c, const char *word, struct error *err)

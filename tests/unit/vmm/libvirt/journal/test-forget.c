@@ -156,6 +156,25 @@ static void test_which(void)
 	libvirt_journal_remove(&journal);
 }
 
+/* A module is unloaded, and another one takes its place, whose bytes are others. */
+static void test_other_text(void)
+{
+	begin();
+	patch(0x1000);
+	put_back(0x1000);
+	write_place(0x1000, "other", "OURS2", SITE);
+	ok(has_place(0x1000, SITE, "other"),
+	   "a place that the guest changed when it was put back has the guest's later bytes");
+	write_place(0x1000, "OURS2", "other", SITE);
+	patch(0x2000);
+	write_place(0x2000, "other", ours, SITE);
+	ok(has_place(0x2000, SITE, "other"), "so has one that it freed with the patch in it");
+	rewrite();
+	ok(!has_place(0x1000, SITE, "other"), "when they are put back it is forgotten");
+	ok(has_place(0x2000, SITE, "other"), "and otherwise kept");
+	libvirt_journal_remove(&journal);
+}
+
 /* A byte within a site that is patched: its original is the tracer's. */
 static void test_overlaps(void)
 {
@@ -276,6 +295,7 @@ int main(void)
 	signal(SIGXFSZ, SIG_IGN);
 	test_modules();
 	test_which();
+	test_other_text();
 	test_overlaps();
 	test_no_room();
 	test_stop_without_room(false);
