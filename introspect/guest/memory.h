@@ -19,10 +19,14 @@ struct guest_region {
 struct guest_memory_ops {
 	/*
 	 * Guest RAM, sorted by gpa, then the scratch memory. The array is the guest's and stays
-	 * valid while the guest exists; only scratch memory comes and goes.
+	 * valid while the guest exists. Scratch memory comes and goes; RAM changes in follow()
+	 * only.
 	 */
 	int (*regions)(struct guest *guest, const struct guest_region **out, size_t *n,
 		       struct error *err);
+	/* Find out what the RAM is now: some may have been plugged in or out. After an error it is
+	 * what it was. NULL: it never changes. */
+	int (*follow)(struct guest *guest, struct error *err);
 	/* [gpa, gpa + size) lies in one region. NULL if every region has an hva. */
 	int (*read)(struct guest *guest, uint64_t gpa, void *to, size_t size, struct error *err);
 	/* Likewise. Only with GUEST_CAP_WRITE. */

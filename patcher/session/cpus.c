@@ -4,8 +4,13 @@
  */
 #include <errno.h>
 #include <string.h>
+#include "formats/base/clock.h"
 #include "introspect/tasks/percpu.h"
 #include "patcher/session/internal.h"
+
+/* How long the guest's memory may change after the number of its pages has, and how often the
+ * backend is asked meanwhile. */
+static const uint64_t settle_ns = 5000000000, ask_memory_ns = 1000000000;
 
 void session_cpus_init(struct trace_session *s)
 {
@@ -137,15 +142,32 @@ static int check(struct trace_session *s, struct error *err)
 	return ret;
 }
 
-/* Memory was plugged in, or the guest gave some away. */
+void session_follow_memory(struct trace_session *s)
+{
+	const struct guest_memory_ops *memory = s->guest->memory;
+
+	if (memory->follow)
+		memory->follow(s->guest, NULL);
+}
+
+/*
+ * Memory was plugged in, or the guest gave some away. What it gives away is plugged out a moment
+ * later. A balloon changes the number of pages all the time, and asking may cost a call to another
+ * process.
+ */
 static void follow_memory(struct trace_session *s)
 {
-	const uint64_t pages = pages_of_ram(s);
+	const uint64_t pages = pages_of_ram(s), now = clock_monotonic_ns();
 
-	if (pages == s->ram_pages)
+	if (pages != s->ram_pages) {
+		read_nodes(s);
+		s->ram_pages = pages;
+		s->memory_settled = now + settle_ns;
+	}
+	if (now >= s->memory_settled || now < s->next_memory)
 		return;
-	read_nodes(s);
-	s->ram_pages = pages;
+	session_follow_memory(s);
+	s->next_memory = now + ask_memory_ns;
 }
 
 /* What has come may have another number, or a time stamp counter that was set. */

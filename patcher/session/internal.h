@@ -223,6 +223,8 @@ struct trace_session {
 	uint64_t online_cpus;               /* the guest's mask at the last look ... */
 	uint64_t departures;                /* ... which of them had been off line when ... */
 	uint64_t ram_pages;                 /* ... and how many pages it had; 0: not known */
+	uint64_t next_memory;               /* the backend may be asked again what the RAM is ... */
+	uint64_t memory_settled;            /* ... which may change until then */
 	bool knows_departures;              /* departure_at is the per-CPU variable's place */
 	int32_t departure_at;
 	bool tsc_unstable; /* the guest's own verdict when tracing began */
@@ -329,7 +331,9 @@ void session_cpus_deinit(struct trace_session *session);
 void session_note_cpus(struct trace_session *session);
 /* Some times per second while tracing: check again when the guest has changed them. */
 void session_follow_cpus(struct trace_session *session);
-/* Likewise: find out whether the guest has left for its crash kernel. */
+/* What is read of the guest's memory from now on may have been plugged in. */
+void session_follow_memory(struct trace_session *session);
+/* Some times per second while tracing: find out whether the guest has left for its crash kernel. */
 void session_watch_crash(struct trace_session *session);
 /* Any thread: the nodes of trace_info. */
 void session_describe_nodes(struct trace_session *session, struct trace_info *info);

@@ -395,6 +395,7 @@ int trace_session_start(struct trace_session *s, const char *const *specs, struc
 
 	if (ret)
 		return ret;
+	session_follow_memory(s);
 	ret = session_create_engines(s, err);
 	/* a stop may have left trampolines in a guest that was paused */
 	if (!ret)
@@ -472,6 +473,7 @@ int trace_session_stop(struct trace_session *s, struct error *err)
 
 	if (!s->enabled)
 		return error_set(err, EALREADY, "tracing is off already");
+	session_follow_memory(s);
 	ret = guest->control->stop(guest, err);
 	if (ret)
 		return ret;

@@ -55,6 +55,14 @@ uint8_t *fake_qemu_plug(struct fake_qemu *q)
 	return q->ram + FAKE_QEMU_RAM;
 }
 
+uint8_t *fake_qemu_set_dimm(struct fake_qemu *q, bool plugged)
+{
+	pthread_mutex_lock(&q->lock);
+	q->dimm = plugged;
+	pthread_mutex_unlock(&q->lock);
+	return q->ram + FAKE_QEMU_RAM + FAKE_DEVICE_BYTES;
+}
+
 void fake_qemu_unmap(struct fake_qemu *q)
 {
 	pthread_mutex_lock(&q->lock);

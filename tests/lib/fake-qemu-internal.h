@@ -50,6 +50,7 @@ struct fake_qemu {
 	bool unmapped; /* by the guest: the device is */
 	bool device;   /* the memory device is plugged in, under this name: */
 	char alias[64];
+	bool dimm;    /* a memory module is plugged in */
 	bool chardev; /* there is one, of ours */
 	bool server;  /* the gdbstub uses it */
 	int fd;       /* its connection; -1: none */

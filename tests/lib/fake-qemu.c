@@ -17,6 +17,8 @@
 /* Where AddressSanitizer and ThreadSanitizer have nothing of their own. */
 #define RAM_HVA 0x7e9000000000ull
 
+enum { ALL_BYTES = FAKE_QEMU_RAM + FAKE_DEVICE_BYTES + FAKE_DIMM_BYTES };
+
 /* Forked processes inherit it. */
 const char *fake_qemu_uuid(void)
 {
@@ -69,7 +71,7 @@ void fake_qemu_reset(struct fake_qemu *q)
 		q->registers[i][RIP] = FAKE_RESET_RIP;
 }
 
-/* The device's memory lies behind the RAM in this process. */
+/* The device's memory lies behind the RAM in this process, and the module's behind that. */
 uint8_t *fake_qemu_hva(struct fake_qemu *q, uint64_t gpa, uint64_t size)
 {
 	if (gpa < FAKE_QEMU_RAM && size <= FAKE_QEMU_RAM - gpa)
@@ -77,6 +79,9 @@ uint8_t *fake_qemu_hva(struct fake_qemu *q, uint64_t gpa, uint64_t size)
 	if (q->device && gpa >= FAKE_DEVICE_GPA && gpa - FAKE_DEVICE_GPA < FAKE_DEVICE_BYTES &&
 	    size <= FAKE_DEVICE_BYTES - (gpa - FAKE_DEVICE_GPA))
 		return q->ram + FAKE_QEMU_RAM + (gpa - FAKE_DEVICE_GPA);
+	if (q->dimm && gpa >= FAKE_DIMM_GPA && gpa - FAKE_DIMM_GPA < FAKE_DIMM_BYTES &&
+	    size <= FAKE_DIMM_BYTES - (gpa - FAKE_DIMM_GPA))
+		return q->ram + FAKE_QEMU_RAM + FAKE_DEVICE_BYTES + (gpa - FAKE_DIMM_GPA);
 	return NULL;
 }
 
@@ -193,6 +198,25 @@ static char *register_text(const struct fake_qemu *q)
 	return text;
 }
 
+static char *memory_map(const struct fake_qemu *q)
+{
+	char dimm[160] = "", *reply;
+
+	if (q->dimm)
+		snprintf(dimm, sizeof(dimm),
+			 "    %016x-%016x (prio 0, i/o): device-memory\r\n"
+			 "      %016x-%016x (prio 0, ram): module\r\n",
+			 FAKE_DIMM_GPA, FAKE_DIMM_GPA + 2 * FAKE_DIMM_BYTES - 1, FAKE_DIMM_GPA,
+			 FAKE_DIMM_GPA + FAKE_DIMM_BYTES - 1);
+	if (asprintf(&reply,
+		     "address-space: memory\r\n  0000000000000000-ffffffffffffffff (prio "
+		     "0, i/o): system\r\n    0000000000000000-%016x (prio 0, ram): alias "
+		     "ram-below-4g @pc.ram 0-1\r\n%s",
+		     FAKE_QEMU_RAM - 1, dimm) < 0)
+		abort();
+	return reply;
+}
+
 static char *hmp(struct fake_qemu *q, const char *text)
 {
 	char *reply = NULL, name[32];
@@ -208,12 +232,7 @@ static char *hmp(struct fake_qemu *q, const char *text)
 	} else if (!strcmp(text, "info registers -a")) {
 		return register_text(q);
 	} else if (!strcmp(text, "info mtree")) {
-		if (asprintf(&reply,
-			     "address-space: memory\r\n  0000000000000000-ffffffffffffffff (prio "
-			     "0, i/o): system\r\n    0000000000000000-%016x (prio 0, ram): alias "
-			     "ram-below-4g @pc.ram 0-1\r\n",
-			     FAKE_QEMU_RAM - 1) < 0)
-			abort();
+		return memory_map(q);
 	} else if (sscanf(text, "gpa2hva %" SCNx64, &gpa) == 1) {
 		if (asprintf(&reply, "Host virtual address for 0x%" PRIx64 " (pc.ram) is %p\r\n",
 			     gpa, (void *)fake_qemu_hva(q, gpa, 1)) < 0)
@@ -246,7 +265,7 @@ char *fake_qemu_answer(struct fake_qemu *q, const char *text, unsigned int flags
 /* At the same address in both processes, where nothing else is mapped. */
 static uint8_t *map_ram(int fd)
 {
-	void *at = mmap((void *)RAM_HVA, FAKE_QEMU_RAM + FAKE_DEVICE_BYTES, PROT_READ | PROT_WRITE,
+	void *at = mmap((void *)RAM_HVA, ALL_BYTES, PROT_READ | PROT_WRITE,
 			MAP_SHARED | MAP_FIXED_NOREPLACE, fd, 0);
 
 	if (at != (void *)RAM_HVA)
@@ -327,8 +346,7 @@ struct fake_qemu *fake_qemu_create(unsigned int nr_vcpus)
 		mmap(NULL, sizeof(*q), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	int fd = memfd_create("ram", 0);
 
-	if (q == MAP_FAILED || fd < 0 || ftruncate(fd, FAKE_QEMU_RAM + FAKE_DEVICE_BYTES) ||
-	    nr_vcpus > MAX_VCPUS)
+	if (q == MAP_FAILED || fd < 0 || ftruncate(fd, ALL_BYTES) || nr_vcpus > MAX_VCPUS)
 		abort();
 	q->ram = map_ram(fd);
 	q->nr_vcpus = nr_vcpus;
@@ -350,7 +368,7 @@ void fake_qemu_destroy(struct fake_qemu *q)
 		close(q->passed);
 	fake_qemu_kill(q);
 	libvirt_process_close(&q->process);
-	munmap(q->ram, FAKE_QEMU_RAM + FAKE_DEVICE_BYTES);
+	munmap(q->ram, ALL_BYTES);
 	pthread_mutex_destroy(&q->lock);
 	munmap(q, sizeof(*q));
 }

@@ -17,6 +17,8 @@ enum {
 	FAKE_QEMU_RAM = 1 << 20, /* bytes, from guest-physical address 0 */
 	FAKE_DEVICE_GPA = 4 << 20,
 	FAKE_DEVICE_BYTES = 2 << 20,
+	FAKE_DIMM_GPA = 16 << 20,
+	FAKE_DIMM_BYTES = 1 << 20,
 };
 
 /* What the gdbstub does with a packet. */
@@ -69,6 +71,8 @@ uint8_t *fake_qemu_plug(struct fake_qemu *qemu);
 /* The guest has not mapped the device: it is nowhere in its memory. */
 void fake_qemu_unmap(struct fake_qemu *qemu);
 bool fake_qemu_has_device(struct fake_qemu *qemu);
+/* A memory module is plugged in, or out; returns its memory. */
+uint8_t *fake_qemu_set_dimm(struct fake_qemu *qemu, bool plugged);
 /* libvirt does not know the domain, or knows it again: it is another connection's. */
 void fake_qemu_hide(struct fake_qemu *qemu, bool hidden);
 

@@ -14,9 +14,15 @@ static int regions(struct guest *guest, const struct guest_region **out, size_t 
 	struct libvirt_guest *g = libvirt_from_guest(guest);
 
 	(void)err;
-	*out = g->memory.regions;
-	*n = __atomic_load_n(&g->nr_regions, __ATOMIC_ACQUIRE);
+	libvirt_memory_regions(&g->memory, out, n);
 	return 0;
+}
+
+static int follow(struct guest *guest, struct error *err)
+{
+	struct libvirt_guest *g = libvirt_from_guest(guest);
+
+	return libvirt_memory_follow(&g->memory, g->domain, err);
 }
 
 /* The gdbstub answers only while the guest is stopped. */
@@ -135,8 +141,7 @@ static int scratch_add(struct guest *guest, size_t size, struct guest_region *ou
 	*out = g->shmem;
 	out->size = size;
 	g->shmem_used = true;
-	g->memory.regions[g->memory.nr_regions] = g->shmem;
-	__atomic_store_n(&g->nr_regions, g->memory.nr_regions + 1, __ATOMIC_RELEASE);
+	libvirt_memory_set_scratch(&g->memory, &g->shmem);
 	return 0;
 }
 
@@ -159,7 +164,7 @@ static int scratch_remove(struct guest *guest, const struct guest_region *scratc
 	for (size_t at = 0; !ret && at < scratch->size; at += sizeof(zeros))
 		if (!is_zero(g->shmem.hva + at, sizeof(zeros)))
 			ret = rsp_write(&g->stub.rsp, scratch->gpa + at, zeros, sizeof(zeros), err);
-	__atomic_store_n(&g->nr_regions, g->memory.nr_regions, __ATOMIC_RELEASE);
+	libvirt_memory_set_scratch(&g->memory, NULL);
 	g->shmem_used = false;
 	return ret;
 }
@@ -178,7 +183,7 @@ static int scratch_renew(struct guest *guest, const struct guest_region *code, s
 }
 
 static const struct guest_memory_ops memory_ops = {
-	.regions = regions, .read = phys_read, .write = phys_write};
+	.regions = regions, .follow = follow, .read = phys_read, .write = phys_write};
 static const struct guest_control_ops control_ops = {
 	.stop = libvirt_guest_stop,
 	.resume = libvirt_guest_resume,
@@ -273,7 +278,6 @@ int libvirt_guest_create(struct libvirt_domain *domain, struct libvirt_journal *
 	ret = count_vcpus(g, err);
 	if (!ret)
 		ret = libvirt_memory_open(&g->memory, domain, with_shmem, err);
-	g->nr_regions = g->memory.nr_regions;
 	if (g->memory.by_stub)
 		g->guest.caps |= GUEST_STOPS_TO_READ;
 	if (ret)

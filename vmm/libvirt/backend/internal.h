@@ -99,7 +99,6 @@ struct libvirt_guest {
 	struct guest_region shmem; /* size 0: none */
 	bool plugged;              /* or plugging was tried */
 	bool shmem_used;
-	size_t nr_regions;          /* atomic; of memory.regions, with the scratch memory in use */
 	pthread_mutex_t stopper;    /* held while it is stopped; recursive */
 	_Atomic unsigned int stops; /* nested stops of the thread that holds `stopper` */
 	atomic_bool will_run;       /* the last resume lets the guest run */

@@ -11,7 +11,8 @@ enum {
 	RING_BYTES = 64 << 10,
 	ALL = (1 << FAKE_VCPUS) - 1,
 	WITHOUT_2 = ALL & ~(1 << 2),
-	BEHIND = 5000
+	BEHIND = 5000,
+	RAM_PAGES = 0x30100,
 };
 
 static struct fake_session fs;
@@ -186,6 +187,66 @@ static void test_seldom(void)
 	fake_session_end(&fs);
 }
 
+static unsigned int asked;
+
+static int note_asked(struct guest *guest, struct error *err)
+{
+	(void)guest;
+	(void)err;
+	asked++;
+	return 0;
+}
+
+static void set_pages(uint64_t pages)
+{
+	fake_put64(&fs.fg.base, FAKE_PHYS_TEXT + RAM_PAGES, pages);
+}
+
+/* As if a second had passed: the backend may be asked again. */
+static bool asks_again(void)
+{
+	const unsigned int before = asked;
+	unsigned int stops;
+
+	fs.session->next_memory = 0;
+	return goes_on(&stops) && asked > before;
+}
+
+/* What is plugged in has to be read, too, and what is plugged out may be other memory soon. */
+static void test_memory(void)
+{
+	static const struct fake_symbol symbols[] = {{"_totalram_pages", RAM_PAGES}, {NULL, 0}};
+	struct guest_memory_ops memory;
+	uint64_t before;
+
+	fake_session_create(&fs);
+	memcpy(&before, fake_text(&fs.fg, RAM_PAGES), sizeof(before));
+	if (fake_guest_add_symbols(&fs.fg, symbols))
+		abort();
+	memory = *fs.fg.guest.memory;
+	memory.follow = note_asked;
+	fs.fg.guest.memory = &memory;
+	set_pages(1000);
+	start(true);
+	is_u64(asked, 1, "when tracing starts the backend is asked what the memory is now");
+	ok(!asks_again(), "while the guest has as many pages it is not asked");
+	set_pages(2000);
+	ok(asks_again(), "when memory was plugged in it is");
+	set_pages(3000);
+	asked = 0;
+	for (unsigned int i = 0, stops; i < 5; i++)
+		goes_on(&stops);
+	is_u64(asked, 0, "but not again at once");
+	set_pages(1000);
+	ok(asks_again() && asks_again(), "what the guest gives away is plugged out a moment later");
+	fs.session->memory_settled = 0;
+	ok(!asks_again(), "some seconds later it is not asked any more");
+	asked = 0;
+	set_pages(before);
+	fake_session_end(&fs);
+	is_u64(asked, 1, "when tracing ends it is");
+}
+
 static void test_traps(void)
 {
 	unsigned int stops;
@@ -206,6 +267,7 @@ int main(void)
 	test_renumbered();
 	test_starting();
 	test_seldom();
+	test_memory();
 	test_traps();
 	return tap_done();
 }

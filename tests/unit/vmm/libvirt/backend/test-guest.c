@@ -116,6 +116,51 @@ static void test_stub_fails(void)
 	tear_down(&f);
 }
 
+/* Memory modules come and go while the guest is traced. */
+static void test_modules(bool by_stub)
+{
+	struct guest_region scratch = {0};
+	const struct guest_region *regions;
+	struct error err = {0};
+	char now[8] = "";
+	struct fixture f;
+	size_t n;
+
+	set_up(&f, by_stub);
+	memcpy(fake_qemu_set_dimm(f.qemu, true), "module", 6);
+	ok(guest_phys_read(f.guest, FAKE_DIMM_GPA, now, 6, &err) == -EFAULT,
+	   "memory that was plugged in is not known: %s", err.text);
+	if (!by_stub &&
+	    (libvirt_guest_plug(f.g, NULL) || f.guest->scratch->add(f.guest, 4096, &scratch, NULL)))
+		abort();
+	ok(!f.guest->memory->follow(f.guest, NULL) &&
+		   !guest_phys_read(f.guest, FAKE_DIMM_GPA, now, 6, &err) && !strcmp(now, "module"),
+	   "it is read once QEMU was asked: %s", libvirt_guest_memory_text(f.g));
+	f.guest->memory->regions(f.guest, &regions, &n, NULL);
+	ok(n == (by_stub ? 2u : 3u) && regions[1].gpa == FAKE_DIMM_GPA &&
+		   (by_stub || regions[2].gpa == FAKE_DEVICE_GPA),
+	   "it lies in front of the scratch memory");
+	fake_qemu_refuse(f.qemu, "info", 0);
+	fake_qemu_set_dimm(f.qemu, false);
+	ok(f.guest->memory->follow(f.guest, &err) < 0 &&
+		   !guest_phys_read(f.guest, PLACE, now, 6, NULL),
+	   "if QEMU does not say, what is known stays: %s", err.text);
+	fake_qemu_refuse(f.qemu, NULL, 0);
+	ok(!f.guest->memory->follow(f.guest, NULL) &&
+		   guest_phys_read(f.guest, FAKE_DIMM_GPA, now, 6, NULL) == -EFAULT &&
+		   !guest_phys_read(f.guest, PLACE, now, 6, NULL),
+	   "memory that was plugged out is no memory any more");
+	if (scratch.size) {
+		libvirt_guest_stop(f.guest, NULL);
+		ok(guest_phys_hva(f.guest, scratch.gpa, 1) &&
+			   !f.guest->scratch->remove(f.guest, &scratch, NULL) &&
+			   !guest_phys_hva(f.guest, scratch.gpa, 1),
+		   "the scratch memory stays until it is taken away");
+		libvirt_guest_resume(f.guest, NULL);
+	}
+	tear_down(&f);
+}
+
 static bool is_zero(const uint8_t *memory, size_t size)
 {
 	return !memory[0] && !memcmp(memory, memory + 1, size - 1);
@@ -328,6 +373,8 @@ int main(int argc, char **argv)
 	fake_qemu_main(argc, argv);
 	test_memory(false);
 	test_memory(true);
+	test_modules(false);
+	test_modules(true);
 	test_stub_fails();
 	test_scratch();
 	test_vcpus();
