@@ -80,8 +80,8 @@ static int find_mapping(struct guest *guest, const struct guest_sregs *vcpus, un
 	if (out->mapping.size)
 		return 0;
 	return error_set(err, ENOENT,
-			 "no vCPU is in a Linux kernel: another system, or still in its firmware "
-			 "or boot loader");
+			 "no vCPU is in a Linux kernel: another system, still in its firmware or "
+			 "boot loader, or each in a guest of its own");
 }
 
 /* Unreadable pieces become zeros: the kernel has freed them, and nothing in them is needed. */

@@ -23,6 +23,9 @@ struct kernel_known {
 	 * tables, valid from then on. */
 	uint64_t direct_map;
 	unsigned int levels;
+	/* Likewise; by bit: vCPUs that were found to be the CPUs of their numbers (tasks/percpu.c).
+	 */
+	uint64_t vcpus_seen;
 	struct orc_table orc;
 	bool frame_pointers; /* it has no ORC tables, but these */
 	uint64_t return_hooks[ORC_RETURN_HOOKS]; /* see struct orc_text */

@@ -157,6 +157,43 @@ static int check_own(const struct kernel *kernel, unsigned int vcpu, uint64_t ba
 	return ret;
 }
 
+static uint64_t bit_of(unsigned int vcpu)
+{
+	return vcpu < 64 ? UINT64_C(1) << vcpu : 0;
+}
+
+static uint64_t *seen(const struct kernel *kernel)
+{
+	return (uint64_t *)&kernel->known.vcpus_seen;
+}
+
+void percpu_forget_vcpus(const struct kernel *kernel)
+{
+	__atomic_store_n(seen(kernel), 0, __ATOMIC_RELAXED);
+}
+
+static bool is_online(const struct kernel *kernel, unsigned int cpu)
+{
+	const uint64_t mask = kernel_symbol(kernel, "__cpu_online_mask");
+	uint64_t online;
+
+	return mask && !kernel_read(kernel, mask, &online, sizeof(online), NULL) &&
+	       online & bit_of(cpu);
+}
+
+/* Neither GS base is a CPU's. Once it was seen, it is still the CPU of its number. */
+static int find_hidden(const struct kernel *kernel, unsigned int vcpu, uint64_t *base,
+		       struct error *err)
+{
+	if (__atomic_load_n(seen(kernel), __ATOMIC_RELAXED) & bit_of(vcpu))
+		return percpu_base(kernel, vcpu, base, err);
+	if (is_online(kernel, vcpu))
+		return error_set(err, EAGAIN,
+				 "vCPU %u was not seen in this kernel: it is in a guest of its own",
+				 vcpu);
+	return error_set(err, EAGAIN, "vCPU %u has not set up its per-CPU data yet", vcpu);
+}
+
 static int check_vcpu(const struct kernel *kernel, const struct guest_sregs *sregs,
 		      unsigned int vcpu, check_fn *check, const void *arg, struct error *err)
 {
@@ -164,20 +201,27 @@ static int check_vcpu(const struct kernel *kernel, const struct guest_sregs *sre
 	uint64_t base = 0;
 	int ret = find_cpu(kernel, sregs, vcpu, &cpu, &base, err);
 
-	if (!ret && cpu == kernel->guest->nr_vcpus)
-		ret = error_set(err, EAGAIN, "vCPU %u has not set up its per-CPU data yet", vcpu);
+	if (!ret && cpu == kernel->guest->nr_vcpus) {
+		ret = find_hidden(kernel, vcpu, &base, err);
+		cpu = vcpu;
+	}
 	if (!ret)
 		ret = check_own(kernel, vcpu, base, err);
 	if (!ret && cpu != vcpu)
 		ret = error_set(err, ENOTSUP, "the guest calls vCPU %u its CPU %u", vcpu, cpu);
-	return ret ? ret : check(kernel, vcpu, base, arg, err);
+	if (ret)
+		return ret;
+	__atomic_fetch_or(seen(kernel), bit_of(vcpu), __ATOMIC_RELAXED);
+	return check(kernel, vcpu, base, arg, err);
 }
 
-/* Call `check` for each vCPU that has been started; there must be one. */
+/* Call `check` for each vCPU that has been started; there must be one. -EAGAIN of one does not keep
+ * the others from being seen. */
 static int check_vcpus(const struct kernel *kernel, check_fn *check, const void *arg,
 		       struct error *err)
 {
 	struct guest *guest = kernel->guest;
+	struct error why = {0}, again = {0};
 	struct guest_sregs sregs;
 	bool any = false;
 	int ret = 0;
@@ -185,14 +229,24 @@ static int check_vcpus(const struct kernel *kernel, check_fn *check, const void 
 	if (!guest->control->get_sregs)
 		return error_set(err, ENOTSUP, "%s guests have no vCPU state", guest->name);
 	for (unsigned int i = 0; !ret && i < guest->nr_vcpus; i++) {
-		ret = guest->control->get_sregs(guest, i, &sregs, err);
+		ret = guest->control->get_sregs(guest, i, &sregs, &why);
 		if (ret || !vcpu_in_long_mode(&sregs))
 			continue;
 		any = true;
-		ret = check_vcpu(kernel, &sregs, i, check, arg, err);
+		ret = check_vcpu(kernel, &sregs, i, check, arg, &why);
+		if (ret != -EAGAIN)
+			continue;
+		again = again.code ? again : why;
+		ret = 0;
+	}
+	if (!ret && again.code) {
+		why = again;
+		ret = -EAGAIN;
 	}
 	if (!ret && !any)
-		ret = error_set(err, EAGAIN, "no vCPU runs the kernel yet");
+		ret = error_set(&why, EAGAIN, "no vCPU runs the kernel yet");
+	if (ret && err)
+		*err = why;
 	return ret;
 }
 

@@ -22,8 +22,14 @@
 int percpu_displacement(const struct kernel *kernel, const char *symbol, const char *member,
 			int32_t *displacement, struct error *err);
 
-/* The CPU's 32-bit number, which is the vCPU's: `mov %gs:displacement, %eax`. */
+/*
+ * The CPU's 32-bit number, which is the vCPU's: `mov %gs:displacement, %eax`. A vCPU that is
+ * stopped in a guest of its own shows that guest's registers. It has to be seen in this kernel
+ * once, at any call: -EAGAIN until then.
+ */
 int percpu_cpu_number(const struct kernel *kernel, int32_t *displacement, struct error *err);
+/* vCPUs may be other CPUs from now on: each has to be seen again. */
+void percpu_forget_vcpus(const struct kernel *kernel);
 
 /* The running task: `mov %gs:displacement, %rax` gives its struct task_struct. */
 struct percpu_task {

@@ -8,6 +8,10 @@
 #include "introspect/tasks/percpu.h"
 #include "patcher/session/internal.h"
 
+/* For how long a vCPU may be in a guest of its own at each stop. */
+static const uint64_t see_ns = 3000000000;
+enum { SEE_MS = 2 };
+
 /* How long the guest's memory may change after the number of its pages has, and how often the
  * backend is asked meanwhile. */
 static const uint64_t settle_ns = 5000000000, ask_memory_ns = 1000000000;
@@ -94,6 +98,25 @@ static void read_nodes(struct trace_session *s)
 	memcpy(s->nodes, nodes, n * sizeof(nodes[0]));
 	s->nr_nodes = n;
 	pthread_mutex_unlock(&s->nodes_lock);
+}
+
+/* Where a vCPU runs a guest of its own, most stops find it there. What else there is to say the
+ * start itself does. */
+void session_see_cpus(struct trace_session *s)
+{
+	const uint64_t until = clock_monotonic_ns() + see_ns;
+	int32_t number;
+	int ret = -EAGAIN;
+
+	percpu_forget_vcpus(&s->kernel);
+	while (ret == -EAGAIN && clock_monotonic_ns() < until && !kernel_is_booting(&s->kernel)) {
+		if (s->guest->control->stop(s->guest, NULL))
+			return;
+		ret = percpu_cpu_number(&s->kernel, &number, NULL);
+		s->guest->control->resume(s->guest, NULL);
+		if (ret == -EAGAIN)
+			clock_wait_ms(SEE_MS);
+	}
 }
 
 void session_note_cpus(struct trace_session *s)
@@ -188,6 +211,10 @@ void session_follow_cpus(struct trace_session *s)
 	if (online == s->online_cpus && left == s->departures)
 		return;
 	read_nodes(s);
+	if (online != s->checked_online || left != s->checked_departures)
+		percpu_forget_vcpus(&s->kernel);
+	s->checked_online = online;
+	s->checked_departures = left;
 	ret = check(s, &err);
 	/* a CPU that is being started is looked at again */
 	if (ret == -EAGAIN || ret == -EBUSY)

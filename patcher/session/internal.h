@@ -227,6 +227,7 @@ struct trace_session {
 	uint64_t memory_settled;            /* ... which may change until then */
 	bool knows_departures;              /* departure_at is the per-CPU variable's place */
 	int32_t departure_at;
+	uint64_t checked_online, checked_departures; /* what the CPUs were last checked for */
 	bool tsc_unstable; /* the guest's own verdict when tracing began */
 	pthread_mutex_t nodes_lock;         /* of: */
 	struct memory_node nodes[MEMORY_NODES_MAX];
@@ -327,6 +328,9 @@ int session_watch_leaving(struct trace_session *session, struct error *err);
 
 void session_cpus_init(struct trace_session *session);
 void session_cpus_deinit(struct trace_session *session);
+/* Before a start: wait for some seconds until each vCPU was seen in the guest's kernel, as it may
+ * run a guest of its own. */
+void session_see_cpus(struct trace_session *session);
 /* At a start: those that are on line now were checked. */
 void session_note_cpus(struct trace_session *session);
 /* Some times per second while tracing: check again when the guest has changed them. */

@@ -404,6 +404,8 @@ int trace_session_start(struct trace_session *s, const char *const *specs, struc
 		ret = let_leave(s, err);
 	if (ret)
 		return ret;
+	if (!has_traps(s))
+		session_see_cpus(s);
 	do
 		ret = start_once(s, err);
 	while (ret == -ETXTBSY && !s->enabled && session_tries_again(&tries));

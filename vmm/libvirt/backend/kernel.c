@@ -7,8 +7,9 @@
 #include "formats/base/clock.h"
 #include "introspect/kernel/identify.h"
 
-/* The vCPUs run while page tables are read: a process may end, and its tables with it. */
-enum { TRIES = 5, TRY_MS = 20 };
+/* The vCPUs run while page tables are read: a process may end, and its tables with it. And each may
+ * be in a guest of its own most of the time, whose tables do not map the kernel. */
+enum { TRIES = 50, TRY_MS = 20 };
 
 /* A kernel may still be booting. */
 static const char *advice(int code)

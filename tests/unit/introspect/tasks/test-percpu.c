@@ -19,7 +19,8 @@ enum {
 	VCPUS = 3,
 	AREA = 0x10000,    /* of one CPU */
 	OFFSETS = 0x30000, /* __per_cpu_offset, an image offset */
-	PERCPU = 0x40000,  /* __per_cpu_start where variables are linked like others */
+	ONLINE_MASK = 0x30800,
+	PERCPU = 0x40000, /* __per_cpu_start where variables are linked like others */
 	CPU_NUMBER = 0x9158,
 	CURRENT_TASK = 0xbc0,
 	OWN_OFFSET = 0x9160,
@@ -73,9 +74,10 @@ static bool use_symbols(enum layout layout)
 	char map[1024];
 	int n = snprintf(map, sizeof(map),
 			 "%016llx T _text\n%016llx D __per_cpu_offset\n%016llx D "
-			 "this_cpu_off\n%016llx D init_top_pgt\n",
+			 "this_cpu_off\n%016llx D init_top_pgt\n%016llx D __cpu_online_mask\n",
 			 FAKE_LINK_TEXT, FAKE_LINK_TEXT + OFFSETS,
-			 (unsigned long long)base + OWN_OFFSET, FAKE_LINK_TEXT + FAKE_INIT_TOP_PGT);
+			 (unsigned long long)base + OWN_OFFSET, FAKE_LINK_TEXT + FAKE_INIT_TOP_PGT,
+			 FAKE_LINK_TEXT + ONLINE_MASK);
 
 	if (layout == HOT_STRUCT)
 		n += snprintf(map + n, sizeof(map) - (size_t)n, "%016x A pcpu_hot\n", HOT);
@@ -220,6 +222,7 @@ static void test_vcpus(void)
 	set_vcpu(1, false, 0, 0);
 	ok(!find_number(""), "a vCPU that was not started does not matter");
 	set_vcpu(1, true, user, 0);
+	percpu_forget_vcpus(&kernel);
 	ok(find_number("vCPU 1 has not set up") == -EAGAIN,
 	   "a vCPU that is being started is waited for");
 	set_vcpu(1, true, gs_base(ZERO_BASED, 2), user);
@@ -228,6 +231,35 @@ static void test_vcpus(void)
 	for (unsigned int i = 0; i < VCPUS; i++)
 		set_vcpu(i, false, 0, 0);
 	ok(find_number("no vCPU runs") == -EAGAIN, "a guest without a started vCPU is waited for");
+	finish();
+}
+
+/* Two vCPUs that run guests of their own: a stop mostly finds them in these. */
+static void test_nested(void)
+{
+	const uint64_t user = 0x7f0000002000ull;
+
+	if (!start(ZERO_BASED))
+		return;
+	fake_put64(&fake, FAKE_PHYS_TEXT + ONLINE_MASK, (1 << VCPUS) - 1);
+	set_vcpu(0, true, user, 0);
+	set_vcpu(1, true, user, 0);
+	ok(find_number("vCPU 0 was not seen in this kernel: it is in a guest of its own") ==
+		   -EAGAIN,
+	   "a vCPU that is stopped in a guest of its own is waited for");
+	set_vcpu(0, true, gs_base(ZERO_BASED, 0), user);
+	ok(find_number("vCPU 1 was not seen") == -EAGAIN, "and so is the other one");
+	set_vcpu(0, true, user, 0);
+	set_vcpu(1, true, gs_base(ZERO_BASED, 1), user);
+	ok(!find_number(""), "each has to be seen once, at any stop");
+	set_vcpu(1, true, user, 0);
+	ok(!find_task(""), "their tasks are found then, wherever they are");
+	fake_put32(&fake, area_gpa(1) + CPU_NUMBER, 2);
+	ok(find_number("vCPU 1 finds 2") == -EPROTO, "their variables are still checked");
+	fake_put32(&fake, area_gpa(1) + CPU_NUMBER, 1);
+	percpu_forget_vcpus(&kernel);
+	ok(find_number("vCPU 0 was not seen") == -EAGAIN,
+	   "when vCPUs may have changed each has to be seen again");
 	finish();
 }
 
@@ -351,6 +383,7 @@ static void test_one_cpu(void)
 		set_vcpu(0, true, 0x7f0000001000ull, base);
 		ok(!find_number(""), "its vCPU is recognised in user mode, %s", where);
 		set_vcpu(0, true, 0x7f0000001000ull, 0x7f0000002000ull);
+		percpu_forget_vcpus(&kernel);
 		ok(find_number("vCPU 0 has not set up") == -EAGAIN,
 		   "its vCPU is waited for until GS is set, %s", where);
 	}
@@ -448,6 +481,7 @@ int main(void)
 	test_layouts();
 	test_vcpus();
 	test_reader();
+	test_nested();
 	test_wrong_memory();
 	test_one_cpu();
 	test_missing();

@@ -96,8 +96,38 @@ static void test_registered(void)
 	is_refused(EBUSY, why, "one that the jump reaches");
 }
 
+/* At each stop but one vCPU 2 is in a guest of its own, and vCPU 3 at that one. */
+static void run_nested(struct fake_guest *fg)
+{
+	static uint64_t bases[FAKE_VCPUS];
+
+	for (unsigned int i = 2; i < FAKE_VCPUS; i++) {
+		struct guest_sregs *sregs = &fg->vcpus[i].sregs;
+		const bool seen = (i == 2) == (fg->stops == 5);
+
+		bases[i] = bases[i] ? bases[i] : sregs->gs_base;
+		sregs->gs_base = seen ? bases[i] : 0;
+	}
+}
+
+static void test_nested(void)
+{
+	struct error err = {0};
+
+	create();
+	fs.fg.on_stop = run_nested;
+	fs.fg.stops = 0;
+	ok(!trace_session_start(fs.session, NULL, &err) && fs.fg.stops > 5,
+	   "it is waited for until each vCPU was seen in the guest's kernel: %s", err.text);
+	ok(!trace_session_stop(fs.session, NULL) && fake_session_text_same(&fs),
+	   "the guest can be left while some are in guests of their own");
+	fs.fg.on_stop = NULL;
+	fake_session_destroy(&fs);
+}
+
 int main(void)
 {
+	test_nested();
 	test_inlined();
 	test_unwatched();
 	test_registered();
