@@ -186,7 +186,7 @@ static void close_drained(struct ring_engine *x)
 /* No margin: no other ring's records have to come first. */
 uint64_t direct_pass(struct ring_engine *x, const struct ring_clock *clock)
 {
-	const uint64_t late_ns = clock->stall_ns ? RING_LATE_POLLS * x->poll_ns : 0;
+	const uint64_t late_ns = clock->stall_ns ? ring_engine_late_ns(x) : 0;
 	const struct ring_clock now = {clock->tsc, 0, clock->now_ns, clock->stall_ns, late_ns};
 	uint64_t records = 0;
 

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 #include "formats/base/thread.h"
+#include "patcher/coexist/watchdogs.h"
 #include "patcher/engine/host-record.h"
 #include "patcher/engine/ring-internal.h"
 
@@ -18,6 +19,9 @@ enum {
 /* The host may keep a vCPU off its CPU in the middle of a record for any time. A record that is
  * unfinished after this many polls, at each of which the guest ran, is given up. */
 static const uint64_t stall_polls = 300;
+
+/* How often the guest's watchdogs are asked while a record is unfinished. */
+static const uint64_t patience_look_ns = 1000000000;
 
 struct timespec ring_engine_deadline(uint64_t now_ns, uint64_t ns)
 {
@@ -148,6 +152,26 @@ static bool is_unfinished(struct ring_engine *x)
 	return waiting | direct_is_waiting(x);
 }
 
+/* Half of the time that writers wait is left for what the thread does until it looks. */
+uint64_t ring_engine_late_ns(const struct ring_engine *x)
+{
+	const uint64_t most = RING_LATE_POLLS * x->poll_ns, half = x->patience_ns / 2;
+
+	return most < half ? most : half;
+}
+
+/*
+ * The guest may change the times of its watchdogs. Writers that spin keep those that were read when
+ * their code was made, which is not later.
+ */
+static void follow_patience(struct ring_engine *x, uint64_t now)
+{
+	if (now < x->next_patience)
+		return;
+	x->patience_ns = watchdogs_allow_ns(x->kernel, x->patience_ns);
+	x->next_patience = now + patience_look_ns;
+}
+
 /*
  * The time that vCPUs had to finish a record: without the time in which the guest was held stopped.
  * Polling that may cost a call to another process, so it is done seldom, and only while a record is
@@ -156,13 +180,16 @@ static bool is_unfinished(struct ring_engine *x)
  */
 static uint64_t running_ns(struct ring_engine *x)
 {
-	uint64_t now = clock_monotonic_ns();
+	uint64_t now = clock_monotonic_ns(), step;
 	bool waiting = is_unfinished(x);
 
-	if (waiting && now - x->polled_ns < x->poll_ns)
+	if (waiting)
+		follow_patience(x, now);
+	step = ring_engine_late_ns(x) / RING_LATE_POLLS;
+	if (waiting && now - x->polled_ns < step)
 		return x->run_ns;
 	if (waiting && !x->guest->control->is_stopped(x->guest))
-		x->run_ns += x->poll_ns;
+		x->run_ns += step;
 	x->polled_ns = now;
 	return x->run_ns;
 }
@@ -240,7 +267,7 @@ static uint64_t make_pass(struct ring_engine *x, bool to_the_end, uint64_t stall
 	clock.tsc = x->guest->clock->tsc(x->guest);
 	clock.margin = to_the_end ? 0 : margin_at(x, clock.tsc);
 	clock.now_ns = running_ns(x);
-	clock.late_ns = is_any_full(x) && stall ? RING_LATE_POLLS * x->poll_ns : stall;
+	clock.late_ns = is_any_full(x) && stall ? ring_engine_late_ns(x) : stall;
 	begin_cpus(x);
 	show_life(x);
 	pass.records = direct_pass(x, &clock);
@@ -281,22 +308,31 @@ void ring_engine_drain_all(struct ring_engine *x)
 
 enum doze { DOZE_OVER, DOZE_RUNG, DOZE_QUIT };
 
-/* Sleep until the thread is woken, at most `ms`; 0: without limit. */
-static enum doze doze(struct ring_engine *x, unsigned int ms)
+/* Sleep until the thread is woken, at most `ns`; 0: without limit. */
+static enum doze doze_ns(struct ring_engine *x, uint64_t ns)
 {
-	struct timespec until =
-		ring_engine_deadline(clock_monotonic_ns(), (uint64_t)ms * NS_PER_MS);
+	struct timespec until = ring_engine_deadline(clock_monotonic_ns(), ns);
 	enum doze result;
 	int ret = 0;
 
 	pthread_mutex_lock(&x->lock);
 	while (!x->rung && !x->quit && !ret)
-		ret = ms ? pthread_cond_timedwait(&x->wake, &x->lock, &until)
+		ret = ns ? pthread_cond_timedwait(&x->wake, &x->lock, &until)
 			 : pthread_cond_wait(&x->wake, &x->lock);
 	result = x->quit ? DOZE_QUIT : x->rung ? DOZE_RUNG : DOZE_OVER;
 	x->rung = false;
 	pthread_mutex_unlock(&x->lock);
 	return result;
+}
+
+/* Between two passes. While a record is unfinished, not for so long that it is late before the next
+ * one. */
+static enum doze doze(struct ring_engine *x, unsigned int ms)
+{
+	const uint64_t most = ring_engine_late_ns(x) / (2 * RING_LATE_POLLS);
+	const uint64_t ns = (uint64_t)ms * NS_PER_MS;
+
+	return doze_ns(x, most < ns && is_unfinished(x) ? most : ns);
 }
 
 static bool arm_all(struct ring_engine *x)
@@ -319,9 +355,9 @@ static enum doze sleep_until_rung(struct ring_engine *x)
 
 	atomic_store(&x->asleep, true);
 	if (arm_all(x))
-		result = doze(x, 1);
+		result = doze_ns(x, NS_PER_MS);
 	if (result == DOZE_OVER && arm_all(x))
-		result = doze(x, 0);
+		result = doze_ns(x, 0);
 	atomic_store(&x->asleep, false);
 	return result;
 }

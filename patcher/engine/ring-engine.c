@@ -22,6 +22,8 @@ static void reset(struct ring_engine *x)
 	kprobe_table_deinit(&x->copies);
 	x->copied_by = 0;
 	x->run_ns = 0;
+	x->patience_ns = RING_SPIN_PATIENCE_NS;
+	x->next_patience = 0;
 	for (unsigned int i = 0; i < x->nr_vcpus; i++)
 		x->vcpus[i].cut_off = 0;
 }

@@ -23,9 +23,13 @@
 
 /*
  * A record that is not finished after this many polls, at each of which the guest ran, holds up no
- * writer that waits for room. That takes less time than any writer waits.
+ * writer that waits for room. That takes less time than any writer waits (ring_engine_late_ns()).
  */
 enum { RING_LATE_POLLS = 2 };
+
+/* Where writers poll, if the guest's watchdogs allow it: for a host that needs 2 ms to make room
+ * and may have to wait for a CPU. Others wait for longer. */
+enum { RING_SPIN_PATIENCE_NS = 500000000 };
 
 /* Until a reservation is visible to the host. */
 enum { RING_MARGIN_NS = 20000 };
@@ -121,9 +125,12 @@ struct ring_engine {
 	 * it when it makes room. */
 	uint64_t give_up_ns;
 	_Atomic bool asleep;  /* the thread waits for a ring's doorbell */
-	/* Host time in which the guest ran while a record was unfinished, in steps of poll_ns; and
-	 * when that was polled last. */
+	/* Host time in which the guest ran while a record was unfinished, in steps of poll_ns, or
+	 * shorter ones; and when that was polled last. */
 	uint64_t run_ns, poll_ns, polled_ns;
+	/* The shortest time that writers have waited for room, and when the guest's watchdogs are
+	 * asked again how long that may be. Of the thread. */
+	uint64_t patience_ns, next_patience;
 	uint64_t next_retire;   /* ns; when to try to free code of the direct lane ... */
 	unsigned int retire_ms; /* ... and the time until the next try */
 };
@@ -165,6 +172,10 @@ struct ring_counts ring_engine_counts(struct ring_engine *x, unsigned int vcpu);
 int ring_engine_start_thread(struct ring_engine *x, struct error *err);
 /* Waits until it has ended. Does nothing if it does not run. */
 void ring_engine_stop_thread(struct ring_engine *x);
+/* For how long a record that is unfinished holds up writers that wait for room: less than they
+ * wait.
+ */
+uint64_t ring_engine_late_ns(const struct ring_engine *x);
 /* Wake it. */
 void ring_engine_wake(struct ring_engine *x);
 /* Emit all records that are there now, and none that the guest writes later. By the thread, or

@@ -14,9 +14,6 @@ enum {
 	SMALL_CODE_BYTES = 128 << 10, /* in a chunk that is shared with the rings */
 	TRAP_RING_BYTES = 256 << 10,
 	MAX_CLOCK_SKEW_NS = 1000,
-	/* Where writers poll, if the guest's watchdogs allow it: for a host that needs 2 ms to make
-	 * room and may have to wait for a CPU. */
-	SPIN_PATIENCE_NS = 500000000,
 	/* Host queue for records behind one that a vCPU has not finished, because the host does
 	 * not run it. Where writers spin they cannot be made to wait that long. */
 	SPIN_QUEUE_BYTES = 8 << 20,
@@ -314,7 +311,8 @@ uint64_t ring_engine_ticks(const struct ring_engine *x, uint64_t ns)
 /* In ticks, capped: writers compare RING_PATIENCE_BITS. */
 static uint32_t patience(const struct ring_engine *x)
 {
-	uint64_t wanted = ring_engine_ticks(x, watchdogs_allow_ns(x->kernel, SPIN_PATIENCE_NS));
+	uint64_t wanted =
+		ring_engine_ticks(x, watchdogs_allow_ns(x->kernel, RING_SPIN_PATIENCE_NS));
 
 	return wanted < UINT32_MAX ? (uint32_t)wanted : UINT32_MAX;
 }
