@@ -13,11 +13,12 @@ enum { WATCHDOGS_SHORTEST_NS = 500000000 };
 static const uint64_t watchdogs_patience_ns = 5000000000;
 
 /*
- * For how long a vCPU may wait with interrupts off, so that the guest's kernel does not report it: in
- * nanoseconds, at most `most`. That is half of a hard lockup's time, which is watchdog_thresh
+ * For how long a vCPU may wait with interrupts off, so that the guest's kernel does not report it:
+ * in nanoseconds, at most `most`. That is half of a hard lockup's time, which is watchdog_thresh
  * (kernel/watchdog.c; a soft lockup's is twice as long), and a quarter of the time of an RCU stall
- * (kernel/rcu/update.c), which begins before the wait. The guest may change these at any time. If
- * they cannot be read: WATCHDOGS_SHORTEST_NS. Any thread.
+ * (kernel/rcu/update.c), which begins before the wait, and half of the time in which another CPU
+ * has to take an interrupt (csd_lock_timeout, kernel/smp.c). The guest may change these at any
+ * time. If they cannot be read: WATCHDOGS_SHORTEST_NS. Any thread.
  */
 uint64_t watchdogs_allow_ns(const struct kernel *kernel, uint64_t most);
 

@@ -5,7 +5,7 @@
 #include "tests/lib/fake-session.h"
 #include "tests/lib/tap.h"
 
-enum { THRESH = 0x30100, STALL = 0x30104, EXPEDITED = 0x30108 };
+enum { THRESH = 0x30100, STALL = 0x30104, EXPEDITED = 0x30108, CSD = 0x30110 };
 
 static const uint64_t most_ns = 5000000000, ns_per_ms = 1000000;
 
@@ -30,11 +30,13 @@ static void test_known(void)
 		{"watchdog_thresh", THRESH},
 		{"rcu_cpu_stall_timeout", STALL},
 		{"rcu_exp_cpu_stall_timeout", EXPEDITED},
+		{"csd_lock_timeout", CSD},
 		{NULL, 0},
 	};
 
 	if (fake_guest_add_symbols(&fs.fg, symbols))
 		abort();
+	fake_put64(&fs.fg.base, FAKE_PHYS_TEXT + CSD, 0);
 	set(10, 21, 0);
 	is_u64(allowed_ms(), 5000, "as the kernel has them, they allow 5 s");
 	set(60, 300, 0);
@@ -45,6 +47,10 @@ static void test_known(void)
 	is_u64(allowed_ms(), 750, "an RCU stall of 3 s allows a quarter of it");
 	set(10, 21, 20);
 	is_u64(allowed_ms(), 5, "an expedited one of 20 ms likewise");
+	set(10, 21, 0);
+	fake_put64(&fs.fg.base, FAKE_PHYS_TEXT + CSD, 5000);
+	is_u64(allowed_ms(), 2500, "an IPI that is reported after 5 s allows half of it");
+	fake_put64(&fs.fg.base, FAKE_PHYS_TEXT + CSD, 0);
 	set(0, 21, 0);
 	is_u64(allowed_ms(), 5000, "a watchdog that is off does not count");
 	set(UINT32_MAX, UINT32_MAX, UINT32_MAX);
@@ -53,10 +59,19 @@ static void test_known(void)
 
 static void test_unknown(void)
 {
+	static const struct fake_symbol csd[] = {{"csd_bug_count", CSD}, {NULL, 0}};
+
 	if (fake_guest_inline(&fs.fg, "watchdog_thresh"))
 		abort();
 	set(1, 21, 0);
 	is_u64(allowed_ms(), 5000, "a kernel may have no lockup detector");
+	set(10, 21, 0);
+	if (fake_guest_inline(&fs.fg, "csd_lock_timeout"))
+		abort();
+	is_u64(allowed_ms(), 5000, "or none for IPIs");
+	if (fake_guest_add_symbols(&fs.fg, csd))
+		abort();
+	is_u64(allowed_ms(), 2500, "or one for IPIs without a variable, of 5 s");
 	if (fake_guest_inline(&fs.fg, "rcu_cpu_stall_timeout"))
 		abort();
 	is_u64(allowed_ms(), 500, "if nothing is known, it is half a second");
