@@ -2,6 +2,7 @@
 #include "introspect/kernel/identify.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include "guest-symbols/image/memory-image.h"
@@ -15,9 +16,9 @@
 
 enum {
 	PIECE = 2 << 20,
-	IMAGE_MAX = 128 << 20, /* more is cut off: no kernel is that large */
-	NOTE_BYTES = 4096,     /* VMCOREINFO_BYTES */
-	BANNER_ALIGN = 16,     /* of an array this large, by the x86-64 psABI */
+	COPY_MAX = BUDGET_OF_A_GUEST, /* more of a kernel is cut off */
+	NOTE_BYTES = 4096,            /* VMCOREINFO_BYTES */
+	BANNER_ALIGN = 16,            /* of an array this large, by the x86-64 psABI */
 	BANNER_MAX = 256,
 	STATE_BOOTED = 2, /* above SYSTEM_BOOTING and SYSTEM_SCHEDULING (linux/kernel.h) */
 };
@@ -35,8 +36,6 @@ static struct image_range range_in_tables(struct guest *guest, uint64_t root, un
 			continue;
 		if (!found.size)
 			found = (struct image_range){.gva = gva, .gpa = walk.gpa, .size = PIECE};
-		else if (gva - found.gva >= IMAGE_MAX)
-			break;
 		else if (walk.gpa - found.gpa == gva - found.gva)
 			found.size = gva - found.gva + PIECE;
 	}
@@ -84,16 +83,44 @@ static int find_mapping(struct guest *guest, const struct guest_sregs *vcpus, un
 			 "boot loader, or each in a guest of its own");
 }
 
-/* Unreadable pieces become zeros: the kernel has freed them, and nothing in them is needed. */
+/* How many bytes of the mapping the guest's budget has room for. */
+static size_t take_room(struct budget *budget, uint64_t size)
+{
+	size_t bytes = size < COPY_MAX ? size : COPY_MAX;
+
+	while (bytes && !budget_take(budget, bytes))
+		bytes -= PIECE;
+	return bytes;
+}
+
+/* Unreadable pieces become zeros: the kernel has freed them, and nothing in them is needed. What
+ * the guest's budget has no room for is cut off. */
 static int copy_memory(struct guest *guest, const struct image_range *mapping,
 		       struct memory_copy *memory, struct error *err)
 {
-	int ret = memory_copy_init(memory, mapping->gva, mapping->size, err);
+	const size_t size = take_room(guest->budget, mapping->size);
+	int ret = memory_copy_init(memory, mapping->gva, size, err);
 
-	for (uint64_t at = 0; !ret && at < mapping->size; at += PIECE)
+	for (uint64_t at = 0; !ret && at < size; at += PIECE)
 		if (guest_phys_read(guest, mapping->gpa + at, memory->bytes + at, PIECE, NULL))
 			memset(memory->bytes + at, 0, PIECE);
 	return ret;
+}
+
+static void drop_memory(struct guest *guest, struct memory_copy *memory)
+{
+	budget_give(guest->budget, memory->size);
+	memory_copy_deinit(memory);
+}
+
+/* What is missed may be in the part that is cut off. */
+static void tell_cut(const struct image_range *mapping, const struct memory_copy *memory,
+		     struct error *err)
+{
+	if (memory->size < mapping->size && err)
+		error_prefix(err,
+			     "the first %zu of %" PRIu64 " MiB were read: ", memory->size >> 20,
+			     mapping->size >> 20);
 }
 
 static const char banner_start[] = "Linux version ";
@@ -125,7 +152,9 @@ static int load_image(struct guest *guest, const struct kernel_given *given,
 				   "what is mapped where Linux has its kernel is not Linux");
 	if (!ret)
 		ret = memory_image_load(&memory, given, &out->image, err);
-	memory_copy_deinit(&memory);
+	if (ret)
+		tell_cut(&out->mapping, &memory, err);
+	drop_memory(guest, &memory);
 	return ret;
 }
 
@@ -261,6 +290,8 @@ int kernel_check(struct guest *guest, const struct kernel_image *image,
 	ret = copy_memory(guest, &found.mapping, &memory, err);
 	if (!ret)
 		ret = report_other(&memory, image, err);
-	memory_copy_deinit(&memory);
+	if (ret == -ENOENT)
+		tell_cut(&found.mapping, &memory, err);
+	drop_memory(guest, &memory);
 	return ret;
 }

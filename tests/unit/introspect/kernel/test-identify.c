@@ -156,6 +156,49 @@ static void test_damaged(void)
 	}
 }
 
+enum { MIB = 1 << 20, FAR = 130 * MIB, PIECE = 2 * MIB, PMD = FAKE_TABLES + 0x1000 };
+
+/* Map a kernel of 132 MiB, with its banner near its end. */
+static void put_large(struct fake_kernel *fake, uint8_t *end)
+{
+	const uint64_t text = FAKE_LINK_TEXT + FAKE_SLIDE, entry = (text + FAR) >> 21 & 511;
+
+	memcpy(end, fake->ram + FAKE_PHYS_TEXT + FAKE_BANNER, 256);
+	fake_put64(fake, FAKE_PHYS_TEXT + FAKE_BANNER, 0);
+	fake_put64(fake, FAKE_PHYS_TEXT + PMD + entry * 8, (FAKE_PHYS_TEXT + FAR) | 0x83);
+	if (dump_guest_add_buffer(fake->dump, FAKE_PHYS_TEXT + FAR, end, PIECE, DUMP_MAPPED, NULL))
+		abort();
+}
+
+/* Kernels in which everything is built in, with sanitizers, have 160 MiB of text. */
+static void test_large(void)
+{
+	struct error err = {0};
+	struct kernel_identity found;
+	struct budget budget;
+	uint8_t *end = calloc(1, PIECE);
+
+	fake_running_create(&running, FAKE_KALLSYMS_6_4, 4);
+	put_large(&running.fake, end);
+	identify(&found, &err);
+	ok(!strstr(err.text, "is not Linux"), "a kernel of 132 MiB is read to its end: %s",
+	   err.text);
+	is_u64(found.mapping.size, FAR + PIECE, "it has the size that is mapped");
+	kernel_image_destroy(found.image);
+	budget_init(&budget, 101 * MIB);
+	dump_guest(running.fake.dump)->budget = &budget;
+	is_u64((uint64_t)-identify(&found, &err), ENOENT,
+	       "what the guest's budget has no room for is cut off");
+	is_str(err.text,
+	       "the first 100 of 132 MiB were read: what is mapped where Linux has its kernel is "
+	       "not Linux",
+	       "the error says so");
+	is_u64(budget.used, 0, "the budget gets it back");
+	dump_guest(running.fake.dump)->budget = NULL;
+	fake_running_destroy(&running);
+	free(end);
+}
+
 /* Modules' sites, too, as the guest has them. */
 static void test_all_sites(void)
 {
@@ -307,6 +350,7 @@ int main(void)
 		test_found((enum fake_kallsyms_layout)layout, 4 + (unsigned int)layout % 2);
 	test_vcpus();
 	test_damaged();
+	test_large();
 	test_slide();
 	test_file();
 	test_all_sites();
