@@ -2,71 +2,16 @@
 #include "patcher/text/insn.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 #include "guest-symbols/functions/function-set.h"
+#include "patcher/text/body.h"
 
-enum {
-	PADDING = SLOT_MAX_SIZE, /* behind a function's end: INT3 that a trailing `ret` may use */
-	RUN_MAX = 64,            /* bytes decoded where no symbol has a size */
-};
-
-struct body {
-	uint64_t gva;
-	size_t size;       /* of the function */
-	size_t bytes_size; /* with padding */
-	uint8_t *bytes;
-};
-
-static int body_read(const struct kernel *kernel, uint64_t gva, uint64_t size, struct body *body,
-		     struct error *err)
-{
-	int ret;
-
-	if (size == 0 || size > FUNCTION_MAX_SIZE)
-		return error_set_at(err, E2BIG, gva, "function of %llu bytes is not decoded",
-				    (unsigned long long)size);
-	*body = (struct body){.gva = gva, .size = size, .bytes_size = size + PADDING};
-	body->bytes = malloc(body->bytes_size);
-	if (!body->bytes)
-		return error_set(err, ENOMEM, "out of memory");
-	ret = kernel_read(kernel, gva, body->bytes, body->bytes_size, err);
-	if (ret)
-		free(body->bytes);
-	return ret;
-}
-
-typedef int insn_fn(void *arg, const struct body *body, const struct insn *insn, struct error *err);
-
-/* Decode linearly: compilers put no data into kernel functions. */
-static int body_for_each(const struct body *body, struct decoder *decoder, insn_fn *fn, void *arg,
-			 struct error *err)
-{
-	size_t pos = 0;
-	struct insn insn;
-	int ret;
-
-	while (pos < body->size) {
-		ret = decoder_decode(decoder, body->bytes + pos, body->size - pos, body->gva + pos,
-				     &insn, err);
-		if (!ret)
-			ret = fn(arg, body, &insn, err);
-		if (ret)
-			return ret;
-		pos += insn.size;
-	}
-	return 0;
-}
+enum { RUN_MAX = 64 }; /* bytes decoded where no symbol has a size */
 
 struct site_check {
 	uint64_t site;
 	bool seen;
 };
-
-static bool strictly_inside(uint64_t address, uint64_t start, uint64_t size)
-{
-	return address > start && address < start + size;
-}
 
 static int check_insn(void *arg, const struct body *body, const struct insn *insn,
 		      struct error *err)
@@ -76,7 +21,7 @@ static int check_insn(void *arg, const struct body *body, const struct insn *ins
 	(void)body;
 	if (insn->address == check->site && insn->size == SITE_SIZE)
 		check->seen = true;
-	if (insn->target && strictly_inside(insn->target, check->site, SITE_SIZE))
+	if (insn->target && body_is_inside(insn->target, check->site, SITE_SIZE))
 		return error_set_at(err, EBUSY, insn->address, "a jump leads into the mcount site");
 	return 0;
 }
@@ -92,60 +37,13 @@ int function_check_site(const struct kernel *kernel, struct decoder *decoder, ui
 	if (ret)
 		return ret;
 	ret = body_for_each(&body, decoder, check_insn, &check, err);
-	free(body.bytes);
+	body_free(&body);
 	if (ret)
 		return ret;
 	if (!check.seen)
 		return error_set_at(err, EBUSY, site,
 				    "the mcount site is not one 5-byte instruction");
 	return 0;
-}
-
-/* --- what a jump covers ----------------------------------------------------------------------- */
-
-static int displace_insn(void *arg, const struct body *body, const struct insn *insn,
-			 struct error *err)
-{
-	struct displaced *d = arg;
-
-	if (insn->address != d->gva + d->size || d->size >= JUMP_SIZE)
-		return 0;
-	if (!insn->movable)
-		return error_set_at(err, ENOTSUP, insn->address,
-				    "an instruction there cannot be executed elsewhere");
-	memcpy(d->bytes + d->size, body->bytes + (insn->address - body->gva), insn->size);
-	d->size += insn->size;
-	return 0;
-}
-
-static int refuse_target(void *arg, const struct body *body, const struct insn *insn,
-			 struct error *err)
-{
-	const struct displaced *d = arg;
-
-	(void)body;
-	if (insn->target && strictly_inside(insn->target, d->gva, d->size))
-		return error_set_at(err, EBUSY, insn->address,
-				    "a jump leads between the instructions that a jump covers");
-	return 0;
-}
-
-int function_displace(const struct kernel *kernel, struct decoder *decoder, uint64_t gva,
-		      uint64_t size, uint64_t place, struct displaced *out, struct error *err)
-{
-	struct body body;
-	int ret = body_read(kernel, gva, size, &body, err);
-
-	if (ret)
-		return ret;
-	*out = (struct displaced){.gva = place};
-	ret = body_for_each(&body, decoder, displace_insn, out, err);
-	if (!ret && out->size < JUMP_SIZE)
-		ret = error_set_at(err, ENOTSUP, place, "the function has no room for a jump");
-	if (!ret)
-		ret = body_for_each(&body, decoder, refuse_target, out, err);
-	free(body.bytes);
-	return ret;
 }
 
 /* --- exits ------------------------------------------------------------------------------------ */
@@ -351,7 +249,7 @@ static int find_exit_or_note(void *arg, const struct body *body, const struct in
 }
 
 /* Call `fn` for the instructions of each part, those that it adds, too. */
-static int for_each_part(struct exit_search *search, insn_fn *fn, struct error *err)
+static int for_each_part(struct exit_search *search, body_fn *fn, struct error *err)
 {
 	int ret = 0;
 
@@ -364,7 +262,7 @@ static int for_each_part(struct exit_search *search, insn_fn *fn, struct error *
 		if (ret)
 			return ret;
 		ret = body_for_each(&body, search->decoder, fn, search, err);
-		free(body.bytes);
+		body_free(&body);
 	}
 	return ret;
 }
@@ -417,7 +315,7 @@ static int check_target(void *arg, const struct body *body, const struct insn *i
 	(void)body;
 	for (unsigned int i = 0; !ret && insn->target && i < f->nr_exits; i++)
 		if (f->exits[i].slot.epilogue &&
-		    strictly_inside(insn->target, f->exits[i].gva, f->exits[i].slot.size))
+		    body_is_inside(insn->target, f->exits[i].gva, f->exits[i].slot.size))
 			ret = drop_between(&f->exits[i], insn->address, err);
 	return ret;
 }

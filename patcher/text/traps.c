@@ -41,8 +41,8 @@ struct trap *trap_table_find(const struct trap_table *table, uint64_t gva)
 
 /* --- one-shot traps -------------------------------------------------------------------------- */
 
+enum { ENDBR_SIZE = 4 };
 static const uint8_t oneshot_trap[GUEST_TRAP_SIZE] = {0xe6, GUEST_TRAP_PORT};
-static const uint8_t endbr[] = {0xf3, 0x0f, 0x1e, 0xfa};
 
 void oneshot_init(struct oneshots *oneshots, const struct kernel *kernel, struct trap_table *traps)
 {
@@ -55,23 +55,33 @@ void oneshot_deinit(struct oneshots *oneshots)
 	u64_map_deinit(&oneshots->armed);
 }
 
-static bool is_site(const struct kernel_image *image, uint64_t link)
+/* An ENDBR, and what the kernel makes of those that nothing needs (apply_seal_endbr() in
+ * arch/x86/kernel/alternative.c): a NOP, since 6.15 another one. */
+static bool is_endbr(const uint8_t *bytes)
 {
-	return site_in_range(image->mcount_sites, image->nr_mcount_sites, link, link + 1);
+	static const uint8_t forms[][ENDBR_SIZE] = {
+		{0xf3, 0x0f, 0x1e, 0xfa}, {0x66, 0x0f, 0x1f, 0x00}, {0x0f, 0x1f, 0x40, 0xd6}};
+
+	for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++)
+		if (!memcmp(bytes, forms[i], ENDBR_SIZE))
+			return true;
+	return false;
 }
 
 uint64_t oneshot_place(const struct kernel *kernel, const char *function)
 {
-	uint64_t link = symbols_address(kernel->image->symbols, function);
-	const uint8_t *bytes = kernel_image_bytes(kernel->image, link, sizeof(endbr));
+	const struct kernel_image *image = kernel->image;
+	const uint64_t link = symbols_address(image->symbols, function);
+	const uint8_t *bytes = kernel_image_bytes(image, link, ENDBR_SIZE);
+	uint64_t site;
 
 	if (!link)
 		return 0;
-	if (bytes && !memcmp(bytes, endbr, sizeof(endbr)))
-		link += sizeof(endbr);
-	if (is_site(kernel->image, link))
-		link += SITE_SIZE;
-	return kernel_gva(kernel, link);
+	site = site_in_range(image->mcount_sites, image->nr_mcount_sites, link,
+			     link + ENDBR_SIZE + 1);
+	if (site)
+		return kernel_gva(kernel, site + SITE_SIZE);
+	return kernel_gva(kernel, bytes && is_endbr(bytes) ? link + ENDBR_SIZE : link);
 }
 
 static bool has_breaks(const struct oneshots *oneshots)

@@ -76,8 +76,9 @@ void oneshot_init(struct oneshots *oneshots, const struct kernel *kernel, struct
 /* Forgets those that are armed, and leaves the guest alone. Also of what is zeroed. */
 void oneshot_deinit(struct oneshots *oneshots);
 
-/* gva of the first instruction of a function that the kernel itself never changes: behind an ENDBR
- * and the mcount site. 0 if there is no such function. */
+/* gva of the first instruction of a function that the kernel itself never changes: behind the
+ * mcount site, or of one without a site behind the ENDBR, which may be sealed. 0 if there is no
+ * such function. */
 uint64_t oneshot_place(const struct kernel *kernel, const char *function);
 
 /* Arm; arming twice is once. -EBUSY if another kind of trap is there, -ENOSPC over ONESHOTS_MAX. */

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "patcher/text/body.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+enum { PADDING = SLOT_MAX_SIZE }; /* behind a function's end: INT3 that a trailing `ret` may use */
+
+int body_read(const struct kernel *kernel, uint64_t gva, uint64_t size, struct body *body,
+	      struct error *err)
+{
+	int ret;
+
+	if (size == 0 || size > FUNCTION_MAX_SIZE)
+		return error_set_at(err, E2BIG, gva, "function of %llu bytes is not decoded",
+				    (unsigned long long)size);
+	*body = (struct body){.gva = gva, .size = size, .bytes_size = size + PADDING};
+	body->bytes = malloc(body->bytes_size);
+	if (!body->bytes)
+		return error_set(err, ENOMEM, "out of memory");
+	ret = kernel_read(kernel, gva, body->bytes, body->bytes_size, err);
+	if (ret)
+		body_free(body);
+	return ret;
+}
+
+void body_free(struct body *body)
+{
+	free(body->bytes);
+	body->bytes = NULL;
+}
+
+/* Decode linearly: compilers put no data into kernel functions. */
+int body_for_each(const struct body *body, struct decoder *decoder, body_fn *fn, void *arg,
+		  struct error *err)
+{
+	size_t pos = 0;
+	struct insn insn;
+	int ret;
+
+	while (pos < body->size) {
+		ret = decoder_decode(decoder, body->bytes + pos, body->size - pos, body->gva + pos,
+				     &insn, err);
+		if (!ret)
+			ret = fn(arg, body, &insn, err);
+		if (ret)
+			return ret;
+		pos += insn.size;
+	}
+	return 0;
+}

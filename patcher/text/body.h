@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef SONDE_PATCHER_TEXT_BODY_H
+#define SONDE_PATCHER_TEXT_BODY_H
+
+#include "patcher/text/insn.h"
+
+/* The bytes of a function of a running kernel, instruction by instruction. */
+struct body {
+	uint64_t gva;
+	size_t size;       /* of the function */
+	size_t bytes_size; /* with padding */
+	uint8_t *bytes;
+};
+
+/* -E2BIG: larger than FUNCTION_MAX_SIZE, or empty. -EFAULT, -ENOMEM. */
+int body_read(const struct kernel *kernel, uint64_t gva, uint64_t size, struct body *body,
+	      struct error *err);
+void body_free(struct body *body);
+
+/* Call `fn` for each instruction, until it returns an error. -EILSEQ: one cannot be decoded. */
+typedef int body_fn(void *arg, const struct body *body, const struct insn *insn, struct error *err);
+int body_for_each(const struct body *body, struct decoder *decoder, body_fn *fn, void *arg,
+		  struct error *err);
+
+/* Whether an address lies behind the first of these bytes: a jump may lead to that one only. */
+static inline bool body_is_inside(uint64_t address, uint64_t start, uint64_t size)
+{
+	return address > start && address < start + size;
+}
+
+#endif
