@@ -14,6 +14,7 @@ static const struct {
 } locks[TEXT_LOCKS] = {
 	[LOCK_FTRACE] = {"ftrace_lock", "the guest's own ftrace is changing its sites"},
 	[LOCK_KPROBES] = {"kprobe_mutex", "the guest is changing its kprobes"},
+	[LOCK_TEXT] = {"text_mutex", "the guest is changing its text"},
 	[LOCK_TRANSITION] = {"system_transition_mutex", "the guest is about to leave its kernel"},
 };
 

@@ -11,11 +11,13 @@
  *
  *   ftrace_lock              changes of mcount sites (kernel/trace/ftrace.c)
  *   kprobe_mutex             kprobes are made, armed, optimised (kernel/kprobes.c)
+ *   text_mutex               any change of text (kernel/extable.c): while an instruction is written
+ *                            its first byte is an INT3
  *   system_transition_mutex  hibernation, kexec (kernel/power/main.c, kernel/reboot.c)
  *
  * While a mutex is free, no task is in a function that is only called with it.
  */
-enum text_lock { LOCK_FTRACE, LOCK_KPROBES, LOCK_TRANSITION, TEXT_LOCKS };
+enum text_lock { LOCK_FTRACE, LOCK_KPROBES, LOCK_TEXT, LOCK_TRANSITION, TEXT_LOCKS };
 
 /* False for a kernel without this mutex, too. */
 bool text_lock_is_held(const struct kernel *kernel, enum text_lock lock);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Whether a mutex of the guest is held, in kernels with both kinds of struct mutex. */
+#include <errno.h>
 #include <stdlib.h>
 #include "patcher/coexist/text-locks.h"
 #include "tests/lib/fake-guest.h"
@@ -8,6 +9,7 @@
 
 enum {
 	LOCK = 0x30018,
+	TEXT_LOCK = 0x30058,
 	OWNER = 0, /* in a kernel without PREEMPT_RT */
 	RT_OWNER = 24,
 	RT_WAITERS = 8,
@@ -24,14 +26,17 @@ static void put(unsigned int member, uint64_t value)
 /* Of a kernel whose BTF has these structures. */
 static void begin(const struct fake_struct *structs)
 {
-	static const struct fake_symbol symbols[] = {{"ftrace_lock", LOCK}, {NULL, 0}};
+	static const struct fake_symbol symbols[] = {
+		{"ftrace_lock", LOCK}, {"text_mutex", TEXT_LOCK}, {NULL, 0}};
 
 	if (fake_guest_create(&fg) || fake_guest_add_symbols(&fg, symbols) ||
 	    fake_kernel_set_structs(&fg.base, structs))
 		abort();
 	kernel_at(&fg.kernel, &fg.guest, &fg.base.image, FAKE_SLIDE, FAKE_PHYS_TEXT);
-	for (unsigned int i = 0; i < MUTEX_BYTES; i += sizeof(uint64_t))
+	for (unsigned int i = 0; i < MUTEX_BYTES; i += sizeof(uint64_t)) {
 		put(i, 0);
+		put(TEXT_LOCK - LOCK + i, 0);
+	}
 }
 
 static bool is_held(void)
@@ -46,11 +51,20 @@ static void test_mutex(void)
 		{.name = NULL},
 	};
 
+	struct error err = {0};
+
 	begin(structs);
 	ok(!is_held(), "a mutex without an owner is free");
 	put(OWNER, fake_gva(0));
 	ok(is_held(), "one with an owner is held");
 	ok(!text_lock_is_held(&fg.kernel, LOCK_KPROBES), "one that the kernel lacks is free");
+	put(OWNER, 0);
+	put(TEXT_LOCK - LOCK + OWNER, fake_gva(0));
+	ok(text_locks_stop(&fg.kernel, &err) == -EAGAIN && !fg.stopped,
+	   "while an instruction is being written, the guest is not stopped: %s", err.text);
+	put(TEXT_LOCK - LOCK + OWNER, 0);
+	ok(!text_locks_stop(&fg.kernel, &err) && fg.stopped, "it is when all are free");
+	fg.guest.control->resume(&fg.guest, NULL);
 	fake_guest_destroy(&fg);
 }
 
