@@ -209,6 +209,8 @@ static int read_rest(struct guest *guest, struct kernel_identity *out, struct er
 	if (ret)
 		return ret;
 	kernel_at(&out->kernel, guest, out->image, slide, out->mapping.gpa);
+	guest_kprobes_restore(&out->kernel, out->mapping.gva, out->image->init_bytes,
+			      out->image->init_size);
 	return check_booted(&out->kernel, err);
 }
 

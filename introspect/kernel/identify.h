@@ -42,6 +42,35 @@ int ftrace_census_take(struct ftrace_census *census, const struct kernel *kernel
 void ftrace_census_deinit(struct ftrace_census *census);
 bool ftrace_census_is_same(const struct ftrace_census *a, const struct ftrace_census *b);
 
+/* --- kprobes (kprobes.c) ------------------------------------------------------------------------
+ */
+
+/*
+ * The kprobes that the guest has registered, from its own table (kprobe_table in kernel/kprobes.c),
+ * without those that ftrace calls, and those whose text is freed: they write no text.
+ */
+struct guest_kprobe {
+	uint64_t gva;     /* of its struct kprobe */
+	uint64_t address; /* of the instruction */
+	uint32_t flags;
+};
+
+/*
+ * Call `fn` for each until it returns an error, and return that. None in kernels without kprobes,
+ * or whose BTF does not describe them. How many are read is limited: the lists may be damaged.
+ */
+typedef int guest_kprobe_fn(void *arg, const struct guest_kprobe *kprobe);
+int guest_kprobes_for_each(const struct kernel *kernel, guest_kprobe_fn *fn, void *arg);
+
+/*
+ * Make bytes that were read from the text at `gva` what they were without kprobes. An armed one has
+ * an INT3 in the place of its instruction's first byte, an optimised one a jump over five bytes.
+ */
+void guest_kprobes_restore(const struct kernel *kernel, uint64_t gva, uint8_t *bytes, size_t size);
+
+/* --- identifying (identify.c) -------------------------------------------------------------------
+ */
+
 /* A running kernel that was found without its image file. */
 struct kernel_identity {
 	struct kernel_image *image; /* read from guest memory, as if loaded from its file */

@@ -3,64 +3,16 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 #include "formats/base/u64-map.h"
+#include "introspect/kernel/identify.h"
 
-enum {
-	NR_LISTS = 64,         /* KPROBE_TABLE_SIZE, kernel/kprobes.c */
-	MAX_KPROBES = 1 << 15, /* nodes that are read: the lists may be damaged */
-	JUMP_REACH = 4,        /* bytes of an optimised kprobe behind its first */
-};
+enum { JUMP_REACH = 4 }; /* bytes of an optimised kprobe behind its first */
 
-/* Flags of a struct kprobe, include/linux/kprobes.h. */
-enum {
-	FLAG_GONE = 1 << 0,   /* its text is freed */
-	FLAG_FTRACE = 1 << 3, /* it is called by ftrace, and writes no text */
-};
-
-/* Offsets in struct kprobe. */
-struct layout {
-	uint32_t hlist, addr, flags;
-};
-
-static bool get_layout(const struct btf_types *btf, struct layout *out)
+static int add(void *arg, const struct guest_kprobe *kprobe)
 {
-	struct btf_field hlist, addr, flags;
+	struct kprobe_table *table = arg;
 
-	if (!btf || btf_field(btf, "kprobe", "hlist", &hlist, NULL) ||
-	    btf_field(btf, "kprobe", "addr", &addr, NULL) ||
-	    btf_field(btf, "kprobe", "flags", &flags, NULL))
-		return false;
-	*out = (struct layout){hlist.offset, addr.offset, flags.offset};
-	return true;
-}
-
-struct reader {
-	const struct kernel *kernel;
-	struct layout layout;
-	struct kprobe_table *out;
-	size_t left; /* nodes that may still be read */
-};
-
-/* A struct hlist_head and each struct hlist_node begin with the next node's address, 0 at the end
- * (include/linux/types.h). */
-static int add_list(struct reader *r, uint64_t node)
-{
-	int ret = 0;
-
-	for (; !ret && node && r->left; r->left--) {
-		const uint64_t kprobe = node - r->layout.hlist;
-		uint64_t address;
-		uint32_t flags;
-
-		if (kernel_get_u64(r->kernel, kprobe + r->layout.addr, &address, NULL) ||
-		    kernel_read(r->kernel, kprobe + r->layout.flags, &flags, sizeof(flags), NULL) ||
-		    kernel_get_u64(r->kernel, node, &node, NULL))
-			break;
-		if (!(flags & (FLAG_GONE | FLAG_FTRACE)))
-			ret = address_list_add(&r->out->list, address);
-	}
-	return ret;
+	return address_list_add(&table->list, kprobe->address);
 }
 
 static int by_address(const void *a, const void *b)
@@ -72,17 +24,10 @@ static int by_address(const void *a, const void *b)
 
 int kprobe_table_read(const struct kernel *kernel, struct kprobe_table *out, struct error *err)
 {
-	const uint64_t gva = kernel_symbol(kernel, "kprobe_table");
-	struct reader reader = {.kernel = kernel, .out = out, .left = MAX_KPROBES};
-	uint64_t first[NR_LISTS];
-	int ret = 0;
+	int ret;
 
 	*out = (struct kprobe_table){0};
-	if (!gva || !get_layout(kernel->image->btf, &reader.layout) ||
-	    kernel_read(kernel, gva, first, sizeof(first), NULL))
-		return 0;
-	for (size_t i = 0; !ret && i < NR_LISTS; i++)
-		ret = add_list(&reader, first[i]);
+	ret = guest_kprobes_for_each(kernel, add, out);
 	if (ret) {
 		kprobe_table_deinit(out);
 		return error_set(err, -ret, "no memory for the guest's kprobes");

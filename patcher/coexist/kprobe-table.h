@@ -13,8 +13,7 @@
 #include "patcher/plan/site-table.h"
 
 /*
- * The kprobes that the guest has registered, from its own table (kprobe_table in kernel/kprobes.c),
- * without those that ftrace calls.
+ * The places of the kprobes that the guest has registered (introspect/kernel/identify.h).
  *
  * One that is registered and disabled, as by a line in kprobe_events, shows in no text. It has
  * copied its instruction already: when it is enabled, the guest writes an INT3 without looking at

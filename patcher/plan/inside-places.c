@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "formats/base/budget.h"
+#include "introspect/kernel/identify.h"
 
 static int keep_standing(void *arg, struct patch *patch, const uint8_t *now, struct error *err)
 {
@@ -25,7 +26,7 @@ int inside_places_make(struct inside_places *places, const struct kernel *kernel
 	return ret ? ret : patch_set_sort(&places->present, err);
 }
 
-/* The bytes of the tracer's own patches are those that they stand for. */
+/* The bytes of the tracer's own patches are those that they stand for, as those of kprobes. */
 static void hide_patches(const struct patch_set *set, uint64_t gva, size_t size, uint8_t *bytes)
 {
 	for (size_t i = patch_set_find(set, gva); i < set->n; i++) {
@@ -48,6 +49,8 @@ static int read_text(const struct kernel *kernel, const struct patch_plan *plan,
 						&plan->slots, &plan->inside};
 	int ret = kernel_read(kernel, gva, bytes, size, err);
 
+	if (!ret)
+		guest_kprobes_restore(kernel, gva, bytes, size);
 	for (size_t i = 0; !ret && i < sizeof(sets) / sizeof(sets[0]); i++)
 		hide_patches(sets[i], gva, size, bytes);
 	return ret;

@@ -3,6 +3,8 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
+#include "introspect/kernel/identify.h"
 
 enum { PADDING = SLOT_MAX_SIZE }; /* behind a function's end: INT3 that a trailing `ret` may use */
 
@@ -15,19 +17,33 @@ int body_read(const struct kernel *kernel, uint64_t gva, uint64_t size, struct b
 		return error_set_at(err, E2BIG, gva, "function of %llu bytes is not decoded",
 				    (unsigned long long)size);
 	*body = (struct body){.gva = gva, .size = size, .bytes_size = size + PADDING};
-	body->bytes = malloc(body->bytes_size);
+	body->bytes = malloc(2 * body->bytes_size);
 	if (!body->bytes)
 		return error_set(err, ENOMEM, "out of memory");
-	ret = kernel_read(kernel, gva, body->bytes, body->bytes_size, err);
-	if (ret)
+	body->now = body->bytes + body->bytes_size;
+	ret = kernel_read(kernel, gva, body->now, body->bytes_size, err);
+	if (ret) {
 		body_free(body);
-	return ret;
+		return ret;
+	}
+	memcpy(body->bytes, body->now, body->bytes_size);
+	guest_kprobes_restore(kernel, gva, body->bytes, body->bytes_size);
+	return 0;
 }
 
 void body_free(struct body *body)
 {
 	free(body->bytes);
-	body->bytes = NULL;
+	body->bytes = body->now = NULL;
+}
+
+int body_check_shown(const struct body *body, uint64_t gva, size_t size, struct error *err)
+{
+	const size_t at = gva - body->gva;
+
+	return memcmp(body->bytes + at, body->now + at, size)
+		       ? error_set_at(err, EBUSY, gva, "a kprobe of the guest is there")
+		       : 0;
 }
 
 /* Decode linearly: compilers put no data into kernel functions. */

@@ -4,18 +4,25 @@
 
 #include "patcher/text/insn.h"
 
-/* The bytes of a function of a running kernel, instruction by instruction. */
+/*
+ * The bytes of a function of a running kernel, instruction by instruction. They are those of its
+ * own instructions, also where armed kprobes of the guest hide these.
+ */
 struct body {
 	uint64_t gva;
 	size_t size;       /* of the function */
 	size_t bytes_size; /* with padding */
 	uint8_t *bytes;
+	uint8_t *now; /* likewise, what stands there */
 };
 
 /* -E2BIG: larger than FUNCTION_MAX_SIZE, or empty. -EFAULT, -ENOMEM. */
 int body_read(const struct kernel *kernel, uint64_t gva, uint64_t size, struct body *body,
 	      struct error *err);
 void body_free(struct body *body);
+
+/* -EBUSY: one of these bytes is hidden by a kprobe, so that a patch there would destroy it. */
+int body_check_shown(const struct body *body, uint64_t gva, size_t size, struct error *err);
 
 /* Call `fn` for each instruction, until it returns an error. -EILSEQ: one cannot be decoded. */
 typedef int body_fn(void *arg, const struct body *body, const struct insn *insn, struct error *err);

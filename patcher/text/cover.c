@@ -15,6 +15,8 @@ static int displace_insn(void *arg, const struct body *body, const struct insn *
 	if (!insn->movable)
 		return error_set_at(err, ENOTSUP, insn->address,
 				    "an instruction there cannot be executed elsewhere");
+	if (body_check_shown(body, insn->address, insn->size, err))
+		return -EBUSY;
 	memcpy(d->bytes + d->size, body->bytes + (insn->address - body->gva), insn->size);
 	d->size += insn->size;
 	return 0;

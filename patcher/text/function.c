@@ -80,6 +80,10 @@ static int add_exit(struct function *f, const struct body *body, uint64_t gva, s
 	if (f->nr_exits == FUNCTION_MAX_EXITS)
 		return error_set_at(err, E2BIG, gva, "more than %d function exits",
 				    FUNCTION_MAX_EXITS);
+	if (body_check_shown(body, gva, slot.size, err))
+		return error_set_at(err, EBUSY, gva,
+				    "a kprobe of the guest is at an exit: its result cannot be "
+				    "recorded");
 	exit = &f->exits[f->nr_exits++];
 	exit->gva = gva;
 	exit->slot = slot;

@@ -128,7 +128,7 @@ struct displaced {
 /*
  * The instructions at `place` in the body at [gva, gva + size). Errors, with the address:
  *   -ENOTSUP  one of them cannot be executed elsewhere, or lies at the function's end
- *   -EBUSY    a jump of the function leads between them
+ *   -EBUSY    a jump of the function leads between them, or a kprobe of the guest is there
  *   -EILSEQ, -E2BIG  as above
  */
 int function_displace(const struct kernel *kernel, struct decoder *decoder, uint64_t gva,
@@ -140,7 +140,7 @@ int function_displace(const struct kernel *kernel, struct decoder *decoder, uint
  * between them. Errors, with the address:
  *   -ENOTSUP  it can be left by an instruction that is no return slot (an indirect tail call, a
  *             `ret` without room)
- *   -EBUSY    another tracer left a trap behind
+ *   -EBUSY    another tracer left a trap behind, or a kprobe of the guest is at an exit
  *   -E2BIG    over the caps above
  *   -EILSEQ   an instruction cannot be decoded
  */

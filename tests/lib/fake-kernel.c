@@ -73,7 +73,12 @@ enum {
 		 64,                                                                           \
 		 {{"hlist", 0, 16, 0, 0},                                                      \
 		  {"addr", FAKE_KPROBE_ADDR, 8, 0, 0},                                         \
-		  {"flags", FAKE_KPROBE_FLAGS, 4, 0, 0}}},                                     \
+		  {"flags", FAKE_KPROBE_FLAGS, 4, 0, 0},                                       \
+		  {"opcode", FAKE_KPROBE_OPCODE, 1, 0, 0}}},                                   \
+		{"optimized_kprobe",                                                           \
+		 80,                                                                           \
+		 {{"kp", 0, 8, 0, 0}, {"optinsn", FAKE_KPROBE_OPTINSN, 8, 0, 0}}},             \
+		{"arch_optimized_insn", 16, {{"copied_insn", FAKE_KPROBE_COPIED, 4, 0, 0}}},   \
 		{"rcu_data", 64, {{"rcu_ofl_gp_seq", FAKE_RCU_OFFLINE, 8, 0, 0}}},             \
 		{"ftrace_page",                                                                \
 		 32,                                                                           \

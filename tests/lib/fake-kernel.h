@@ -81,6 +81,9 @@ enum {
 	FAKE_RCU_OFFLINE = 8,  /* in struct rcu_data: rcu_ofl_gp_seq */
 	FAKE_KPROBE_ADDR = 40, /* in a struct kprobe, which begins with its list */
 	FAKE_KPROBE_FLAGS = 48,
+	FAKE_KPROBE_OPCODE = 52,
+	FAKE_KPROBE_OPTINSN = 64, /* in a struct optimized_kprobe, which begins with the other */
+	FAKE_KPROBE_COPIED = 8,   /* in its struct arch_optimized_insn */
 };
 
 /* Whose struct page and related structs the BTF describes. */

@@ -39,6 +39,7 @@ static const struct symbol_at symbols[] = {
 	{"bftrace_pages_start", FAKE_FTRACE_START},
 	{"Dvmcoreinfo_data", FAKE_VMCOREINFO},
 	{"Dinit_top_pgt", FAKE_INIT_TOP_PGT},
+	{"bkprobe_table", FAKE_RUNNING_KPROBES},
 	{"R__start_BTF", FAKE_BTF_AT},
 	{"R__stop_BTF", 0 /* follows from its size */},
 	{"B_end", FAKE_IMAGE_SIZE},
@@ -51,6 +52,12 @@ static const struct fake_struct structs[] = {
 	  {"records", FAKE_FTRACE_RECORDS, 8, 0, 0},
 	  {"index", FAKE_FTRACE_INDEX, 4, 0, 0}}},
 	{"dyn_ftrace", FAKE_RECORD_SIZE, {{"ip", 0, 8, 0, 0}, {"flags", 8, 8, 0, 0}}},
+	{"kprobe",
+	 FAKE_RUNNING_KPROBE_SIZE,
+	 {{"hlist", 0, 16, 0, 0},
+	  {"addr", FAKE_RUNNING_KPROBE_ADDR, 8, 0, 0},
+	  {"flags", FAKE_RUNNING_KPROBE_FLAGS, 4, 0, 0},
+	  {"opcode", FAKE_RUNNING_KPROBE_OPCODE, 1, 0, 0}}},
 	{NULL, 0, {{NULL, 0, 0, 0, 0}}},
 };
 static const struct fake_enumerator enums[] = {{"NOTHING", 1}, {NULL, 0}};

@@ -301,11 +301,17 @@ void fake_session_hold_site(struct fake_session *fs, uint64_t gva, uint8_t *byte
 
 void fake_session_put_kprobe(struct fake_session *fs, uint64_t offset, uint32_t flags)
 {
-	struct fake_kernel *base = &fs->fg.base;
 	const uint64_t list = FAKE_PHYS_TEXT + FAKE_KPROBE_TABLE + 8 * 63;
+	const uint64_t copied = FAKE_KPROBE_GPA + FAKE_KPROBE_OPTINSN + FAKE_KPROBE_COPIED;
+	struct fake_kernel *base = &fs->fg.base;
+	uint8_t original[SITE] = {0};
 
+	if (offset)
+		memcpy(original, fake_text(&fs->fg, offset), SITE);
 	fake_put64(base, FAKE_KPROBE_GPA + FAKE_KPROBE_ADDR, offset ? fake_gva(offset) : 0);
 	fake_put32(base, FAKE_KPROBE_GPA + FAKE_KPROBE_FLAGS, offset ? flags : 0);
+	base->ram[FAKE_KPROBE_GPA + FAKE_KPROBE_OPCODE] = original[0];
+	memcpy(base->ram + copied, original + 1, SITE - 1);
 	fake_put64(base, list, offset ? fake_direct(FAKE_KPROBE_GPA) : 0);
 }
 

@@ -112,7 +112,7 @@ enum {
 	FAKE_MAX_EVENTS = 64,
 };
 
-enum { FAKE_KPROBE_DISABLED = 1 << 1, FAKE_KPROBE_FTRACE = 1 << 3 };
+enum { FAKE_KPROBE_DISABLED = 1 << 1, FAKE_KPROBE_OPTIMIZED = 1 << 2, FAKE_KPROBE_FTRACE = 1 << 3 };
 
 /* Those with a probe, by their image offsets. */
 extern const uint64_t fake_functions[FAKE_NR_PROBES];

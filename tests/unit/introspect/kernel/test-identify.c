@@ -106,6 +106,34 @@ static void test_vcpus(void)
 	fake_running_destroy(&running);
 }
 
+/* It is armed: its INT3 stands in the text. */
+static void put_kprobe(uint64_t gpa, uint64_t offset)
+{
+	fake_put64(&running.fake, FAKE_PHYS_TEXT + FAKE_RUNNING_KPROBES, fake_direct(gpa));
+	fake_put64(&running.fake, gpa + FAKE_RUNNING_KPROBE_ADDR,
+		   FAKE_LINK_TEXT + FAKE_SLIDE + offset);
+	running.fake.ram[gpa + FAKE_RUNNING_KPROBE_OPCODE] =
+		running.fake.ram[FAKE_PHYS_TEXT + offset];
+	running.fake.ram[FAKE_PHYS_TEXT + offset] = 0xcc;
+}
+
+static void test_kprobe(void)
+{
+	const uint64_t place = FAKE_FUNCTIONS + 8;
+	struct kernel_identity found;
+	uint8_t original;
+
+	fake_running_create(&running, FAKE_KALLSYMS_6_4, 4);
+	original = running.fake.ram[FAKE_PHYS_TEXT + place];
+	put_kprobe(FAKE_VMCOREINFO_GPA + 0x800, place);
+	if (identify(&found, NULL))
+		abort();
+	ok(*kernel_image_bytes(found.image, FAKE_LINK_TEXT + place, 1) == original,
+	   "the image has the instruction that a kprobe hides");
+	kernel_image_destroy(found.image);
+	fake_running_destroy(&running);
+}
+
 /* What may be wrong with a guest, and the error for it. */
 static void test_damaged(void)
 {
@@ -349,6 +377,7 @@ int main(void)
 	for (int layout = 0; layout < FAKE_KALLSYMS_LAYOUTS; layout++)
 		test_found((enum fake_kallsyms_layout)layout, 4 + (unsigned int)layout % 2);
 	test_vcpus();
+	test_kprobe();
 	test_damaged();
 	test_large();
 	test_slide();

@@ -2,10 +2,11 @@
 /* The guest puts kprobes at and near the exits of traced functions. */
 #include <stdlib.h>
 #include <string.h>
+#include "patcher/text/site.h"
 #include "tests/lib/fake-session.h"
 #include "tests/lib/tap.h"
 
-enum { SLOT = FAKE_CACHE_ALLOC + 15, SLOT_SIZE = 5, TRAP = 0xe6 };
+enum { SLOT = FAKE_CACHE_ALLOC + 15, SLOT_SIZE = 5, TRAP = 0xe6, INT3 = 0xcc };
 
 static struct fake_session fs;
 
@@ -64,6 +65,42 @@ static void test_registered(void)
 	fake_session_end(&fs);
 }
 
+/* It is armed: its INT3 stands in the text when tracing starts. */
+static void begin_armed(uint64_t offset)
+{
+	fake_session_create(&fs);
+	fake_session_put_kprobe(&fs, offset, 0);
+	*fake_text(&fs.fg, offset) = INT3;
+	memcpy(fs.text + offset, fake_text(&fs.fg, offset), 1);
+	fake_session_start(&fs);
+}
+
+static bool refuses(const char *function, const char *reason)
+{
+	const struct trace_status status = fake_session_status(&fs);
+	bool any = false;
+
+	for (size_t i = 0; i < status.nr_refused; i++)
+		any |= !strcmp(status.refused[i].function, function) &&
+		       strstr(status.refused[i].reason, reason);
+	return any;
+}
+
+static void test_armed(void)
+{
+	begin_armed(FAKE_CACHE_ALLOC + SITE_SIZE);
+	ok(*fake_text(&fs.fg, FAKE_CACHE_ALLOC) == TRAP && is_ours(),
+	   "a function in whose middle a kprobe is armed is traced, with its exit");
+	is_u64(fake_session_status(&fs).nr_refused, 0, "nothing is refused for it");
+	fake_session_end(&fs);
+	begin_armed(SLOT);
+	ok(*fake_text(&fs.fg, SLOT) == INT3 && *fake_text(&fs.fg, FAKE_CACHE_ALLOC) != TRAP,
+	   "one whose exit has an armed kprobe is not");
+	ok(refuses("kmem_cache_alloc", "a kprobe of the guest is at an exit"),
+	   "the refusal says so");
+	fake_session_end(&fs);
+}
+
 static void test_report(void)
 {
 	struct trace_status status;
@@ -107,6 +144,7 @@ int main(void)
 	test_near(SLOT + SLOT_SIZE - 1, "in its last byte");
 	test_near(SLOT - 4, "whose jump would reach it");
 	test_registered();
+	test_armed();
 	test_report();
 	test_failure();
 	return tap_done();
