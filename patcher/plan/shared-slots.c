@@ -11,6 +11,7 @@ struct maker {
 	const struct kernel *kernel;
 	const struct patch_plan *plan;
 	uint64_t init_begin, init_end; /* of the kernel's init text */
+	uint64_t thunk;                /* by which functions return now */
 	size_t next;                   /* slot, ours, exit: where the search goes on */
 	size_t ours, exit;
 };
@@ -30,7 +31,7 @@ static void classify(const struct maker *m, struct shared_slot *slot, const uint
 
 	slot->usable = found.size >= SITE_SIZE;
 	if (slot->patch.transient && found.state == SLOT_JMP_THUNK)
-		slot->usable = function_is_return_thunk(m->kernel, found.target);
+		slot->usable = function_is_return_thunk(m->kernel, m->thunk, found.target);
 	slot->next = found.state == SLOT_JMP_THUNK ? found.target : 0;
 }
 
@@ -94,7 +95,8 @@ int shared_slots_make(struct shared_slots *slots, const struct kernel *kernel,
 			      .kernel = kernel,
 			      .plan = plan,
 			      .init_begin = kernel_symbol(kernel, "_sinittext"),
-			      .init_end = kernel_symbol(kernel, "_einittext")};
+			      .init_end = kernel_symbol(kernel, "_einittext"),
+			      .thunk = function_return_thunk(kernel)};
 	struct patch_set all = {0};
 	int ret = 0;
 

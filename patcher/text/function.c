@@ -54,6 +54,7 @@ struct exit_search {
 	const struct kernel *kernel;
 	struct decoder *decoder;
 	struct function *function;
+	uint64_t thunk;    /* by which functions return now */
 	unsigned int part; /* being decoded */
 	bool epilogues;
 	uint64_t before[NR_BEFORE]; /* addresses of the last instructions, the last one first */
@@ -98,11 +99,9 @@ static struct slot slot_at(const struct body *body, const struct insn *insn)
 	return slot_classify(body->bytes + pos, body->bytes_size - pos, insn->address);
 }
 
-bool function_is_return_thunk(const struct kernel *kernel, uint64_t gva)
+static bool is_return_thunk(const struct exit_search *search, uint64_t gva)
 {
-	const struct symbol *s = symbols_covering(kernel->image->symbols, kernel_link(kernel, gva));
-
-	return s && strstr(s->name, "return_thunk");
+	return function_is_return_thunk(search->kernel, search->thunk, gva);
 }
 
 /*
@@ -142,6 +141,9 @@ static int part_at(const struct exit_search *search, const struct insn *insn,
 		return error_set_at(err, ENOTSUP, insn->address,
 				    "the function ends in an indirect tail call");
 	*part = (struct function_part){kernel_gva(kernel, s->address), s->size};
+	if (!strstr(s->name, ".cold") && function_is_common_exit(kernel, part->gva))
+		return error_set_at(err, ENOTSUP, insn->address,
+				    "very many functions end in what a jump leads to");
 	return 0;
 }
 
@@ -150,7 +152,7 @@ static int follow(struct exit_search *search, const struct insn *insn, struct er
 {
 	struct function *f = search->function;
 
-	if (function_is_return_thunk(search->kernel, insn->target))
+	if (is_return_thunk(search, insn->target))
 		return error_set_at(err, ENOTSUP, insn->address,
 				    "a jump to a return thunk is no return slot");
 	if (in_known_part(f, insn->target))
@@ -225,8 +227,7 @@ static int find_exit(void *arg, const struct body *body, const struct insn *insn
 	case INSN_RET:
 		return add_return(search, body, insn, slot, err);
 	case INSN_JMP_REL:
-		if (slot.state == SLOT_JMP_THUNK &&
-		    function_is_return_thunk(search->kernel, insn->target))
+		if (slot.state == SLOT_JMP_THUNK && is_return_thunk(search, insn->target))
 			return add_exit(search->function, body, insn->address, slot, err);
 		return in_part(own, insn->target) ? 0 : follow(search, insn, err);
 	case INSN_JCC_REL:
@@ -413,8 +414,11 @@ static int check_epilogues(struct exit_search *search, struct error *err)
 int function_find_exits(const struct kernel *kernel, struct decoder *decoder, uint64_t gva,
 			uint64_t size, bool epilogues, struct function *out, struct error *err)
 {
-	struct exit_search search = {
-		.kernel = kernel, .decoder = decoder, .function = out, .epilogues = epilogues};
+	struct exit_search search = {.kernel = kernel,
+				     .decoder = decoder,
+				     .function = out,
+				     .thunk = function_return_thunk(kernel),
+				     .epilogues = epilogues};
 	int ret;
 
 	memset(out, 0, sizeof(*out));

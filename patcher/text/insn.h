@@ -147,8 +147,18 @@ int function_displace(const struct kernel *kernel, struct decoder *decoder, uint
 int function_find_exits(const struct kernel *kernel, struct decoder *decoder, uint64_t gva,
 			uint64_t size, bool epilogues, struct function *out, struct error *err);
 
-/* Whether a jump to this gva, out of a function, is a return: a return thunk of the kernel. */
-bool function_is_return_thunk(const struct kernel *kernel, uint64_t gva);
+/* --- return thunks (thunk.c) ------------------------------------------------------------------ */
+
+/* gva of the thunk by which the kernel's functions return now, as the kernel says, or the jumps at
+ * its return sites; 0: they return themselves. */
+uint64_t function_return_thunk(const struct kernel *kernel);
+/* Whether a jump to this gva, out of a function, is a return: `thunk` is what the above says. What
+ * alternatives have not replaced yet is known by its name. */
+bool function_is_return_thunk(const struct kernel *kernel, uint64_t thunk, uint64_t gva);
+
+/* Whether code without an mcount site is one that very many functions leave by. Nothing may stand
+ * there: each return of the guest would come to it. Reads all text. */
+bool function_is_common_exit(const struct kernel *kernel, uint64_t gva);
 
 /* --- frames (frame.c) ------------------------------------------------------------------------- */
 

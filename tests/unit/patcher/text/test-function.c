@@ -17,7 +17,9 @@ enum {
 	RETURN_THUNK = 0x4000,
 	INDIRECT_THUNK = 0x4020,
 	ITS_THUNK = 0x4040,
+	SKL_THUNK = 0x4080, /* without "return_thunk" in its name */
 	END = 0x5000,
+	THUNK_VARIABLE = 0x30000,
 	AUX = 0x40000, /* in the image, behind its text: as .altinstr_aux */
 	JMP = 0xe9,
 	CALL = 0xe8,
@@ -34,6 +36,7 @@ static const struct fake_symbol symbols[] = {
 	{"__x86_return_thunk", RETURN_THUNK},
 	{"__x86_indirect_thunk_rax", INDIRECT_THUNK},
 	{"__x86_indirect_its_thunk_rax", ITS_THUNK},
+	{"__x86_return_skl", SKL_THUNK},
 	{"thunks_end", END},
 	{NULL, 0},
 };
@@ -246,6 +249,62 @@ static void test_return_thunk_by_jcc(void)
 	put(FN + 20, "\xc3", 1);
 	ok(find_exits() == -ENOTSUP && err.address == fake_gva(FN + 5),
 	   "a function with a conditional jump to the return thunk is refused");
+	end();
+}
+
+static void put_skl(void)
+{
+	begin();
+	put(SKL_THUNK, "\xc3\xcc\xc3\xcc", 4);
+	fake_branch(&fg, FN + 0x20, JMP, SKL_THUNK);
+}
+
+static bool is_skl_exit(void)
+{
+	return !find_exits() && function.nr_exits == 1 && function.nr_parts == 1 &&
+	       is_exit(0, FN + 0x20, SLOT_JMP_THUNK, 5);
+}
+
+/* What all functions jump to, whatever its name is. */
+static void test_return_thunk_by_sites(void)
+{
+	static const struct fake_symbol variable[] = {{"x86_return_thunk", THUNK_VARIABLE},
+						      {NULL, 0}};
+	uint64_t sites[] = {FAKE_LINK_TEXT + FN + 0x20};
+
+	put_skl();
+	fg.base.image.return_sites = sites;
+	fg.base.image.nr_return_sites = 1;
+	ok(is_skl_exit(), "a jump to what return sites jump to is a return");
+	fg.base.image.return_sites = NULL;
+	fg.base.image.nr_return_sites = 0;
+	ok(!is_skl_exit(), "it is not known otherwise");
+	if (fake_guest_add_symbols(&fg, variable))
+		abort();
+	fake_put64(&fg.base, FAKE_PHYS_TEXT + THUNK_VARIABLE, fake_gva(SKL_THUNK));
+	ok(is_skl_exit(), "or the kernel's own variable says so");
+	end();
+}
+
+static void put_skl_jumps(unsigned int n)
+{
+	enum { FROM = 0x2100 };
+
+	put_skl();
+	fg.base.image.stext = FAKE_LINK_TEXT;
+	for (unsigned int i = 0; i < n; i++)
+		fake_branch(&fg, FROM + i * NOP5, JMP, SKL_THUNK);
+}
+
+/* Nor is it patched where nothing says what it is. */
+static void test_common_exit(void)
+{
+	put_skl_jumps(300);
+	ok(find_exits() == -ENOTSUP && err.address == fake_gva(FN + 0x20),
+	   "a function that ends in what very many functions end in is refused: %s", err.text);
+	end();
+	put_skl_jumps(200);
+	ok(!find_exits() && function.nr_parts == 2, "one that ends in what some do is not");
 	end();
 }
 
@@ -466,6 +525,8 @@ int main(void)
 	test_epilogue_behind_label();
 	test_epilogue_dropped();
 	test_return_thunk_by_jcc();
+	test_return_thunk_by_sites();
+	test_common_exit();
 	test_cold();
 	test_tail_calls();
 	test_indirect();
