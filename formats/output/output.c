@@ -22,6 +22,7 @@ struct output_stream {
 	struct output_file *file;
 	struct packet_queue queue;
 	bool writing;         /* the head, without the lock */
+	uint64_t released;    /* a flight recorder writes packets below this number */
 	int failed;           /* -errno of the last try to write the head, or 0 */
 	uint64_t tried_ns;    /* when that was */
 	uint64_t tried_round; /* the round of output_sync() that it belonged to */
@@ -40,7 +41,6 @@ struct output {
 	size_t nr_streams;
 	uint64_t next_number; /* of the next packet that is put */
 	uint64_t prepared;    /* before_writing() was called after all packets below this number */
-	uint64_t released;    /* a flight recorder writes packets below this number */
 	uint64_t round;       /* of output_sync() */
 	uint64_t round_ns;    /* when before_writing() returned last */
 	_Atomic uint64_t writing_since; /* the disk has a packet; 0: it has none */
@@ -72,16 +72,16 @@ static bool is_flight_recorder(const struct output *output)
 	return output->config.keep_bytes;
 }
 
-/* Whether a packet is to be written, and not only kept. */
-static bool is_released(const struct output *output, const struct packet *packet)
+/* Whether the oldest packet is to be written, and not only kept; there is one. */
+static bool is_head_released(const struct output_stream *stream)
 {
-	return !is_flight_recorder(output) || packet->number < output->released;
+	return !is_flight_recorder(stream->output) || stream->queue.head->number < stream->released;
 }
 
-/* A flight recorder makes room for a packet. Those that are being written stay. */
+/* A flight recorder makes room for a packet. Those that are to be written stay. */
 static void forget_oldest(struct output_stream *stream, size_t size)
 {
-	while (stream->queue.head && !is_released(stream->output, stream->queue.head) &&
+	while (stream->queue.head && !is_head_released(stream) &&
 	       stream->queue.bytes + size > stream->output->config.keep_bytes) {
 		output_events_add(&stream->forgotten, &stream->queue.head->events);
 		drop_head(stream);
@@ -148,7 +148,7 @@ static bool is_due(const struct output_stream *stream, uint64_t now)
 	const struct output *output = stream->output;
 	const struct packet *head = stream->queue.head;
 
-	if (!head || head->number >= output->prepared || !is_released(output, head))
+	if (!head || head->number >= output->prepared || !is_head_released(stream))
 		return false;
 	return !stream->failed || stream->tried_round < output->round ||
 	       now - stream->tried_ns >= RETRY_MS * ns_per_ms;
@@ -164,7 +164,7 @@ static bool has_unprepared(const struct output *output)
 {
 	for (const struct output_stream *s = output->streams; s; s = s->next) {
 		if (s->queue.head && s->queue.head->number >= output->prepared &&
-		    is_released(output, s->queue.head))
+		    is_head_released(s))
 			return true;
 	}
 	return false;
@@ -203,7 +203,9 @@ static void write_head(struct output_stream *stream)
 	stream->tried_round = round;
 	stream->tried_ns = clock_monotonic_ns();
 	note_alive(output);
-	if (!ret) {
+	if (ret) {
+		stream->released = 0;
+	} else {
 		output->counts.written_bytes += head->size;
 		drop_head(stream);
 	}
@@ -417,7 +419,7 @@ static bool is_settled(const struct output_stream *stream, uint64_t round, uint6
 {
 	const struct packet *head = stream->queue.head;
 
-	if (!head || head->number >= below || !is_released(stream->output, head))
+	if (!head || head->number >= below || !is_head_released(stream))
 		return true;
 	return stream->failed && stream->tried_round >= round && !stream->writing;
 }
@@ -462,7 +464,10 @@ void output_keep(struct output *output, size_t bytes)
 void output_release(struct output *output)
 {
 	pthread_mutex_lock(&output->lock);
-	output->released = output->next_number;
+	for (struct output_stream *s = output->streams; s; s = s->next) {
+		s->released = output->next_number;
+		s->failed = 0;
+	}
 	note_alive(output);
 	pthread_cond_signal(&output->work);
 	pthread_mutex_unlock(&output->lock);

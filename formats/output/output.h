@@ -11,7 +11,9 @@
  * memory, and a thread writes them to the files: in order within a file, and whole. Encoders meet
  * the disk only where the queue is full.
  *
- * A packet that the disk refuses stays queued, and is tried again a few times per second.
+ * A packet that the disk refuses stays queued, and is tried again a few times per second. A flight
+ * recorder tries it again with the next output_release(), and until then keeps the newest packets
+ * as before.
  */
 struct output;
 struct output_stream;

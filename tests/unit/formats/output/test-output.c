@@ -385,6 +385,31 @@ static void test_release_while_writing(void)
 	end(f);
 }
 
+/* An error that is known before output_sync() asks for it counts, too. */
+static void test_release_refused(void)
+{
+	struct fixture *f =
+		begin(&(struct output_config){.queue_bytes = 2 * PACKET, .keep_bytes = 4 * PACKET});
+	unsigned int refused = 0;
+	uint32_t n = 0;
+
+	for (; n < 4; n++)
+		put(f, 0, n);
+	f->sinks[0].fails = ENOSPC;
+	output_release(f->output);
+	await(&f->sinks[0].nr_writes, 1);
+	ok(output_sync(f->output) == -ENOSPC, "a full disk is reported");
+	f->sinks[0].fails = 0;
+	for (; n < 20; n++)
+		refused += put(f, 0, n) != 0;
+	is_u64(refused, 0, "after that a flight recorder takes packets");
+	is_u64(f->sinks[0].nr, 0, "it writes none of them unasked");
+	output_release(f->output);
+	ok(!output_sync(f->output) && is_sequence(&f->sinks[0], 16, 4),
+	   "what it has kept are the last packets");
+	end(f);
+}
+
 static void test_file(void)
 {
 	struct scratch dir = scratch_make();
@@ -511,6 +536,7 @@ int main(void)
 	test_long_preparation();
 	test_flight_recorder();
 	test_release_while_writing();
+	test_release_refused();
 	test_hold();
 	test_file();
 	test_threads();
