@@ -59,11 +59,9 @@ static enum vm_panic_answer ask_panic(void *arg)
 static void on_panic(void *arg, const char *reason)
 {
 	const struct run *run = arg;
-	struct error err;
 
 	fprintf(stderr, "sonde run: guest panicked%s: %s\n", by_line(run->owner.vm), reason);
-	if (recorder_snapshot(run->owner.recorder, &err))
-		cli_error(verb, &err);
+	recorder_snapshot(run->owner.recorder);
 }
 
 /* Why the run ended, for a line on stderr, and the exit status for it. */

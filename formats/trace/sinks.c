@@ -236,12 +236,6 @@ void writer_put_gathered(struct trace_writer *writer)
 	each_sink(writer, put_gathered, NULL);
 }
 
-static void flush_and_wait(struct event_sink *sink, void *arg)
-{
-	(void)arg;
-	sink->flushed = writer_flush_sink(sink, true);
-}
-
 /* How writing all streams went. */
 struct outcome {
 	int synced; /* what output_sync() returned */
@@ -249,18 +243,31 @@ struct outcome {
 	unsigned int vcpu;
 };
 
+static void note_outcome(struct outcome *outcome, int ret, const struct event_sink *sink)
+{
+	if (outcome->first)
+		return;
+	outcome->first = ret;
+	outcome->vcpu = sink->vcpu;
+}
+
+static void flush_and_wait(struct event_sink *sink, void *arg)
+{
+	note_outcome(arg, writer_flush_sink(sink, true), sink);
+}
+
 /* Why events of a stream are not written. */
 static void find_failure(struct event_sink *sink, void *arg)
 {
 	struct outcome *outcome = arg;
-	int failed = sink->flushed;
+	int failed;
 
-	if (outcome->first || !sink->out)
+	if (!sink->out)
 		return;
-	if (!failed)
-		failed = output_failed(sink->out->output);
-	outcome->first = !failed && outcome->synced == -ETIMEDOUT ? outcome->synced : failed;
-	outcome->vcpu = sink->vcpu;
+	failed = output_failed(sink->out->output);
+	if (!failed && outcome->synced == -ETIMEDOUT)
+		failed = outcome->synced;
+	note_outcome(outcome, failed, sink);
 }
 
 /* One try to write all that was appended. */
@@ -268,7 +275,7 @@ static struct outcome try_flush(struct trace_writer *writer)
 {
 	struct outcome outcome = {0};
 
-	each_sink(writer, flush_and_wait, NULL);
+	each_sink(writer, flush_and_wait, &outcome);
 	outcome.synced = output_sync(writer->output);
 	each_sink(writer, find_failure, &outcome);
 	return outcome;

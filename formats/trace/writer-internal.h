@@ -19,7 +19,6 @@ struct event_sink {
 	bool closed;
 	uint64_t overruns;
 	uint64_t disk_drops;       /* of these, those that the disk was too slow for */
-	int flushed;               /* how its last flush went */
 	struct stream_writer *out; /* of the encoding; NULL if it could not be made */
 };
 

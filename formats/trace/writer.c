@@ -18,7 +18,10 @@
 #include "formats/trace/encoder.h"
 #include "formats/trace/sidecar.h"
 
-enum { RESERVED_BYTES = 256 << 10 }; /* at least */
+enum {
+	RESERVED_BYTES = 256 << 10, /* at least */
+	REFRESH_TRIES = 100,
+};
 
 static const uint64_t flush_ns = 400000000;    /* between two flushes of short packets */
 static const uint64_t refresh_ns = 1000000000; /* between two sidecars without news */
@@ -207,20 +210,22 @@ static bool is_news(const struct trace_info *old, const struct trace_info *new)
 	return strcmp(old->mode, new->mode) || strcmp(old->tracers, new->tracers);
 }
 
-static void refresh(struct trace_writer *writer)
+/* False: the source cannot say it now. */
+static bool refresh(struct trace_writer *writer)
 {
 	struct trace_info info;
 	uint64_t now = clock_monotonic_ns();
 
 	if (!writer->source(writer->source_arg, &info))
-		return;
+		return false;
 	trace_writer_counters(writer, &info.counters);
 	if (!is_news(&writer->info, &info) && (now - writer->refreshed_ns < refresh_ns ||
 					       !memcmp(&writer->info, &info, sizeof(info))))
-		return;
+		return true;
 	writer->refreshed_ns = now;
 	set_info(writer, &info);
 	writer_describe(writer, WRITE_SIDECAR, NULL);
+	return true;
 }
 
 static int append_names(struct trace_writer *writer)
@@ -447,14 +452,22 @@ void trace_writer_set_flight_recorder(struct trace_writer *writer, size_t bytes)
 	output_keep(writer->output, bytes);
 }
 
-/* However long ago the last time was. */
-static void refresh_now(struct trace_writer *writer)
+static bool try_refresh(struct trace_writer *writer)
 {
+	bool done;
+
 	pthread_mutex_lock(&writer->source_lock);
 	writer->refreshed_ns = 0;
-	if (writer->source)
-		refresh(writer);
+	done = !writer->source || refresh(writer);
 	pthread_mutex_unlock(&writer->source_lock);
+	return done;
+}
+
+/* However long ago the last time was. Its source may be busy for a moment. */
+static void refresh_now(struct trace_writer *writer)
+{
+	for (unsigned int i = 0; !try_refresh(writer) && i < REFRESH_TRIES; i++)
+		clock_wait_ms(1);
 }
 
 /* The sidecar says how many events are not in it. */

@@ -163,7 +163,8 @@ void trace_writer_set_flight_recorder(struct trace_writer *writer, size_t bytes)
 
 /*
  * Write what is kept; then go on. A second snapshot is written behind the first one; what was
- * forgotten in between is counted. Returns 0 or -errno.
+ * forgotten in between is counted. What the disk refuses is kept as before. One snapshot at a time;
+ * on any thread, while others append, flush, and change instances. Returns 0 or -errno.
  */
 int trace_writer_snapshot(struct trace_writer *writer, struct error *err);
 

@@ -45,14 +45,16 @@ struct monitor_guest_ops {
 
 enum monitor_change { MONITOR_ADD, MONITOR_REMOVE, MONITOR_REPLACE };
 
-/* Implemented by the recorder. Main thread only, but for translate(); each error is one line for
- * the user. */
+/* Implemented by the recorder. Main thread only, but for translate() and those of a snapshot; each
+ * error is one line for the user. */
 struct monitor_trace_ops {
 	/* Start tracing `specs`; none: those of the command line. */
 	int (*start)(void *arg, const char *const *specs, size_t n, struct error *err);
 	int (*stop)(void *arg, struct error *err);
-	/* Write to the trace what is only in memory. */
-	int (*snapshot)(void *arg, struct error *err);
+	/* Begin to write to the trace what is only in memory. Ends with await_snapshot(), which may
+	 * take long, and may be called when the recorder has gone. */
+	int (*snapshot)(void *arg, void **snapshot, struct error *err);
+	int (*await_snapshot)(void *snapshot, struct error *err);
 	/* The reply to query-trace (a new object), or NULL if memory is out. */
 	json_t *(*query)(void *arg);
 	/*

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* The verbs that control tracing. */
 #include <errno.h>
+#include "vmm/monitor/job.h"
 #include "vmm/monitor/monitor.h"
 
 enum { MAX_SPECS = 64 };
@@ -60,12 +61,29 @@ static int trace_stop(struct monitor_call *call, struct error *err)
 	return ret;
 }
 
-static int trace_snapshot(struct monitor_call *call, struct error *err)
+/* With leave. */
+static int begin_snapshot(const struct monitor_call *call, void **out,
+			  const struct monitor_trace_ops **ops, struct error *err)
 {
 	const struct monitor_target *target = call->target;
 	int ret = check_configured(call, err);
 
-	return ret ? ret : target->trace->snapshot(target->trace_arg, err);
+	*ops = target->trace;
+	return ret ? ret : target->trace->snapshot(target->trace_arg, out, err);
+}
+
+/* The main thread does not wait for the disk, also when it takes back the leave. */
+static int trace_snapshot(struct monitor_call *call, struct error *err)
+{
+	const struct monitor_trace_ops *ops;
+	void *snapshot;
+	int ret = monitor_call_use(call, err);
+
+	if (ret)
+		return ret;
+	ret = begin_snapshot(call, &snapshot, &ops, err);
+	monitor_call_done(call);
+	return ret ? ret : ops->await_snapshot(snapshot, err);
 }
 
 static int query_trace(struct monitor_call *call, struct error *err)
@@ -240,6 +258,7 @@ const struct monitor_verb monitor_trace_verbs[] = {
 	 .run = trace_stop},
 	{.name = "trace-snapshot",
 	 .help = "write to the trace what a flight recorder keeps",
+	 .aside = true,
 	 .offered = is_configured,
 	 .run = trace_snapshot},
 	{.name = "query-trace",

@@ -11,9 +11,11 @@
 #include "vmm/recorder/live-memory.h"
 #include "vmm/recorder/metrics-file.h"
 #include "vmm/recorder/recorder.h"
+#include "vmm/recorder/snapshots.h"
 
 /* recorder.c: the trace; disk.c: while its disk hangs; watch.c: what ends it; monitor.c: clients;
- * report.c: output; profiles.c, hists.c: what was counted, document.c writes it. */
+ * report.c: output; snapshots.c: what a flight recorder writes meanwhile; profiles.c, hists.c: what
+ * was counted, document.c writes it. */
 struct recorder {
 	struct recorder_config config;
 	const struct recorder_options *options;
@@ -23,6 +25,8 @@ struct recorder {
 
 	struct trace_writer *writer;
 	struct trace_session *session; /* from begin to end */
+	struct snapshots *snapshots;   /* likewise */
+	struct snapshot *snapshot;     /* that recorder_snapshot() asked for last; or NULL */
 	/*
 	 * Around all use of the session while the guest runs, because recorder_poll() is called on
 	 * a vCPU's thread. The main thread may wait for its turn to stop the guest while it holds
@@ -119,6 +123,9 @@ int recorder_listen(struct recorder *recorder, struct error *err);
 /* Make early_tick; on any thread: let it come. For struct trace_options; arg is the recorder. */
 int recorder_add_wake(struct recorder *recorder, struct error *err);
 void recorder_wake(void *arg);
+
+/* Tell the user if the snapshot of recorder_snapshot() has failed. */
+void recorder_look_at_snapshot(struct recorder *recorder);
 
 /* Tell the user when the disk hangs, and when it answers again. */
 void recorder_look_at_disk(struct recorder *recorder);

@@ -366,15 +366,30 @@ static int monitor_clear_hists(void *arg, const char *name, struct error *err)
 	return ret;
 }
 
-static int monitor_snapshot(void *arg, struct error *err)
+static int monitor_snapshot(void *arg, void **snapshot, struct error *err)
 {
-	return recorder_snapshot(arg, err);
+	const struct recorder *r = arg;
+	struct snapshot *asked;
+	int ret;
+
+	if (!r->snapshots)
+		return error_set(err, EAGAIN, "not yet, try again: there is no trace");
+	ret = snapshots_ask(r->snapshots, &asked, err);
+	if (!ret)
+		*snapshot = asked;
+	return ret;
+}
+
+static int monitor_await_snapshot(void *snapshot, struct error *err)
+{
+	return snapshot_await(snapshot, err);
 }
 
 static const struct monitor_trace_ops trace_ops = {.start = monitor_start,
 						   .stop = monitor_stop,
 						   .query = monitor_query,
 						   .snapshot = monitor_snapshot,
+						   .await_snapshot = monitor_await_snapshot,
 						   .change = monitor_change,
 						   .instances = monitor_instances,
 						   .profiles = monitor_profiles,

@@ -74,6 +74,8 @@ void recorder_destroy(struct recorder *r)
 	if (!r)
 		return;
 	recorder_close(r);
+	snapshots_end(r->snapshots);
+	snapshot_forget(r->snapshot);
 	if (r->writer)
 		trace_writer_set_source(r->writer, NULL, NULL, NULL);
 	trace_session_destroy(r->session);
@@ -219,6 +221,8 @@ static int create_session(struct recorder *r, struct error *err)
 		ret = trace_writer_create(r->dir, r->config.nr_vcpus, o->encoding, &info,
 					  &r->writer, err);
 	if (!ret)
+		ret = snapshots_create(r->writer, &r->snapshots, err);
+	if (!ret)
 		ret = trace_session_create(r->guest, r->image, r->writer, &r->session, err);
 	if (ret)
 		return ret;
@@ -327,11 +331,20 @@ static void fail_unbegun(struct recorder *r)
 	}
 }
 
+/* Those that are being written. */
+static void end_snapshots(struct recorder *r)
+{
+	snapshots_end(r->snapshots);
+	r->snapshots = NULL;
+	recorder_look_at_snapshot(r);
+}
+
 static void finish(struct recorder *r)
 {
 	struct trace_info info;
 	struct error err;
 
+	end_snapshots(r);
 	/* The last records appear while the session ends: what can be named then is. */
 	trace_writer_set_source(r->writer, NULL, trace_session_symbolize_image, r->session);
 	if (trace_session_end(r->session, &err))
@@ -387,9 +400,33 @@ void recorder_end(struct recorder *r, enum recorder_leave leave, const char *why
 	r->early_tick = NULL;
 }
 
-int recorder_snapshot(struct recorder *r, struct error *err)
+static void say_snapshot_failed(struct recorder *r, const struct error *err)
 {
-	return r->writer ? trace_writer_snapshot(r->writer, err) : 0;
+	recorder_clear_progress(r);
+	cli_error(r->config.verb, err);
+}
+
+void recorder_snapshot(struct recorder *r)
+{
+	struct error err;
+
+	if (!r->snapshots)
+		return;
+	snapshot_forget(r->snapshot);
+	r->snapshot = NULL;
+	if (snapshots_ask(r->snapshots, &r->snapshot, &err))
+		say_snapshot_failed(r, &err);
+}
+
+void recorder_look_at_snapshot(struct recorder *r)
+{
+	struct error err;
+
+	if (!r->snapshot || !snapshot_is_over(r->snapshot))
+		return;
+	if (snapshot_await(r->snapshot, &err))
+		say_snapshot_failed(r, &err);
+	r->snapshot = NULL;
 }
 
 int recorder_guest_panicked(struct recorder *r)

@@ -107,10 +107,10 @@ enum recorder_leave {
 void recorder_end(struct recorder *recorder, enum recorder_leave leave, const char *why);
 
 /*
- * Write to the trace what a flight recorder keeps; it goes on. Other recorders write what they have
- * gathered. Waits for the disk. Errors as trace_writer_flush().
+ * Have written to the trace what a flight recorder keeps; it goes on. Other recorders write what
+ * they have gathered. Does not wait for the disk: the user is told of a failure when it is known.
  */
-int recorder_snapshot(struct recorder *recorder, struct error *err);
+void recorder_snapshot(struct recorder *recorder);
 
 /* Whether the guest's kernel has panicked: 1 or 0, by its own memory. -errno: that is not known, as
  * its kernel has not been found, or tracing has ended. */

@@ -262,6 +262,7 @@ static void on_tick(void *arg)
 
 	tick_session(r);
 	recorder_look_at_disk(r);
+	recorder_look_at_snapshot(r);
 	if (r->live)
 		live_memory_poll(r->live);
 	tick_metrics(r);

@@ -67,12 +67,9 @@ static const struct monitor_guest_ops owner_ops = {
 /* The guest stands still from now on, and the administrator may destroy it. */
 static void note_panic(struct attach *a, bool panicked)
 {
-	struct error err;
-
 	if (panicked && !a->panicked) {
 		fprintf(stderr, "sonde attach: guest panicked\n");
-		if (recorder_snapshot(a->recorder, &err))
-			cli_error("attach", &err);
+		recorder_snapshot(a->recorder);
 	}
 	a->panicked = panicked;
 }

@@ -31,8 +31,9 @@ struct fixture {
 	uint64_t cr3, cr4;
 	struct stop_gate stop_gate; /* held by the monitor's thread while the guest is paused */
 	_Atomic int stops;          /* of the guest, less resumes; not for that */
-	pthread_mutex_t gate;       /* while a test holds it, reads of the guest's memory wait */
-	_Atomic int reads;          /* that have begun */
+	/* While a test holds it, reads of the guest's memory wait, and so do snapshots. */
+	pthread_mutex_t gate;
+	_Atomic int reads; /* of these that have begun */
 	bool paused, tracing;
 	char specs[64];
 };
@@ -156,11 +157,23 @@ static int fixture_trace_stop(void *arg, struct error *err)
 	return 0;
 }
 
-static int fixture_snapshot(void *arg, struct error *err)
+static int fixture_snapshot(void *arg, void **snapshot, struct error *err)
 {
 	struct fixture *f = arg;
 
+	*snapshot = f;
 	return f->tracing ? 0 : error_set(err, ENOSPC, "no space");
+}
+
+static int fixture_await_snapshot(void *snapshot, struct error *err)
+{
+	struct fixture *f = snapshot;
+
+	(void)err;
+	f->reads++;
+	pthread_mutex_lock(&f->gate);
+	pthread_mutex_unlock(&f->gate);
+	return 0;
 }
 
 static json_t *fixture_trace_query(void *arg)
@@ -260,6 +273,7 @@ static void fixture_fill(struct fixture *f)
 		.stop = fixture_trace_stop,
 		.query = fixture_trace_query,
 		.snapshot = fixture_snapshot,
+		.await_snapshot = fixture_await_snapshot,
 		.change = fixture_trace_change,
 		.instances = fixture_trace_instances,
 		.translate = fixture_translate,

@@ -253,6 +253,45 @@ static void test_arguments(struct fixture *f)
 	peer_close(&peer);
 }
 
+static struct peer begin_snapshot(struct fixture *f)
+{
+	struct peer peer = peer_negotiated(f->path);
+	int before = f->reads;
+
+	say(&peer, "{\"execute\":\"trace-snapshot\"}");
+	while (f->reads == before)
+		usleep(1000);
+	return peer;
+}
+
+/* A snapshot takes as long as its disk: nobody else waits for it, whatever happens meanwhile. */
+static void test_snapshot(struct fixture *f)
+{
+	static const char running[] = "{\"return\":{\"status\":\"running\",\"running\":true}}";
+	struct peer other = peer_negotiated(f->path), first, second;
+
+	pthread_mutex_lock(&f->gate);
+	first = begin_snapshot(f);
+	second = begin_snapshot(f);
+	asks(&other, "{\"execute\":\"query-status\"}", running);
+	pthread_mutex_unlock(&f->gate);
+	is_str(hear(&first), "{\"return\":{}}", "a snapshot is answered when it is written");
+	is_str(hear(&second), "{\"return\":{}}", "so is another one at the same time");
+	pthread_mutex_lock(&f->gate);
+	peer_close(&first);
+	first = begin_snapshot(f);
+	peer_close(&first);
+	asks(&other, "{\"execute\":\"query-status\"}", running);
+	first = begin_snapshot(f);
+	asks(&other, "{\"execute\":\"x-end\"}", "{\"return\":{}}");
+	ok(strstr(hear(&first), "the guest has ended"),
+	   "the end of the guest does not wait for it");
+	pthread_mutex_unlock(&f->gate);
+	peer_close(&first);
+	peer_close(&second);
+	peer_close(&other);
+}
+
 /* Replies order this with the monitor's thread, which ThreadSanitizer does not see. */
 __attribute__((no_sanitize("thread"))) static void forbid_changes(struct fixture *f)
 {
@@ -386,6 +425,7 @@ int main(void)
 	test_flood(f);
 	test_arguments(f);
 	test_instances(f);
+	test_snapshot(f);
 	test_quit(f);
 	test_socket_path();
 	test_no_tracer();

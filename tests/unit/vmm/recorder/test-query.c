@@ -72,6 +72,7 @@ static void test_query(void)
 	json_t *reply, *vcpus;
 	struct error err;
 	uint64_t gpa = 0;
+	void *snapshot;
 
 	begin_tracing(&t, 0);
 	trace = t.recorder->target.trace;
@@ -103,7 +104,8 @@ static void test_query(void)
 	   "what traces cannot be started: %s", err.text);
 	ok(trace->start(t.recorder, specs, TRACE_MAX_INSTANCES + 1, &err) == -E2BIG,
 	   "there may be so many tracers: %s", err.text);
-	ok(!trace->snapshot(t.recorder, &err), "what is gathered is written at once");
+	ok(!trace->snapshot(t.recorder, &snapshot, &err) && !trace->await_snapshot(snapshot, &err),
+	   "what is gathered is written at once");
 	ok(!trace->stop(t.recorder, &err) && trace->stop(t.recorder, &err) == -EALREADY,
 	   "tracing is stopped once: %s", err.text);
 	reply = trace->query(t.recorder);

@@ -193,6 +193,15 @@ static bool await_events(const struct tracing *t, uint64_t n)
 	return seen == n;
 }
 
+static int write_snapshot(const struct tracing *t, struct error *err)
+{
+	const struct monitor_trace_ops *trace = t->recorder->target.trace;
+	void *snapshot;
+	int ret = trace->snapshot(t->recorder, &snapshot, err);
+
+	return ret ? ret : trace->await_snapshot(snapshot, err);
+}
+
 /* Far more than is kept, then a snapshot; and again, to the end. */
 static void test_flight_recorder(void)
 {
@@ -211,8 +220,7 @@ static void test_flight_recorder(void)
 		abort();
 	is_u64(count_events(reader), 0, "it writes nothing while it records");
 	trace_reader_close(reader);
-	ok(!t.recorder->target.trace->snapshot(t.recorder, &err), "a snapshot is written: %s",
-	   err.text);
+	ok(!write_snapshot(&t, &err), "a snapshot is written: %s", err.text);
 	if (trace_reader_open(t.trace, &reader, &err))
 		abort();
 	n = count_events(reader);
@@ -231,6 +239,49 @@ static void test_flight_recorder(void)
 	ok(!result.status && strstr(result.out, "older than what the flight recorder keeps"),
 	   "sonde check takes that for no error: %s", result.out);
 	verb_result_deinit(&result);
+	end_tracing(&t);
+}
+
+static uint64_t count_in_trace(const struct tracing *t)
+{
+	struct trace_reader *reader;
+	uint64_t n;
+
+	if (trace_reader_open(t->trace, &reader, NULL))
+		abort();
+	n = count_events(reader);
+	trace_reader_close(reader);
+	return n;
+}
+
+/* A guest panics while the disk hangs, twice: the main thread goes on. Then the trace ends. */
+static void test_snapshot_on_panic(void)
+{
+	static struct tracing t;
+	struct snapshot *asked;
+	struct error err = {0};
+	uint64_t began;
+
+	begin_tracing(&t, 1 << 20);
+	allocate_on_timer(&t);
+	await_events(&t, 1000);
+	output_hold(t.recorder->writer->output);
+	began = clock_monotonic_ms();
+	recorder_snapshot(t.recorder);
+	recorder_snapshot(t.recorder);
+	ok(!snapshots_ask(t.recorder->snapshots, &asked, &err) && !snapshot_is_over(asked) &&
+		   clock_monotonic_ms() - began < 1000,
+	   "nobody waits for a snapshot");
+	output_resume(t.recorder->writer->output);
+	ok(!snapshot_await(asked, &err), "a client can: %s", err.text);
+	is_u64(count_in_trace(&t), 1000, "what was kept is written");
+	allocate_on_timer(&t);
+	await_events(&t, 2000);
+	snapshots_ask(t.recorder->snapshots, &asked, &err);
+	recorder_end(t.recorder, RECORDER_GUEST_RUNS, NULL);
+	ok(snapshot_is_over(asked) && !snapshot_await(asked, &err),
+	   "the end of the trace waits for a snapshot");
+	is_u64(count_in_trace(&t), 2000, "the trace is complete");
 	end_tracing(&t);
 }
 
@@ -433,6 +484,7 @@ int main(void)
 	test_max_size();
 	test_end_fails();
 	test_flight_recorder();
+	test_snapshot_on_panic();
 	test_hung_disk();
 	test_killed();
 	test_budget();
