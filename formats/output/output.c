@@ -533,6 +533,7 @@ struct output_counts output_counts(struct output *output)
 	pthread_mutex_lock(&output->lock);
 	counts = output->counts;
 	counts.queued_bytes = output->queued;
+	counts.kept_bytes = is_flight_recorder(output) ? output->queued : 0;
 	if (output->full_since)
 		counts.wait_ns += clock_monotonic_ns() - output->full_since;
 	pthread_mutex_unlock(&output->lock);

@@ -155,6 +155,7 @@ uint64_t output_writing_since(const struct output *output);
 struct output_counts {
 	uint64_t written_bytes; /* of packets, in files */
 	uint64_t queued_bytes;  /* now */
+	uint64_t kept_bytes;    /* of these, what a flight recorder keeps */
 	uint64_t waits;         /* how often the queue was full, as the disk was too slow */
 	uint64_t wait_ns;       /* how long, in all */
 };

@@ -517,7 +517,7 @@ uint64_t trace_writer_bytes(const struct trace_writer *writer)
 {
 	const struct output_counts counts = output_counts(writer->output);
 
-	return counts.written_bytes + counts.queued_bytes;
+	return counts.written_bytes + counts.queued_bytes - counts.kept_bytes;
 }
 
 void trace_writer_counters(struct trace_writer *writer, struct trace_counters *counters)

@@ -191,7 +191,7 @@ void trace_writer_instance_counts(const struct trace_writer *writer, unsigned in
  * that read the guest. Lives as long as the writer. */
 struct budget *trace_writer_budget(struct trace_writer *writer);
 
-/* Bytes of finished packets, in files or on their way. */
+/* Bytes of finished packets, in files or on their way; not those that a flight recorder keeps. */
 uint64_t trace_writer_bytes(const struct trace_writer *writer);
 
 /* Fill in the counters that are the writer's: losses of all vCPUs, and how writing went. */
