@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
+#include "formats/base/fs.h"
 #include "formats/base/text.h"
 #include "formats/cli/cli.h"
 #include "formats/cmd.h"
@@ -106,6 +107,7 @@ int main(int argc, char **argv)
 
 	if (!fill_standard_descriptors())
 		return CLI_FAILED;
+	files_allow_all();
 	trace_reader_set_kernel_source(kernel_functions);
 	trace_reader_set_lines_source(kernel_lines);
 	if (!word) {

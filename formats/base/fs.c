@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include "formats/base/byte-source.h"
@@ -127,6 +128,29 @@ int output_file_open(int dir_fd, const char *name)
 		close(fd);
 	unlinkat(dir_fd, name, 0);
 	return output_file_create(dir_fd, name);
+}
+
+int output_file_reopen(int dir_fd, const char *name)
+{
+	int fd = openat(dir_fd, name, O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	struct stat st;
+
+	if (fd < 0)
+		return -errno;
+	if (!fstat(fd, &st) && S_ISREG(st.st_mode) && st.st_uid == geteuid())
+		return fd;
+	close(fd);
+	return -EPERM;
+}
+
+void files_allow_all(void)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit))
+		return;
+	limit.rlim_cur = limit.rlim_max;
+	setrlimit(RLIMIT_NOFILE, &limit);
 }
 
 bool path_is_stdout(const char *path)

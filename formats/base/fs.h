@@ -27,6 +27,13 @@ int output_file_create(int dir_fd, const char *name);
  * is removed. */
 int output_file_open(int dir_fd, const char *name);
 
+/* A file of output_file_create(), again. -EPERM: something else has taken its place. */
+int output_file_reopen(int dir_fd, const char *name);
+
+/* A trace may have more files than a process may open by default: raise that to what the system
+ * allows. */
+void files_allow_all(void);
+
 /* Whether an output is standard output, as in other programs: "-". A file of that name is "./-". */
 bool path_is_stdout(const char *path);
 

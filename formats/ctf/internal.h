@@ -52,7 +52,8 @@ struct ctf_writer {
 	struct ctf_instance *instance;
 	const struct ctf_plan *plan;
 	unsigned int stream, vcpu;
-	struct packet_file file;
+	int dir_fd;
+	struct packet_file file; /* closed while the stream rests; of the output's thread */
 	uint64_t sequence; /* of the next packet */
 	uint64_t written;  /* packets in the file; of the output's thread */
 	uint64_t noted;    /* lost events, as of the last packet */

@@ -10,6 +10,8 @@
 #include "formats/base/fs.h"
 #include "formats/ctf/internal.h"
 
+enum { FILE_NAME_SIZE = 64 };
+
 /* The trace as a whole. */
 struct ctf_encoder {
 	struct trace_encoder base;
@@ -139,6 +141,7 @@ static void rest(struct stream_writer *base)
 		return;
 	output_packet_free(w->bytes);
 	w->bytes = NULL;
+	output_rest(base->output);
 }
 
 static void destroy_stream(struct stream_writer *base)
@@ -156,17 +159,69 @@ static void destroy_stream(struct stream_writer *base)
 	free(w);
 }
 
+static struct ctf_writer *writer_of(struct output_file *file)
+{
+	return (struct ctf_writer *)((char *)file - offsetof(struct ctf_writer, file.base));
+}
+
+static void name_file(const struct ctf_writer *w, char *name, size_t size)
+{
+	snprintf(name, size, "cpu%u%s", w->vcpu, w->instance->suffix);
+}
+
+static void remove_file(const struct ctf_writer *w)
+{
+	char name[FILE_NAME_SIZE];
+
+	name_file(w, name, sizeof(name));
+	unlinkat(w->dir_fd, name, 0);
+}
+
+static void remove_stream(struct stream_writer *base)
+{
+	struct ctf_writer *w = (struct ctf_writer *)base;
+
+	output_remove(base->output);
+	remove_file(w);
+	destroy_stream(base);
+}
+
+static void close_file(struct output_file *base)
+{
+	struct ctf_writer *w = writer_of(base);
+
+	if (w->file.fd >= 0)
+		close(w->file.fd);
+	w->file.fd = -1;
+}
+
+static int need_file(struct ctf_writer *w)
+{
+	char name[FILE_NAME_SIZE];
+	int fd = w->file.fd;
+
+	if (fd >= 0)
+		return 0;
+	name_file(w, name, sizeof(name));
+	fd = output_file_reopen(w->dir_fd, name);
+	if (fd < 0)
+		return fd;
+	w->file.fd = fd;
+	return 0;
+}
+
 /*
  * Packets are numbered as they get into the file: a flight recorder forgets some before, which is
  * counted, and is no damage of the file.
  */
 static int write_numbered(struct output_file *base, void *packet, size_t size)
 {
-	struct ctf_writer *w =
-		(struct ctf_writer *)((char *)base - offsetof(struct ctf_writer, file.base));
+	struct ctf_writer *w = writer_of(base);
 	struct ctf_packet header;
-	int ret;
+	int ret = need_file(w);
 
+	if (ret)
+		return ret;
 	if (!ctf_packet_get(packet, w->identity, &header))
 		return -EINVAL;
 	if (header.sequence != w->written) {
@@ -182,16 +237,20 @@ static int write_numbered(struct output_file *base, void *packet, size_t size)
 
 static int add_file(struct ctf_writer *w, const struct ctf_encoder *encoder)
 {
-	char name[64];
-	int fd;
+	char name[FILE_NAME_SIZE];
+	int fd, ret;
 
-	snprintf(name, sizeof(name), "cpu%u%s", w->vcpu, w->instance->suffix);
-	fd = output_file_create(encoder->dir_fd, name);
+	name_file(w, name, sizeof(name));
+	fd = output_file_create(w->dir_fd, name);
 	packet_file_init(&w->file, fd);
 	w->file.base.write = write_numbered;
+	w->file.base.rest = close_file;
 	if (fd < 0)
 		return fd;
-	return output_add(encoder->output, &w->file.base, &w->base.output);
+	ret = output_add(encoder->output, &w->file.base, &w->base.output);
+	if (ret)
+		remove_file(w);
+	return ret;
 }
 
 static int init_values(struct ctf_writer *w)
@@ -221,6 +280,7 @@ static int add_stream(struct trace_encoder *base, unsigned int instance, unsigne
 						     .flush = flush,
 						     .discard = discard,
 						     .rest = rest,
+						     .remove = remove_stream,
 						     .destroy = destroy_stream};
 	struct ctf_encoder *encoder = (struct ctf_encoder *)base;
 	struct ctf_writer *w = calloc(1, sizeof(*w));
@@ -236,6 +296,7 @@ static int add_stream(struct trace_encoder *base, unsigned int instance, unsigne
 	w->plan = w->instance->plan;
 	w->stream = instance;
 	w->vcpu = vcpu;
+	w->dir_fd = encoder->dir_fd;
 	w->file.fd = -1;
 	w->uses_cache[0] = true;
 	ret = init_values(w);

@@ -17,6 +17,7 @@ enum {
 	CACHE_SIZE = sizeof(uint16_t),
 	RECORDS_MAX = 65536 / (KMEMTRACE_RECORD_SIZE + CACHE_SIZE),
 	RECENT_SITES = 1024,
+	FILE_NAME_SIZE = 32,
 };
 
 struct kmemtrace_file {
@@ -28,6 +29,8 @@ struct kmemtrace_file {
 struct kmemtrace_writer {
 	struct stream_writer base;
 	struct kmemtrace_file file;
+	int dir_fd;
+	unsigned int vcpu;
 	struct call_sites *sites;
 	uint64_t recent[RECENT_SITES]; /* some that `sites` was told of, by hash; 0: none */
 	size_t nr_records;             /* gathered */
@@ -147,10 +150,44 @@ static void destroy_stream(struct stream_writer *base)
 	free(stream);
 }
 
+static void name_file(const struct kmemtrace_writer *stream, const char *prefix, char *name)
+{
+	snprintf(name, FILE_NAME_SIZE, "%s%u", prefix, stream->vcpu);
+}
+
+static int create_file(const struct kmemtrace_writer *stream, const char *prefix)
+{
+	char name[FILE_NAME_SIZE];
+
+	name_file(stream, prefix, name);
+	return output_file_create(stream->dir_fd, name);
+}
+
+/* Those that were created. */
+static void remove_files(const struct kmemtrace_writer *stream)
+{
+	char name[FILE_NAME_SIZE];
+
+	name_file(stream, "cpu", name);
+	if (stream->file.records_fd >= 0)
+		unlinkat(stream->dir_fd, name, 0);
+	name_file(stream, "caches", name);
+	if (stream->file.caches_fd >= 0)
+		unlinkat(stream->dir_fd, name, 0);
+}
+
+static void remove_stream(struct stream_writer *base)
+{
+	output_remove(base->output);
+	remove_files((struct kmemtrace_writer *)base);
+	destroy_stream(base);
+}
+
 static const struct stream_writer_ops stream_ops = {.prepare = prepare,
 						    .put = put,
 						    .flush = flush,
 						    .discard = discard,
+						    .remove = remove_stream,
 						    .destroy = destroy_stream};
 
 /* --- the trace: abi_version and total_overruns ------------------------------------------------ */
@@ -162,14 +199,6 @@ struct kmemtrace_encoder {
 	struct output *output;
 	bool has_instance;
 };
-
-static int create_file(int dir_fd, const char *prefix, unsigned int vcpu)
-{
-	char name[32];
-
-	snprintf(name, sizeof(name), "%s%u", prefix, vcpu);
-	return output_file_create(dir_fd, name);
-}
 
 /* In the order of kmem_classes; what more they have, the ABI has no room for. */
 static bool has_records(const struct trace_instance *instance)
@@ -222,20 +251,24 @@ static int add_stream(struct trace_encoder *base, unsigned int instance, unsigne
 	stream->sites = encoder->sites;
 	stream->file.base.write = write_packet;
 	stream->file.caches_fd = -1;
-	stream->file.records_fd = create_file(encoder->dir_fd, "cpu", vcpu);
+	stream->dir_fd = encoder->dir_fd;
+	stream->vcpu = vcpu;
+	stream->file.records_fd = create_file(stream, "cpu");
 	if (stream->file.records_fd >= 0)
-		stream->file.caches_fd = create_file(encoder->dir_fd, "caches", vcpu);
+		stream->file.caches_fd = create_file(stream, "caches");
 	if (stream->file.records_fd < 0)
 		ret = stream->file.records_fd;
 	else if (stream->file.caches_fd < 0)
 		ret = stream->file.caches_fd;
 	else
 		ret = output_add(encoder->output, &stream->file.base, &stream->base.output);
-	if (ret)
+	if (ret) {
+		remove_files(stream);
 		destroy_stream(&stream->base);
-	else
-		*out = &stream->base;
-	return ret;
+		return ret;
+	}
+	*out = &stream->base;
+	return 0;
 }
 
 /*

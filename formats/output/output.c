@@ -21,7 +21,9 @@ struct output_stream {
 	struct output_stream *next;
 	struct output_file *file;
 	struct packet_queue queue;
-	bool writing;         /* the head, without the lock */
+	bool writing;         /* the thread uses the file, without the lock */
+	bool resting;         /* no more events for now */
+	bool rested;          /* its file was told, since the last write */
 	uint64_t released;    /* a flight recorder writes packets below this number */
 	int failed;           /* -errno of the last try to write the head, or 0 */
 	uint64_t tried_ns;    /* when that was */
@@ -198,7 +200,7 @@ static void write_head(struct output_stream *stream)
 	pthread_mutex_unlock(&output->disk);
 	pthread_mutex_lock(&output->lock);
 	atomic_store(&output->writing_since, 0);
-	stream->writing = false;
+	stream->writing = stream->rested = false;
 	stream->failed = ret;
 	stream->tried_round = round;
 	stream->tried_ns = clock_monotonic_ns();
@@ -226,6 +228,36 @@ static bool write_some(struct output *output)
 	return any;
 }
 
+static void rest_file(struct output_stream *stream)
+{
+	struct output *output = stream->output;
+
+	stream->writing = stream->rested = true;
+	pthread_mutex_unlock(&output->lock);
+	if (stream->file->rest)
+		stream->file->rest(stream->file);
+	pthread_mutex_lock(&output->lock);
+	stream->writing = false;
+	pthread_cond_broadcast(&output->progress);
+}
+
+static bool may_rest(const struct output_stream *stream)
+{
+	return stream->resting && !stream->rested && !stream->queue.head;
+}
+
+/* A file of those that may rest. Returns whether there was any. */
+static bool rest_one(struct output *output)
+{
+	struct output_stream *s = output->streams;
+
+	while (s && !may_rest(s))
+		s = s->next;
+	if (s)
+		rest_file(s);
+	return s;
+}
+
 /* Prepared packets are written before others are prepared, so that neither waits for ever. */
 static void *write_all(void *arg)
 {
@@ -235,7 +267,7 @@ static void *write_all(void *arg)
 	while (!output->ending) {
 		if (is_round_over(output))
 			prepare(output);
-		else if (write_some(output))
+		else if (write_some(output) || rest_one(output))
 			continue;
 		else if (has_unprepared(output))
 			prepare(output);
@@ -320,6 +352,24 @@ int output_add(struct output *output, struct output_file *file, struct output_st
 	return 0;
 }
 
+void output_remove(struct output_stream *stream)
+{
+	struct output *output = stream->output;
+	struct output_stream **at = &output->streams;
+
+	pthread_mutex_lock(&output->lock);
+	while (stream->writing)
+		pthread_cond_wait(&output->progress, &output->lock);
+	while (stream->queue.head)
+		drop_head(stream);
+	while (*at != stream)
+		at = &(*at)->next;
+	*at = stream->next;
+	output->nr_streams--;
+	pthread_mutex_unlock(&output->lock);
+	free(stream);
+}
+
 /* --- for encoders ---------------------------------------------------------------------------- */
 
 static int check_room(struct output_stream *stream, size_t size)
@@ -357,9 +407,19 @@ static int put_locked(struct output_stream *stream, struct packet *packet)
 	note_room(output);
 	if (!output->queued)
 		note_alive(output);
+	if (output_events_sum(&packet->events))
+		stream->resting = false;
 	append(stream, packet_shrink(packet));
 	pthread_cond_signal(&output->work);
 	return 0;
+}
+
+void output_rest(struct output_stream *stream)
+{
+	pthread_mutex_lock(&stream->output->lock);
+	stream->resting = true;
+	pthread_cond_signal(&stream->output->work);
+	pthread_mutex_unlock(&stream->output->lock);
 }
 
 int output_put(struct output_stream *stream, void *bytes, size_t size,

@@ -25,6 +25,9 @@ struct output_file {
 	 * the file as it was before, so that the same packet can be written again.
 	 */
 	int (*write)(struct output_file *file, void *packet, size_t size);
+	/* On the output's thread. Give up what is not needed until the next write(). NULL: nothing.
+	 */
+	void (*rest)(struct output_file *file);
 };
 
 /* An output_file that is one file of the disk, with nothing in it but packets. */
@@ -87,6 +90,13 @@ void output_destroy(struct output *output);
 
 /* Add a stream; `file` must outlive the output. Thread-safe. Returns 0 or -ENOMEM. */
 int output_add(struct output *output, struct output_file *file, struct output_stream **out);
+
+/* Take a stream away. What it has queued is not written. */
+void output_remove(struct output_stream *stream);
+
+/* The stream has no more events for now: its file rests when what is queued has been written. Until
+ * events are put again. */
+void output_rest(struct output_stream *stream);
 
 /* Memory for a packet of up to `capacity` bytes, 16-byte aligned; NULL without memory. */
 void *output_packet_new(size_t capacity);

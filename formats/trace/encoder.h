@@ -50,8 +50,10 @@ struct stream_writer_ops {
 	 * a packet that says so. Returns the number of events.
 	 */
 	uint64_t (*discard)(struct stream_writer *stream);
-	/* Give back memory that is not needed until the next event. NULL: nothing to do. */
+	/* Give back what is not needed until the next event. NULL: nothing to do. */
 	void (*rest)(struct stream_writer *stream);
+	/* Undo add_stream(), before the first event: the files go, too. Destroys the stream. */
+	void (*remove)(struct stream_writer *stream);
 	/* Close, without writing anything. The output has ended. */
 	void (*destroy)(struct stream_writer *stream);
 };

@@ -89,15 +89,23 @@ static int set_spec(struct trace_writer *writer, struct writer_instance *instanc
 	return 0;
 }
 
-/* Take up an instance again that was closed. */
-static int reopen(struct trace_writer *writer, struct writer_instance *instance, const char *spec,
-		  struct error *err)
+static void set_out(struct event_sink *sink, struct stream_writer *out)
 {
-	int ret = set_spec(writer, instance, spec, err);
+	pthread_mutex_lock(&sink->lock);
+	sink->out = out;
+	pthread_mutex_unlock(&sink->lock);
+}
 
-	if (!ret)
-		set_closed(writer, instance, false);
-	return ret;
+/* Those that were made before one could not be. */
+static void remove_streams(const struct trace_writer *writer, struct writer_instance *instance)
+{
+	for (unsigned int i = 0; i < writer->nr_vcpus; i++) {
+		struct stream_writer *out = instance->sinks[i].out;
+
+		set_out(&instance->sinks[i], NULL);
+		if (out)
+			out->ops->remove(out);
+	}
 }
 
 /* The metadata describes the instance before it has files. */
@@ -107,15 +115,35 @@ static int create_streams(struct trace_writer *writer, unsigned int number, stru
 	int ret = writer_describe(writer, WRITE_FILES | WRITE_SIDECAR, err);
 
 	for (unsigned int i = 0; !ret && i < writer->nr_vcpus; i++) {
-		struct stream_writer *out = NULL;
+		struct stream_writer *out;
 
 		ret = writer->encoder->ops->add_stream(writer->encoder, number, i, &out);
-		pthread_mutex_lock(&instance->sinks[i].lock);
-		instance->sinks[i].out = out;
-		pthread_mutex_unlock(&instance->sinks[i].lock);
 		if (ret)
-			return error_set(err, -ret, "cannot create its files: %s", strerror(-ret));
+			error_set(err, -ret, "cannot create its files: %s", strerror(-ret));
+		else
+			set_out(&instance->sinks[i], out);
 	}
+	if (ret)
+		remove_streams(writer, instance);
+	return ret;
+}
+
+static bool has_streams(const struct writer_instance *instance)
+{
+	return instance->sinks[0].out;
+}
+
+/* Take up an instance again that was closed, or whose files could not be made. */
+static int reopen(struct trace_writer *writer, unsigned int number, const char *spec,
+		  struct error *err)
+{
+	struct writer_instance *instance = writer->instances[number];
+	int ret = set_spec(writer, instance, spec, err);
+
+	if (!ret && !has_streams(instance))
+		ret = create_streams(writer, number, err);
+	if (!ret)
+		set_closed(writer, instance, false);
 	return ret;
 }
 
@@ -159,8 +187,7 @@ static int find_instance(const struct trace_writer *writer, const struct trace_i
 			continue;
 		if (old->open)
 			return -EEXIST;
-		if (old->sinks[writer->nr_vcpus - 1].out)
-			found = (int)i;
+		found = (int)i;
 	}
 	return found;
 }
@@ -173,7 +200,7 @@ static int add_locked(struct trace_writer *writer, const struct trace_instance *
 	if (number == -EEXIST)
 		return error_set(err, EEXIST, "there is an instance '%s' already", about->name);
 	if (number >= 0) {
-		ret = reopen(writer, writer->instances[number], about->spec, err);
+		ret = reopen(writer, (unsigned int)number, about->spec, err);
 		return ret ? ret : number;
 	}
 	if (writer->nr_instances == TRACE_INSTANCES_MAX)

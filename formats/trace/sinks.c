@@ -260,13 +260,15 @@ static void flush_and_wait(struct event_sink *sink, void *arg)
 static void find_failure(struct event_sink *sink, void *arg)
 {
 	struct outcome *outcome = arg;
-	int failed;
+	int failed = 0;
 
-	if (!sink->out)
-		return;
-	failed = output_failed(sink->out->output);
-	if (!failed && outcome->synced == -ETIMEDOUT)
-		failed = outcome->synced;
+	pthread_mutex_lock(&sink->lock);
+	if (sink->out) {
+		failed = output_failed(sink->out->output);
+		if (!failed && outcome->synced == -ETIMEDOUT)
+			failed = outcome->synced;
+	}
+	pthread_mutex_unlock(&sink->lock);
 	note_outcome(outcome, failed, sink);
 }
 

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include "tests/lib/tap.h"
@@ -118,8 +119,26 @@ static void test_create(void)
 	ok(!symlinkat("elsewhere", dir_fd, "link") &&
 		   output_file_create(dir_fd, "link") == -EEXIST && !mode_of("elsewhere"),
 	   "no file is created through a link");
+	fd = output_file_reopen(dir_fd, "new");
+	ok(fd >= 0, "a file is opened again");
+	close(fd);
 	unlinkat(dir_fd, "new", 0);
+	ok(output_file_reopen(dir_fd, "link") == -ELOOP, "not through a link");
+	ok(output_file_reopen(dir_fd, "new") == -ENOENT, "nor is it made anew");
 	unlinkat(dir_fd, "link", 0);
+}
+
+static void test_limit(void)
+{
+	struct rlimit old, limit;
+
+	getrlimit(RLIMIT_NOFILE, &old);
+	limit = (struct rlimit){.rlim_cur = 50, .rlim_max = old.rlim_max};
+	setrlimit(RLIMIT_NOFILE, &limit);
+	files_allow_all();
+	getrlimit(RLIMIT_NOFILE, &limit);
+	ok(limit.rlim_cur == limit.rlim_max, "as many files are allowed as the system permits");
+	setrlimit(RLIMIT_NOFILE, &old);
 }
 
 static void replace(const char *what)
@@ -178,6 +197,7 @@ int main(void)
 	test_open_to_others();
 	test_owner();
 	test_create();
+	test_limit();
 	test_replace();
 	test_read();
 	close(dir_fd);

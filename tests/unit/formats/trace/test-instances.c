@@ -3,9 +3,11 @@
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
+#include <fcntl.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 #include "formats/base/clock.h"
@@ -487,6 +489,80 @@ static void test_waits_without_lock(void)
 	scratch_remove(&dir);
 }
 
+static unsigned int nr_open(void)
+{
+	unsigned int n = 0;
+
+	for (int fd = 0; fd < 200; fd++)
+		n += fcntl(fd, F_GETFD) >= 0;
+	return n;
+}
+
+static bool await_open(unsigned int n)
+{
+	for (unsigned int i = 0; nr_open() != n && i < 5000; i++)
+		clock_wait_ms(1);
+	return nr_open() == n;
+}
+
+/* Instances come and go: those that are closed hold no descriptors, and come again. */
+static void test_descriptors(void)
+{
+	struct scratch dir = scratch_make();
+	struct trace_writer *writer = create(dir.path, "ctf");
+	const unsigned int before = nr_open();
+	struct trace_instance instance = functions("calls", 0);
+	int number = add(writer, &instance);
+	uint64_t n[3] = {0};
+	bool ordered;
+
+	put_functions(writer, number, 0, 100);
+	is_u64(nr_open(), before + VCPUS, "an instance has a file per vCPU");
+	trace_writer_close_instance(writer, (unsigned int)number);
+	ok(await_open(before), "they are closed with it");
+	is_u64((uint64_t)add(writer, &instance), (uint64_t)number, "the instance comes again");
+	put_functions(writer, number, 100, 200);
+	ok(!trace_writer_flush(writer, NULL), "its events go behind the first ones");
+	is_u64(nr_open(), before + VCPUS, "in the same files");
+	finish(writer);
+	count_events(dir.path, n, &ordered);
+	ok(n[0] == 200 * VCPUS && ordered, "all of them can be read");
+	scratch_remove(&dir);
+}
+
+/* A limit for one more descriptor. */
+static rlim_t limit_for_one(void)
+{
+	int first = dup(STDOUT_FILENO), second = dup(STDOUT_FILENO);
+
+	close(first);
+	close(second);
+	return (rlim_t)second;
+}
+
+/* No descriptor is left for the second file. */
+static void test_no_descriptors(const char *encoding, const struct trace_instance *instance)
+{
+	struct scratch dir = scratch_make();
+	struct trace_writer *writer = create(dir.path, encoding);
+	const unsigned int before = nr_open();
+	struct rlimit old, limit;
+	int number;
+
+	getrlimit(RLIMIT_NOFILE, &old);
+	limit = old;
+	limit.rlim_cur = limit_for_one();
+	setrlimit(RLIMIT_NOFILE, &limit);
+	ok(trace_writer_add_instance(writer, instance, NULL) == -EMFILE,
+	   "%s: an instance needs files", encoding);
+	is_u64(nr_open(), before, "it leaves none open");
+	setrlimit(RLIMIT_NOFILE, &old);
+	number = add(writer, instance);
+	is_u64((uint64_t)number, 0, "it can be added again");
+	finish(writer);
+	scratch_remove(&dir);
+}
+
 int main(void)
 {
 	test_all_fields();
@@ -497,5 +573,8 @@ int main(void)
 	test_threads();
 	test_described_by_two();
 	test_refusals();
+	test_descriptors();
+	test_no_descriptors("ctf", &kmem_instance);
+	test_no_descriptors("kmemtrace", &kmem_instance);
 	return tap_done();
 }
