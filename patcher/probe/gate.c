@@ -2,6 +2,7 @@
 #include "patcher/probe/gate.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include "formats/event/task.h"
 
 /* --- construction ---------------------------------------------------------------------------- */
@@ -39,38 +40,97 @@ static bool less(uint64_t a, uint64_t b, bool is_signed)
 	return is_signed ? (int64_t)a < (int64_t)b : a < b;
 }
 
-/* A search tree: each node is `== value`, and `< value` if there is something on both sides. */
-static int append_tree(struct gate *gate, struct gate_term like, const uint64_t *values, size_t n,
-		       struct error *err)
-{
-	size_t middle = n / 2;
-	unsigned int equal = gate->n;
-	int ret;
+/* Values that follow each other. */
+struct run {
+	uint64_t first, last;
+};
 
-	like.op = GATE_EQ;
-	like.value = values[middle];
-	ret = gate_append(gate, like, err);
+/* At most n. */
+static size_t find_runs(const uint64_t *values, size_t n, struct run *out)
+{
+	size_t nr_runs = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		if (nr_runs && values[i] == out[nr_runs - 1].last + 1)
+			out[nr_runs - 1].last = values[i];
+		else
+			out[nr_runs++] = (struct run){values[i], values[i]};
+	}
+	return nr_runs;
+}
+
+static int append_op(struct gate *gate, struct gate_term like, enum gate_op op, uint64_t value,
+		     struct error *err)
+{
+	like.op = op;
+	like.value = value;
+	return gate_append(gate, like, err);
+}
+
+static int append_tree(struct gate *gate, struct gate_term like, const struct run *runs, size_t n,
+		       struct error *err);
+
+/* A node of one value is `== value`, and `< value` if there is something on both sides. */
+static int append_value(struct gate *gate, struct gate_term like, const struct run *runs, size_t n,
+			struct error *err)
+{
+	const size_t middle = n / 2;
+	const unsigned int at = gate->n;
+	int ret = append_op(gate, like, GATE_EQ, runs[middle].first, err);
+
 	if (ret || n == 1)
 		return ret;
-	gate->terms[equal].no = (uint8_t)gate->n;
+	gate->terms[at].no = (uint8_t)gate->n;
 	if (n == 2)
-		return append_tree(gate, like, values, 1, err);
-	like.op = GATE_LT;
-	ret = gate_append(gate, like, err);
+		return append_tree(gate, like, runs, 1, err);
+	ret = append_op(gate, like, GATE_LT, runs[middle].first, err);
 	if (ret)
 		return ret;
-	gate->terms[equal + 1].yes = (uint8_t)gate->n;
-	ret = append_tree(gate, like, values, middle, err);
-	gate->terms[equal + 1].no = (uint8_t)gate->n;
+	gate->terms[at + 1].yes = (uint8_t)gate->n;
+	ret = append_tree(gate, like, runs, middle, err);
+	gate->terms[at + 1].no = (uint8_t)gate->n;
+	return ret ? ret : append_tree(gate, like, runs + middle + 1, n - middle - 1, err);
+}
+
+/* A node of several values is `> last`, then `>= first`. */
+static int append_run(struct gate *gate, struct gate_term like, const struct run *runs, size_t n,
+		      struct error *err)
+{
+	const size_t middle = n / 2, behind = n - middle - 1;
+	const unsigned int at = gate->n;
+	int ret = append_op(gate, like, GATE_GT, runs[middle].last, err);
+
+	if (!ret)
+		ret = append_op(gate, like, GATE_GE, runs[middle].first, err);
 	if (ret)
 		return ret;
-	return append_tree(gate, like, values + middle + 1, n - middle - 1, err);
+	gate->terms[at].yes = GATE_NO;
+	gate->terms[at].no = (uint8_t)(at + 1);
+	if (middle) {
+		gate->terms[at + 1].no = (uint8_t)gate->n;
+		ret = append_tree(gate, like, runs, middle, err);
+	}
+	if (ret || !behind)
+		return ret;
+	gate->terms[at].yes = (uint8_t)gate->n;
+	return append_tree(gate, like, runs + middle + 1, behind, err);
+}
+
+/* A search tree. */
+static int append_tree(struct gate *gate, struct gate_term like, const struct run *runs, size_t n,
+		       struct error *err)
+{
+	const struct run *middle = &runs[n / 2];
+
+	return middle->first == middle->last ? append_value(gate, like, runs, n, err)
+					     : append_run(gate, like, runs, n, err);
 }
 
 int gate_append_list(struct gate *gate, struct gate_term like, const uint64_t *values, size_t n,
 		     struct error *err)
 {
 	unsigned int before = gate->n;
+	struct run *runs;
 	int ret;
 
 	if (!n)
@@ -78,7 +138,11 @@ int gate_append_list(struct gate *gate, struct gate_term like, const uint64_t *v
 	for (size_t i = 1; i < n; i++)
 		if (!less(values[i - 1], values[i], like.is_signed))
 			return error_set(err, EINVAL, "a list of values is not sorted");
-	ret = append_tree(gate, like, values, n, err);
+	runs = calloc(n, sizeof(*runs));
+	if (!runs)
+		return error_set(err, ENOMEM, "out of memory");
+	ret = append_tree(gate, like, runs, find_runs(values, n, runs), err);
+	free(runs);
 	if (ret)
 		gate->n = before;
 	return ret;

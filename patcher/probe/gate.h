@@ -77,8 +77,9 @@ int gate_append(struct gate *gate, struct gate_term term, struct error *err);
 /*
  * Append a search for the values of `like`'s source among `values`, sorted ascending as its sign
  * says, without doubles: yes if it is one of them. `like`'s op and value do not matter. A value
- * that is not among 15 is refused by 12 guest instructions or fewer. -EINVAL: no values, or not
- * sorted. -E2BIG.
+ * that is not among 15 is refused by 12 guest instructions or fewer. Values that follow each other
+ * take two terms; 48 that do not take all terms of a gate. -EINVAL: no values, or not sorted.
+ * -E2BIG. -ENOMEM.
  */
 int gate_append_list(struct gate *gate, struct gate_term like, const uint64_t *values, size_t n,
 		     struct error *err);

@@ -3,7 +3,10 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <string.h>
 #include "patcher/tracers/condition-names.h"
+
+enum { MOST_APART = 48 }; /* values of which no two follow each other that a gate has room for */
 
 int functions_init(struct functions *f, const struct kernel *kernel, const struct trace_spec *spec,
 		   struct error *err)
@@ -131,22 +134,69 @@ int functions_check_image(const struct trace_spec *spec, const struct kernel_ima
 	return ret || any ? ret : no_function(spec, err);
 }
 
-int functions_add_list(struct gate *gate, enum gate_source source, const uint64_t *values, size_t n,
-		       struct error *err)
+static int too_many(unsigned int column, const char *what, struct error *err)
+{
+	return error_set_column(
+		err, E2BIG, column,
+		"trace spec, character %u: with %s the guest would make more than %d "
+		"comparisons: %d pids take all, and those that follow each other "
+		"count as two at most",
+		column, what, GATE_MAX_TERMS, MOST_APART);
+}
+
+/* One of these values of a source, ascending. */
+static int add_list(struct gate *gate, enum gate_source source, const uint64_t *values, size_t n)
 {
 	struct gate list = {0};
-	int ret = gate_append_list(&list, gate_term(source, GATE_EQ, 0), values, n, err);
+	int ret = gate_append_list(&list, gate_term(source, GATE_EQ, 0), values, n, NULL);
 
-	return ret ? ret : gate_conjoin(gate, &list, err);
+	return ret ? ret : gate_conjoin(gate, &list, NULL);
+}
+
+static int explain(int ret, unsigned int column, const char *what, struct error *err)
+{
+	return ret == -E2BIG ? too_many(column, what, err)
+	       : ret         ? error_set(err, -ret, "%s: %s", what, strerror(-ret))
+			     : 0;
 }
 
 int functions_add_pids(struct gate *gate, const struct trace_spec *spec, struct error *err)
 {
 	uint64_t pids[TRACE_SPEC_MAX_PIDS];
 
+	if (!spec->nr_pids)
+		return 0;
 	for (size_t i = 0; i < spec->nr_pids; i++)
 		pids[i] = spec->pids[i];
-	return spec->nr_pids ? functions_add_list(gate, GATE_PID, pids, spec->nr_pids, err) : 0;
+	return explain(add_list(gate, GATE_PID, pids, spec->nr_pids), spec->pids_column,
+		       "pid=", err);
+}
+
+int functions_add_vcpus(struct gate *gate, const struct trace_spec *spec, struct error *err)
+{
+	uint64_t vcpus[TRACE_SPEC_MAX_VCPUS];
+	size_t n = 0;
+
+	if (spec->vcpus == UINT64_MAX)
+		return 0;
+	for (uint64_t left = spec->vcpus; left; left &= left - 1)
+		vcpus[n++] = (uint64_t)__builtin_ctzll(left);
+	return explain(add_list(gate, GATE_VCPU, vcpus, n), spec->vcpus_column, "vcpu=", err);
+}
+
+int functions_add_condition(struct gate *gate, const struct trace_spec *spec,
+			    const struct gate *condition, struct error *err)
+{
+	return explain(gate_conjoin(gate, condition, NULL), trace_spec_filter_column(spec, 1),
+		       "the condition", err);
+}
+
+int functions_check_numbers(const struct trace_spec *spec, struct error *err)
+{
+	struct gate gate = {0};
+	int ret = functions_add_pids(&gate, spec, err);
+
+	return ret ? ret : functions_add_vcpus(&gate, spec, err);
 }
 
 /* --- calls with their returns ---------------------------------------------------------------- */
@@ -205,8 +255,13 @@ int functions_check_calls(const struct trace_spec *spec, const struct event_clas
 			  const struct kernel_image *image, const char *readers, struct error *err)
 {
 	struct gate_split split;
+	struct gate gate = {0};
+	int ret = functions_add_pids(&gate, spec, err);
 
-	return spec->filter ? make_split(spec, class, image, 0, readers, &split, err) : 0;
+	if (ret || !spec->filter)
+		return ret;
+	ret = make_split(spec, class, image, 0, readers, &split, err);
+	return ret ? ret : functions_add_condition(&gate, spec, &split.gate, err);
 }
 
 int functions_add_calls(struct gate *gate, const struct kernel *kernel,
@@ -219,7 +274,7 @@ int functions_add_calls(struct gate *gate, const struct kernel *kernel,
 	if (ret || !spec->filter)
 		return ret;
 	ret = make_split(spec, class, kernel->image, kernel->virt_slide, NULL, &split, err);
-	return ret ? ret : gate_conjoin(gate, &split.gate, err);
+	return ret ? ret : functions_add_condition(gate, spec, &split.gate, err);
 }
 
 void functions_call_conditions(const struct tracer *tracer, const struct trace_spec *spec,

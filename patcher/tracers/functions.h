@@ -35,11 +35,14 @@ int functions_mark(struct function_set *set, const struct traceable_list *list,
 int functions_resolve(const struct trace_spec *spec, const struct traceable_list *list, bool *any,
 		      struct error *err);
 
-/* The gate says yes only to one of these values of a source, ascending; to the spec's pids, if it
- * has some. -E2BIG. */
-int functions_add_list(struct gate *gate, enum gate_source source, const uint64_t *values, size_t n,
-		       struct error *err);
+/* The gate says yes only to the spec's pids and vCPUs, if it has some; and to what another says yes
+ * to, which the spec's condition was made into. -E2BIG, with the column in the spec. */
 int functions_add_pids(struct gate *gate, const struct trace_spec *spec, struct error *err);
+int functions_add_vcpus(struct gate *gate, const struct trace_spec *spec, struct error *err);
+int functions_add_condition(struct gate *gate, const struct trace_spec *spec,
+			    const struct gate *condition, struct error *err);
+/* Whether a gate has room for the spec's pids and vCPUs: errors likewise. */
+int functions_check_numbers(const struct trace_spec *spec, struct error *err);
 
 /*
  * Conditions of tracers that see a call and its return, whose events (or those that one could have)

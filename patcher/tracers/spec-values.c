@@ -85,13 +85,20 @@ static int parse_joined(struct spec_parser *p, int (*parse)(struct spec_parser *
 	return ret;
 }
 
+static unsigned int column_of(const struct spec_parser *p)
+{
+	return (unsigned int)(p->at - p->text) + 1;
+}
+
 int spec_take_pids(struct spec_parser *p)
 {
+	p->spec->pids_column = column_of(p);
 	return parse_joined(p, parse_pid);
 }
 
 int spec_take_vcpus(struct spec_parser *p)
 {
+	p->spec->vcpus_column = column_of(p);
 	if (p->spec->vcpus == UINT64_MAX)
 		p->spec->vcpus = 0;
 	return parse_joined(p, parse_vcpus);

@@ -115,7 +115,9 @@ struct trace_spec {
 	struct function_patterns functions;
 	uint32_t pids[TRACE_SPEC_MAX_PIDS]; /* ascending; none: all tasks */
 	size_t nr_pids;
-	uint64_t vcpus;            /* bit per vCPU; all ones if it is not given */
+	unsigned int pids_column; /* where they stand in `text`, from 1 */
+	uint64_t vcpus;           /* bit per vCPU; all ones if it is not given */
+	unsigned int vcpus_column;
 	struct fetch_probe *probe; /* NULL: the tracer takes none */
 	size_t probe_from;         /* where its definition stands in `text` */
 	char *filter_text;

@@ -63,18 +63,6 @@ static void function_destroy(struct tracer *tracer)
 
 /* --- which calls ----------------------------------------------------------------------------- */
 
-static int add_vcpus(struct gate *gate, const struct trace_spec *spec, struct error *err)
-{
-	uint64_t vcpus[TRACE_SPEC_MAX_VCPUS];
-	size_t n = 0;
-
-	if (spec->vcpus == UINT64_MAX)
-		return 0;
-	for (uint64_t left = spec->vcpus; left; left &= left - 1)
-		vcpus[n++] = (uint64_t)__builtin_ctzll(left);
-	return functions_add_list(gate, GATE_VCPU, vcpus, n, err);
-}
-
 /* The fields that the host needs for what the gate has left. */
 static uint32_t fields_of_rest(const struct event_predicate *predicate,
 			       const struct event_known *known, unsigned int node)
@@ -103,37 +91,15 @@ static uint32_t fields_of_rest(const struct event_predicate *predicate,
 	return fields;
 }
 
-static int check_filter(const struct trace_spec *spec, const struct kernel_image *image,
-			struct error *err)
-{
-	struct condition_names known;
-
-	condition_names_init(&known, image, 0);
-	return trace_spec_check_filter(spec, function_class(FUNCTION_ALL), &known.names, err);
-}
-
-static int function_check(const struct trace_spec *spec, struct error *err)
-{
-	return check_filter(spec, NULL, err);
-}
-
-static int function_check_image(const struct trace_spec *spec, const struct kernel_image *image,
-				struct error *err)
-{
-	int ret = functions_check_image(spec, image, err);
-
-	return ret ? ret : check_filter(spec, image, err);
-}
-
 /* All classes of the tracer's events have the same bytes: the one with all fields serves all. */
-static int add_filter(struct function_tracer *t, struct error *err)
+static int add_filter(struct function_tracer *t, const struct kernel_image *image, uint64_t slide,
+		      struct error *err)
 {
 	int ret;
 
 	if (!t->spec->filter)
 		return 0;
-	condition_names_init(&t->names, t->functions.kernel->image,
-			     t->functions.kernel->virt_slide);
+	condition_names_init(&t->names, image, slide);
 	ret = event_filter_bind(t->spec->filter, function_class(FUNCTION_ALL), &t->names.names,
 				&t->predicate, err);
 	if (ret && err && err->column)
@@ -146,16 +112,41 @@ static int add_filter(struct function_tracer *t, struct error *err)
 	if (t->has_rest)
 		t->fields |= fields_of_rest(t->predicate, &t->split.known,
 					    event_predicate_root(t->predicate));
-	return gate_conjoin(&t->gate, &t->split.gate, err);
+	return functions_add_condition(&t->gate, t->spec, &t->split.gate, err);
 }
 
-static int make_gate(struct function_tracer *t, struct error *err)
+/* `image` may be NULL. */
+static int make_gate(struct function_tracer *t, const struct kernel_image *image, uint64_t slide,
+		     struct error *err)
 {
 	int ret = functions_add_pids(&t->gate, t->spec, err);
 
 	if (!ret)
-		ret = add_vcpus(&t->gate, t->spec, err);
-	return ret ? ret : add_filter(t, err);
+		ret = functions_add_vcpus(&t->gate, t->spec, err);
+	return ret ? ret : add_filter(t, image, slide, err);
+}
+
+static int check_gate(const struct trace_spec *spec, const struct kernel_image *image,
+		      struct error *err)
+{
+	struct function_tracer t = {.spec = spec};
+	int ret = make_gate(&t, image, 0, err);
+
+	event_predicate_destroy(t.predicate);
+	return ret;
+}
+
+static int function_check(const struct trace_spec *spec, struct error *err)
+{
+	return check_gate(spec, NULL, err);
+}
+
+static int function_check_image(const struct trace_spec *spec, const struct kernel_image *image,
+				struct error *err)
+{
+	int ret = functions_check_image(spec, image, err);
+
+	return ret ? ret : check_gate(spec, image, err);
 }
 
 static void join(char *out, size_t size, const char *more)
@@ -200,7 +191,7 @@ static int function_create(const struct tracer_context *context,
 	t->fields = specs[0]->words;
 	ret = functions_init(&t->functions, context->kernel, specs[0], err);
 	if (!ret)
-		ret = make_gate(t, err);
+		ret = make_gate(t, context->kernel->image, context->kernel->virt_slide, err);
 	if (!ret)
 		ret = tracer_check_task(context->kernel, t->fields, &t->gate, err);
 	if (ret)

@@ -221,22 +221,6 @@ static int append_size(struct gate *gate, const struct alloc_entry *entry, struc
 	return add_term(gate, gate_term(source_of(entry, ALLOC_ROLE_SIZE), GATE_NE, 0), err);
 }
 
-static int append_vcpus(struct gate *gate, const struct trace_spec *spec, struct error *err)
-{
-	const struct gate_term vcpu = gate_term(GATE_VCPU, GATE_EQ, 0);
-	uint64_t vcpus[TRACE_SPEC_MAX_VCPUS];
-	struct gate one = {0};
-	size_t n = 0;
-	int ret;
-
-	if (spec->vcpus == UINT64_MAX)
-		return 0;
-	for (uint64_t left = spec->vcpus; left; left &= left - 1)
-		vcpus[n++] = (uint64_t)__builtin_ctzll(left);
-	ret = gate_append_list(&one, vcpu, vcpus, n, err);
-	return ret ? ret : gate_conjoin(gate, &one, err);
-}
-
 static size_t list_gate_fields(const struct alloc_entry *entry, struct gate_field *out)
 {
 	size_t n = 0;
@@ -337,7 +321,7 @@ static int make_gate(struct hist_part *part, const struct maker *m, const struct
 	int ret = functions_add_pids(gate, m->spec, err);
 
 	if (!ret)
-		ret = append_vcpus(gate, m->spec, err);
+		ret = functions_add_vcpus(gate, m->spec, err);
 	if (!ret)
 		ret = append_filter(part, m, entry, err);
 	if (!ret)

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "patcher/tracers/functions.h"
 #include "patcher/tracers/hist/hist.h"
 
 struct hist_tracer {
@@ -150,7 +151,9 @@ static int explain(const struct trace_spec *spec, int ret, struct error *err)
 
 static int check(const struct trace_spec *spec, struct error *err)
 {
-	return explain(spec, check_parts(spec, err), err);
+	int ret = check_parts(spec, err);
+
+	return explain(spec, ret ? ret : functions_check_numbers(spec, err), err);
 }
 
 static int check_image(const struct trace_spec *spec, const struct kernel_image *image,

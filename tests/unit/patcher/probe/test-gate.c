@@ -115,19 +115,53 @@ static bool list_good(size_t n, bool is_signed)
 	return true;
 }
 
+/* The sets of a few small numbers, each value in it or not. */
+static bool runs_good(uint64_t set)
+{
+	struct gate gate = {0};
+	uint64_t values[64];
+	size_t n = 0;
+
+	for (uint64_t left = set; left; left &= left - 1)
+		values[n++] = (uint64_t)__builtin_ctzll(left);
+	if (gate_append_list(&gate, gate_term(one, GATE_EQ, 0), values, n, NULL) ||
+	    gate_check(&gate, NULL))
+		return false;
+	for (uint64_t x = 0; x < 64; x++)
+		if (eval1(&gate, one, x) != (set >> x & 1))
+			return false;
+	return !eval1(&gate, one, 64) && !eval1(&gate, one, UINT64_MAX);
+}
+
+static void test_runs(void)
+{
+	struct gate gate = {0};
+	uint64_t values[64];
+	bool good = true;
+
+	for (uint64_t i = 0; i < 64; i++)
+		values[i] = i;
+	ok(!gate_append_list(&gate, gate_term(one, GATE_EQ, 0), values, 64, NULL) && gate.n == 2,
+	   "values that follow each other take two terms");
+	for (uint64_t set = 1; set < 1 << 12; set++)
+		good &= runs_good(set) && runs_good(set << 52) && runs_good(set * 0x1001001001);
+	ok(good, "they are found, and no others");
+}
+
 static void test_lists(void)
 {
 	const uint64_t unsorted[] = {1, 3, 2}, twice[] = {1, 1};
 	struct gate_term like = gate_term(one, GATE_EQ, 0);
 	uint64_t values[GATE_MAX_TERMS + 1];
-	struct gate gate = {0};
+	struct gate gate = {0}, long_list = {0};
 	bool good = true;
 
 	for (size_t n = 1; n <= 40; n++)
 		good &= list_good(n, false) && list_good(n, true);
 	ok(good, "a list finds its values and no others, unsigned and signed");
 	for (size_t i = 0; i <= GATE_MAX_TERMS; i++)
-		values[i] = i;
+		values[i] = 2 * i;
+	ok(!gate_append_list(&long_list, like, values, 48, NULL), "48 values have room");
 	append(&gate, one, GATE_EQ, 1);
 	ok(gate_append_list(&gate, like, values, GATE_MAX_TERMS + 1, NULL) == -E2BIG && gate.n == 1,
 	   "a list that is too long is refused and leaves the gate as it was");
@@ -214,6 +248,7 @@ int main(void)
 	test_terms();
 	test_joins();
 	test_lists();
+	test_runs();
 	test_conjoin();
 	test_checks();
 	return tap_done();

@@ -332,8 +332,47 @@ static void test_registry(void)
 	ok(tracer_check_specs(wrong, 2, NULL) == -EINVAL, "nor with an unknown tracer");
 }
 
+/* A spec with n pids between `before` and `behind`: with room for the guest, or refused at
+ * `column`.
+ */
+static void numbers(const char *before, unsigned int n, unsigned int step, const char *behind,
+		    unsigned int column)
+{
+	char text[512];
+	size_t used = (size_t)snprintf(text, sizeof(text), "%spid=1", before);
+	struct trace_spec spec;
+	struct error err = {0};
+	int ret;
+
+	for (unsigned int i = 1; i < n; i++)
+		used += (size_t)snprintf(text + used, sizeof(text) - used, "+%u", 1 + i * step);
+	snprintf(text + used, sizeof(text) - used, "%s", behind);
+	ret = tracer_parse_spec(text, &spec, &err);
+	if (!ret)
+		trace_spec_deinit(&spec);
+	ok(column ? ret == -E2BIG && err.column == column : !ret, "%s: %s", text, err.text);
+}
+
+/* What a gate has no room for is known before there is a guest. */
+static void test_numbers(void)
+{
+	numbers("function:vfs_*,", 64, 1, ",vcpu=0-63", 0);
+	numbers("function:vfs_*,vcpu=0-48,", 20, 2, "", 0);
+	numbers("function:vfs_*,", 48, 2, "", 0);
+	numbers("function:vfs_*,", 50, 2, "", 20);
+	numbers("function:vfs_*,", 47, 2, ",vcpu=0+2+4", 161);
+	numbers("function:vfs_*,", 47, 2, " if parent_ip == 1 || parent_ip == 2 || tgid == 3", 159);
+	numbers("graph:vfs_*,", 50, 2, "", 17);
+	numbers("graph:vfs_*,", 47, 2, " if parent_ip == 1 || parent_ip == 2 || tgid == 3", 156);
+	numbers("profile:vfs_*,", 50, 2, "", 19);
+	numbers("syscalls:read,", 50, 2, "", 19);
+	numbers("kmem:kmalloc,", 50, 2, ",hist:keys=call_site", 18);
+	numbers("kmem:kmalloc,", 50, 2, "", 0);
+}
+
 int main(void)
 {
+	test_numbers();
 	test_good();
 	test_bad();
 	test_caps();
