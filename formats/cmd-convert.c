@@ -200,6 +200,9 @@ static void print_result(const struct trace_reader *reader, const struct options
 			text_number(lost, "event").s, is_all ? "" : ", in the whole trace");
 	if (*result->missing.s)
 		fprintf(stderr, "sonde convert: %s from the sums\n", result->missing.s);
+	if (*result->left_out.s)
+		fprintf(stderr, "sonde convert: left out, as the format has no room for it: %s\n",
+			result->left_out.s);
 	text_print_damage(stderr, reader, LABEL);
 }
 

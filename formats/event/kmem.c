@@ -132,6 +132,26 @@ bool kmem_class_is_known(const struct event_class *class)
 	return kmem_known_class(class);
 }
 
+static void print_more(const struct event_class *class, char *out, size_t size)
+{
+	const struct event_class *known = kmem_known_class(class);
+
+	for (size_t i = 0; known && i < class->nr_fields; i++) {
+		const char *name = class->fields[i].name;
+		const size_t used = strlen(out);
+
+		if (!event_field_find(known, name) && !strstr(out, name))
+			snprintf(out + used, size - used, "%s%s", used ? ", " : "", name);
+	}
+}
+
+void kmem_print_more_fields(const struct trace_instance *instance, char *out, size_t size)
+{
+	*out = '\0';
+	for (size_t i = 0; i < instance->nr_classes; i++)
+		print_more(&instance->classes[i], out, size);
+}
+
 bool kmem_has_chains(const struct trace_instance *instance)
 {
 	for (size_t i = 0; i < instance->nr_classes; i++)

@@ -124,6 +124,10 @@ bool kmem_class_is_known(const struct event_class *class);
 /* Whether they are allocations. */
 bool kmem_class_is_alloc(const struct event_class *class);
 
+/* The names of fields that some events of an instance have beside those of kmem_classes, as "pid,
+ * stack"; "" of events that are not of kmem. Cut off at `size`. */
+void kmem_print_more_fields(const struct trace_instance *instance, char *out, size_t size);
+
 /* Whether some events of an instance have call chains. */
 bool kmem_has_chains(const struct trace_instance *instance);
 

@@ -200,7 +200,7 @@ struct kmemtrace_encoder {
 	bool has_instance;
 };
 
-/* In the order of kmem_classes; what more they have, the ABI has no room for. */
+/* In the order of kmem_classes. */
 static bool has_records(const struct trace_instance *instance)
 {
 	bool has = instance->nr_classes == KMEM_NR_CLASSES;
@@ -213,12 +213,20 @@ static bool has_records(const struct trace_instance *instance)
 /* The ABI has one stream per vCPU, of these events only. */
 static int check(const struct trace_instance *instances, size_t n, struct error *err)
 {
-	for (size_t i = 0; i < n; i++)
+	char more[64];
+
+	for (size_t i = 0; i < n; i++) {
 		if (!has_records(&instances[i]))
 			return error_set(err, EINVAL,
 					 "%s: the format kmemtrace has no events but those of "
 					 "kmem; use ctf",
 					 instances[i].name);
+		kmem_print_more_fields(&instances[i], more, sizeof(more));
+		if (*more)
+			return error_set(err, EINVAL,
+					 "%s: the format kmemtrace has no room for %s; use ctf",
+					 instances[i].name, more);
+	}
 	if (n > 1)
 		return error_set(err, EINVAL,
 				 "%s: the format kmemtrace holds one instance; use ctf",

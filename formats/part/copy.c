@@ -238,8 +238,22 @@ static int suggest_instance(const struct conversion *c, int ret, struct error *e
 			 kmem->name);
 }
 
+/* Leave out what events of kmem have beside their records, if the format has no room for it. */
+static void leave_out(struct trace_instance *copy, unsigned int encoding, struct text *left_out)
+{
+	char more[sizeof(left_out->s)];
+
+	kmem_print_more_fields(copy, more, sizeof(more));
+	if (!*more || !trace_writer_check(encoding, copy, 1, NULL))
+		return;
+	copy->classes = kmem_classes;
+	copy->nr_classes = KMEM_NR_CLASSES;
+	snprintf(left_out->s, sizeof(left_out->s), "%s", more);
+}
+
 /* Find what is to be copied, before anything is made. */
-static int find_instances(struct conversion *c, unsigned int encoding, struct error *err)
+static int find_instances(struct conversion *c, unsigned int encoding, struct text *left_out,
+			  struct error *err)
 {
 	struct trace_instance copied[TRACE_INSTANCES_MAX];
 	size_t n = 0;
@@ -248,8 +262,10 @@ static int find_instances(struct conversion *c, unsigned int encoding, struct er
 	c->instances = trace_reader_instances(c->reader, &c->nr_instances);
 	for (size_t i = 0; i < c->nr_instances; i++) {
 		c->copies[i] = copy_of(c, &c->instances[i]);
-		if (is_copied(c, i))
-			copied[n++] = c->copies[i];
+		if (!is_copied(c, i))
+			continue;
+		leave_out(&c->copies[i], encoding, left_out);
+		copied[n++] = c->copies[i];
 	}
 	ret = trace_writer_check(encoding, copied, n, err);
 	return ret ? suggest_instance(c, ret, err) : 0;
@@ -305,14 +321,15 @@ int part_copy(struct trace_reader *reader, const char *dir, unsigned int encodin
 {
 	struct conversion c = {.reader = reader, .part = part};
 	struct trace_info info;
-	int ret = find_instances(&c, encoding, err);
+	int ret;
 
+	*result = (struct copy_result){0};
+	ret = find_instances(&c, encoding, &result->left_out, err);
 	if (ret)
 		return ret;
 	info = info_of(&c);
 	/* Until the copy is complete: then it says what its source says. */
 	snprintf(info.writer, sizeof(info.writer), "%s", "convert");
-	*result = (struct copy_result){0};
 	ret = trace_writer_create(dir, trace_reader_vcpu_end(reader), encoding, &info, &c.writer,
 				  err);
 	if (ret)

@@ -212,6 +212,42 @@ static void test_one_instance(void)
 	scratch_remove(&dir);
 }
 
+/* A field that the format has no room for is left out, and named. */
+static void test_left_out(void)
+{
+	struct scratch dir = scratch_make();
+	const struct trace_instance tasks = {
+		.name = "kmem",
+		.spec = "kmem:pid,stack",
+		.classes = kmem_classes_of(EVENT_TASK_PID | EVENT_TASK_STACK),
+		.nr_classes = KMEM_NR_CLASSES};
+	struct kmem_stack_record event = {
+		.call = {.record = make_alloc(KMEM_TYPE_KMALLOC, 1, 2, 3, 4, 5),
+			 .task = {.pid = 7}}};
+	struct trace_writer *writer;
+	struct event_batch batch = {0};
+	char source[128], out[128], said[300];
+
+	snprintf(source, sizeof(source), "%s/source", dir.path);
+	snprintf(out, sizeof(out), "%s/out", dir.path);
+	if (trace_writer_create(source, 1, 0, &info, &writer, NULL) ||
+	    trace_writer_add_instance(writer, &tasks, NULL) < 0 ||
+	    event_batch_put(&batch, trace_writer_sink(writer, 0, 0), KMEM_CLASS_KMALLOC, 5, &event))
+		abort();
+	event_batch_end(&batch);
+	if (trace_writer_finish(writer, &info, symbolize, NULL, NULL))
+		abort();
+	trace_writer_destroy(writer);
+	snprintf(said, sizeof(said),
+		 "1 record in %s\nsonde convert: left out, as the format has no room for it: pid, "
+		 "stack\n",
+		 out);
+	convert_mixed(source, "kmemtrace", out, NULL, 0, said);
+	prints_events(out, "[000]     0.000000005 kmem:kmalloc: call_site=0x2 ptr=0x1 bytes_req=3 "
+			   "bytes_alloc=4 cache=- gfp_flags=GFP_KERNEL node=-1\n");
+	scratch_remove(&dir);
+}
+
 /* What is left of a trace whose recorder died becomes one that every reader takes. */
 static void test_cut(void)
 {
@@ -346,6 +382,7 @@ int main(void)
 {
 	test_there_and_back();
 	test_one_instance();
+	test_left_out();
 	test_cut();
 	test_without_sidecar();
 	test_refusals();

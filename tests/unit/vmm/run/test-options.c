@@ -79,7 +79,7 @@ static void test_recorder(void)
 	   "the numbers arrive");
 	is_u64((uint64_t)parse("-k b --trace kmem -o out --metrics - --console f"), 0,
 	       "metrics may go to standard output, if the console does not");
-	is_u64((uint64_t)parse("-k b --trace k=kmem:cache,pid -o out --format kmemtrace"), 0,
+	is_u64((uint64_t)parse("-k b --trace k=kmem:cache -o out --format kmemtrace"), 0,
 	       "the format of kmem's events is accepted for one instance of it");
 	ok(!strcmp(trace_encoding_names[r->encoding], "kmemtrace"), "it arrives");
 	is_u64((uint64_t)parse("-k b -o out --monitor s --format kmemtrace"), 0,
@@ -143,6 +143,8 @@ static void test_refusals(void)
 	refuses("-k b --trace bogus -o out", "unknown tracer 'bogus'; known: kmem");
 	refuses("-k b --trace kmem", "--trace needs a directory for the trace: add -o DIR");
 	refuses("-k b --until-events 9", "--until-events needs a directory");
+	refuses("-k b --trace k=kmem:cache,pid,stack -o out --format kmemtrace",
+		"--format: k: the format kmemtrace has no room for pid, stack; use ctf");
 	refuses("-k b --max-size 64M", "--max-size needs a directory");
 	refuses("-k b --flight-recorder 64M", "--flight-recorder needs a directory");
 	refuses("-k b --metrics f", "--metrics needs a directory");
