@@ -18,15 +18,15 @@ struct check_analysis {
 	uint64_t counts[CHECK_SEVERITY_COUNT];
 };
 
-/* Whether events are missing at unknown places: they were lost, their functions were not traced, or
- * they are not in the part that was copied. */
+/* Whether events are, or may be, missing at unknown places: they were lost, their functions were
+ * not traced, or they are not in the part that was copied. */
 static bool has_holes(const struct trace_reader *reader)
 {
 	const struct sidecar *sidecar = trace_reader_sidecar(reader);
 	struct trace_losses losses;
 
 	trace_reader_losses(reader, &losses);
-	return counters_are_lossy(&losses.counters) ||
+	return losses.unknown || counters_are_lossy(&losses.counters) ||
 	       (sidecar && (sidecar->info.nr_gaps || sidecar->info.part[0]));
 }
 
@@ -236,7 +236,8 @@ static void print_text(const struct analysis *base, FILE *out)
 			   trace_reader_sidecar_error(reader)->text);
 	if (misses_events(reader))
 		line_print(out, LABEL, "Limits",
-			   "as events are missing, doubts about objects' lives are only notes");
+			   "as events are missing, or may be, doubts about objects' lives are only "
+			   "notes");
 	for (p.severity = CHECK_SEVERITY_COUNT; p.severity-- > 0;)
 		each_finding(analysis, print_finding, &p);
 	each_finding(analysis, find_address, &found);

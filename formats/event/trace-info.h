@@ -42,6 +42,7 @@ struct trace_info {
 	int64_t started_ns;          /* the trace clock at the same moment */
 	char ended[80]; /* why tracing ended, if not by the user: "the domain was reset" */
 	bool cut;       /* converted from a trace whose last records were missing */
+	bool losses_unknown; /* converted from a trace that does not say what was lost */
 	char part[256]; /* of what was recorded, if not all of it was copied: "from 5.000 s on" */
 	bool from_first_allocation; /* tracing began before the guest's first slab allocation */
 	uint64_t page_size;         /* 4096 */

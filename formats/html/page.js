@@ -593,12 +593,14 @@ function losses(t) {
 
 	if (t.recording)
 		out.push('The trace was still being written.');
+	else if (!t.losses_known)
+		out.push(`It is unknown what was lost: ${t.losses_unknown}. Sums may be too high or too low.`);
 	else if (!t.bound.bounded)
 		out.push('Events are missing, or may be, and nothing says how many: sums may be too high or too low.');
 	else if (t.bound.objects)
 		out.push(`${several(t.bound.objects, 'event')} were lost: live sums are at most ${bytes(t.bound.bytes)} too high.`);
 	else
-		out.push(t.losses_known ? 'No event was lost.' : 'The trace does not say whether events were lost.');
+		out.push('No event was lost.');
 	return [...out, ...damage(t)].join(' ');
 }
 

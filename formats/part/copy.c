@@ -284,14 +284,6 @@ static int add_instances(struct conversion *c, struct error *err)
 	return ret < 0 ? ret : 0;
 }
 
-/* What it says of events that are missing may be wrong. */
-static bool has_damaged_sidecar(const struct trace_reader *reader)
-{
-	const int code = trace_reader_sidecar_error(reader)->code;
-
-	return code && code != ENOENT;
-}
-
 static int copy(struct conversion *c, struct copy_result *result, struct error *err)
 {
 	struct trace_info info = info_of(c);
@@ -310,8 +302,8 @@ static int copy(struct conversion *c, struct copy_result *result, struct error *
 	trace_reader_losses(c->reader, &result->losses);
 	result->losses.counters.v[COUNTER_OVERRUNS] =
 		copy_overruns(c, result->losses.counters.v[COUNTER_OVERRUNS]);
-	info.cut = trace_reader_cut(c->reader) || result->losses.unfinished ||
-		   has_damaged_sidecar(c->reader);
+	info.cut = trace_reader_cut(c->reader) || result->losses.unfinished;
+	info.losses_unknown = result->losses.unknown;
 	return trace_writer_finish(c->writer, &info, site_function_again,
 				   (void *)(uintptr_t)trace_reader_sidecar(c->reader), err);
 }

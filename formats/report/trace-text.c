@@ -257,6 +257,15 @@ static bool print_end(FILE *out, const struct trace_losses *losses, int indent, 
 	return false;
 }
 
+static bool print_unknown(FILE *out, const struct trace_losses *losses, int indent, bool nothing)
+{
+	if (!losses->unknown)
+		return nothing;
+	line_print(out, indent, nothing ? "Lost" : "", "%s: %s",
+		   nothing ? "unknown" : "what else was lost is unknown", losses->unknown);
+	return false;
+}
+
 static void print_recording(FILE *out, const struct trace_losses *losses, int indent)
 {
 	if (losses->recording)
@@ -286,6 +295,7 @@ static bool print_missing(FILE *out, const struct trace_reader *reader,
 			  const struct trace_losses *losses, int indent, bool nothing)
 {
 	nothing = print_end(out, losses, indent, nothing);
+	nothing = print_unknown(out, losses, indent, nothing);
 	nothing = print_damages(out, reader, indent, nothing);
 	return print_cuts(out, reader, indent, nothing);
 }
@@ -303,10 +313,7 @@ void text_print_losses(FILE *out, const struct trace_reader *reader, int indent)
 
 	trace_reader_losses(reader, &losses);
 	if (print_causes(out, reader, &losses, indent))
-		line_print(out, indent, "Lost", "%s",
-			   losses.recording ? "none so far"
-			   : losses.known   ? "none"
-					    : "unknown: the trace does not say");
+		line_print(out, indent, "Lost", "%s", losses.recording ? "none so far" : "none");
 	print_damaged_files(out, reader, indent);
 	print_recording(out, &losses, indent);
 	print_limits(out, reader, indent);
@@ -317,7 +324,7 @@ void text_print_losses_if_any(FILE *out, const struct trace_reader *reader, int 
 	struct trace_losses losses;
 
 	trace_reader_losses(reader, &losses);
-	if (!losses.known || losses.recording)
+	if (losses.recording)
 		return text_print_losses(out, reader, indent);
 	print_causes(out, reader, &losses, indent);
 	print_damaged_files(out, reader, indent);
@@ -488,9 +495,13 @@ int text_json_losses(json_t *root, const struct trace_reader *reader)
 
 	trace_reader_losses(reader, &losses);
 	failed = counters_put(root, &losses.counters);
-	failed |= json_object_set_new(root, "losses_known", json_boolean(losses.known));
+	failed |= json_object_set_new(root, "losses_known", json_boolean(!losses.unknown));
+	if (losses.unknown)
+		failed |=
+			json_object_set_new(root, "losses_unknown", json_from_text(losses.unknown));
 	failed |= json_object_set_new(
-		root, "complete", json_boolean(!losses.unfinished && !trace_reader_cut(reader)));
+		root, "complete",
+		json_boolean(!losses.unknown && !losses.unfinished && !trace_reader_cut(reader)));
 	failed |= json_object_set_new(root, "damaged", damages_json(reader));
 	failed |= json_object_set_new(root, "checksums",
 				      json_boolean(trace_reader_has_checksums(reader)));

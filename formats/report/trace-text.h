@@ -72,8 +72,9 @@ void text_print_gaps(FILE *out, const struct trace_reader *reader, int indent);
 void text_print_search(FILE *out, const char *label, uint64_t address, int indent);
 
 /*
- * Add all counters, "losses_known", "complete", "checksums", "recording", "gaps" and "cut" to an
- * object. Returns 0, or -1 without memory.
+ * Add all counters, "losses_known", "losses_unknown" (why, unless they are known), "complete",
+ * "damaged", "checksums", "recording", "gaps" and "cut" to an object. Returns 0, or -1 without
+ * memory.
  */
 int text_json_losses(json_t *root, const struct trace_reader *reader);
 

@@ -10,14 +10,14 @@
 
 /* --- opening --------------------------------------------------------------------------------- */
 
-/* Sonde 0.1 had one instance and counted by vCPU only. */
+/* Sonde 0.1 had one instance and counted by vCPU only. Counts of a damaged sidecar may be wrong. */
 uint64_t trace_reader_expected(const struct trace_reader *reader, unsigned int instance,
 			       unsigned int vcpu, uint64_t otherwise)
 {
 	const struct sidecar *sidecar = reader->sidecar;
 	const struct sidecar_instance *counts;
 
-	if (!sidecar || !sidecar->complete)
+	if (!sidecar || !sidecar->complete || sidecar->damaged)
 		return otherwise;
 	if (!sidecar->nr_instances && vcpu < sidecar->nr_vcpus)
 		return sidecar->vcpus[vcpu].allocs + sidecar->vcpus[vcpu].frees;
@@ -391,6 +391,18 @@ static void raise_overruns(struct trace_counters *counters, uint64_t overruns)
 		counters->v[COUNTER_OVERRUNS] = overruns;
 }
 
+/* Streams say at most what was lost of them. Only the sidecar says what came to no stream. */
+static const char *why_unknown(const struct trace_reader *reader)
+{
+	if (reader->sidecar_error.code)
+		return reader->sidecar_error.text;
+	if (reader->sidecar->info.losses_unknown)
+		return "the trace that this one was copied from does not say";
+	return reader->decoder->losses_known || reader->sidecar->complete
+		       ? NULL
+		       : "the trace does not say";
+}
+
 /*
  * The files disagree if one of them could not be written at the end. The greatest count is the
  * latest.
@@ -400,9 +412,8 @@ void trace_reader_losses(const struct trace_reader *reader, struct trace_losses 
 	const struct sidecar *sidecar = reader->sidecar;
 	uint64_t by_stream = 0, by_vcpu = 0;
 
-	*out = (struct trace_losses){.known = reader->decoder->losses_known, .writer = ""};
+	*out = (struct trace_losses){.unknown = why_unknown(reader), .writer = ""};
 	if (sidecar) {
-		out->known = out->known || sidecar->complete;
 		out->counters = sidecar->info.counters;
 		out->unfinished = trace_reader_is_unfinished(reader);
 		out->recording = !sidecar->complete && reader->being_written;
@@ -425,7 +436,7 @@ static bool add_cut(const struct trace_reader *reader, uint64_t *events)
 {
 	if (!trace_reader_cut(reader))
 		return true;
-	if (reader->sidecar_error.code || !reader->decoder->checksums)
+	if (!reader->decoder->checksums)
 		return false;
 	for (size_t i = 0; i < reader->nr_streams; i++) {
 		const struct merge_stream *stream = reader->streams[i];
@@ -446,7 +457,8 @@ struct trace_missing trace_reader_missing(const struct trace_reader *reader)
 
 	trace_reader_losses(reader, &losses);
 	missing.events = counters_lost(&losses.counters);
-	missing.is_bounded = losses.known && !losses.unfinished && add_cut(reader, &missing.events);
+	missing.is_bounded =
+		!losses.unknown && !losses.unfinished && add_cut(reader, &missing.events);
 	for (enum counter_id id = 0; id < COUNTER_COUNT; id++) {
 		if (counter_table[id].kind == COUNTER_GAP && losses.counters.v[id])
 			missing.is_bounded = false;

@@ -160,7 +160,8 @@ int trace_reader_add_lines(struct trace_reader *reader, const char *path, struct
 /* Give the sidecar, which there is, lines that are at hand. They become the reader's. */
 void trace_reader_take_lines(struct trace_reader *reader, struct source_lines *lines);
 
-/* Why there is no usable sidecar. The code is ENOENT if there is none, 0 if there is one. */
+/* Why there is no usable sidecar, or that the one there is is damaged. The code is ENOENT if there
+ * is none, 0 if there is a whole one. */
 const struct error *trace_reader_sidecar_error(const struct trace_reader *reader);
 
 /* How one stream was read so far; final once trace_reader_next() has returned 0. */
@@ -203,7 +204,8 @@ bool trace_reader_has_checksums(const struct trace_reader *reader);
 
 /* What was not recorded. */
 struct trace_losses {
-	bool known; /* the trace says what was lost; else all of this is 0 */
+	const char *unknown; /* why the trace does not say what was lost: there may be more than the
+			      * counters have. NULL: it does. Lives as long as the reader. */
 	struct trace_counters counters;
 	bool unfinished; /* the last records are missing: up to a buffer per vCPU */
 	bool recording;  /* unfinished, as it is still being written (when the reader was opened, or

@@ -55,6 +55,7 @@ static const struct field fields[] = {
 	{"phys_base", ADDRESS, MEMBER(text_gpa)},
 	FIELD(from_first_allocation, BOOL),
 	FIELD(cut, BOOL),
+	FIELD(losses_unknown, BOOL),
 };
 
 enum { NR_FIELDS = sizeof(fields) / sizeof(fields[0]) };

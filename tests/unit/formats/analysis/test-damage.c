@@ -316,37 +316,6 @@ static void test_said(void)
 	scratch_remove(&dir);
 }
 
-/* A copy has a sidecar of its own, which is whole. */
-static void test_copy_of_damaged(void)
-{
-	static const char *const places[] = {"\"pauses\": ", "{\n "};
-	struct scratch dir = scratch_make();
-	struct files files = {0};
-	char copy[128];
-
-	load_files(&files, FEW);
-	for (size_t i = 0; i < sizeof(places) / sizeof(*places); i++) {
-		char *at = strstr(files.texts[SIDECAR], places[i]) + strlen(places[i]);
-		struct verb_result result;
-
-		*at ^= 1;
-		for (int k = 0; k < FILES; k++)
-			file_put(dir.path, names[k], files.texts[k], files.all[k].size);
-		*at ^= 1;
-		snprintf(copy, sizeof(copy), "%s/copy%zu", dir.path, i);
-		result = verb_run(cmd_convert, (const char *const[]){"convert", dir.path, "--to",
-								     "ctf", "-o", copy, NULL});
-		verb_result_deinit(&result);
-		result = verb_run(cmd_report, (const char *const[]){"report", copy, NULL});
-		if (!ok(strstr(result.out, "last records may be missing"),
-			"row %zu: a copy of a trace with a damaged sidecar is not whole", i))
-			tap_diag("%s%s", result.out, result.err);
-		verb_result_deinit(&result);
-	}
-	free_files(&files);
-	scratch_remove(&dir);
-}
-
 /* A bit of the description that costs the reader all that it says of the streams. */
 static void test_copy(void)
 {
@@ -518,7 +487,6 @@ int main(void)
 	test_mutations();
 	test_said();
 	test_copy();
-	test_copy_of_damaged();
 	test_no_checksums();
 	test_writers();
 	return tap_done();
