@@ -9,7 +9,7 @@
 #include "formats/trace/decoder.h"
 #include "formats/trace/reader.h"
 
-/* What reader.c opens, and merge.c reads events from. */
+/* What reader.c opens, reader-sidecar.c knows of it, and merge.c reads events from. */
 
 struct merge_stream {
 	struct record_stream *decoder; /* what is decoded ahead is not to be used */
@@ -70,6 +70,9 @@ bool trace_reader_is_unfinished(const struct trace_reader *reader);
 
 /* Give the sidecar the caches that a stream has noted before an event. Frees the notes. -ENOMEM. */
 int trace_reader_add_caches(struct trace_reader *reader, struct stream_note *notes);
+
+/* Load the sidecar, and find out whether the trace is being written. */
+void trace_reader_load_sidecar(struct trace_reader *reader);
 
 /* Of a trace that is followed: take what a sidecar that was written since has news of. It is not
  * worth an error. */
