@@ -37,6 +37,7 @@ struct trace_reader {
 	struct trace_decoder *decoder;
 	struct sidecar *sidecar;       /* or NULL, sidecar_error saying why */
 	struct error sidecar_error;    /* or that it is damaged */
+	struct error sidecar_damage;   /* what is wrong with it, or with its copy */
 	struct merge_stream **streams; /* by vCPU */
 	size_t nr_streams;
 	unsigned int vcpu_end;

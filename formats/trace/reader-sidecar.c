@@ -5,12 +5,9 @@
 #include <stdlib.h>
 #include "formats/trace/reader-internal.h"
 
-void trace_reader_load_sidecar(struct trace_reader *reader)
+/* Sets sidecar_error unless it is whole. */
+static void load_first(struct trace_reader *reader, const char *name)
 {
-	const char *name = reader->decoder->ops->sidecar_name;
-
-	/* In this order: a writer that ends now is not taken for one that was killed. */
-	reader->being_written = trace_files_are_being_written(reader->files);
 	if (sidecar_load(reader->files, &reader->sidecar, &reader->sidecar_error) == -ENOENT &&
 	    name[0] == '.')
 		error_set(&reader->sidecar_error, ENOENT, "%s is missing: copy hidden files, too",
@@ -18,6 +15,55 @@ void trace_reader_load_sidecar(struct trace_reader *reader)
 	if (reader->sidecar && reader->sidecar->damaged)
 		error_set(&reader->sidecar_error, EINVAL, "%s is damaged: its checksum is wrong",
 			  name);
+}
+
+/* Instead of a sidecar that is not whole. Names are only in that one, as far as it can be parsed.
+ */
+static void use_copy(struct trace_reader *reader, const char *name, struct sidecar *copy)
+{
+	struct sidecar *first = reader->sidecar;
+	struct error *err = &reader->sidecar_error, *damage = &reader->sidecar_damage;
+
+	error_set(damage, EINVAL, "its copy is read%s",
+		  first ? "" : ", which has no names of functions");
+	if (err->code == ENOENT)
+		error_prefix(damage, "%s is missing; ", name);
+	else
+		error_prefix(damage, "%s; ", err->text);
+	if (first)
+		sidecar_add_symbols(copy, first->symbols, first->nr_symbols);
+	sidecar_destroy(first);
+	reader->sidecar = copy;
+	*err = (struct error){0};
+}
+
+/* The copy is read only if it is needed, and looked at in any case. */
+static void load_copy(struct trace_reader *reader, const char *name)
+{
+	struct error *err = &reader->sidecar_error, *damage = &reader->sidecar_damage;
+	struct sidecar *copy = NULL;
+	const int ret = sidecar_load_copy(reader->files, name, &copy);
+
+	if (err->code && copy && !copy->damaged) {
+		use_copy(reader, name, copy);
+		return;
+	}
+	if (err->code && err->code != ENOENT)
+		*damage = *err;
+	else if (ret == -EINVAL || (copy && copy->damaged))
+		error_set(damage, EINVAL, "%s%s is damaged: its checksum is wrong", name,
+			  SIDECAR_COPY_SUFFIX);
+	sidecar_destroy(copy);
+}
+
+void trace_reader_load_sidecar(struct trace_reader *reader)
+{
+	const char *name = reader->decoder->ops->sidecar_name;
+
+	/* In this order: a writer that ends now is not taken for one that was killed. */
+	reader->being_written = trace_files_are_being_written(reader->files);
+	load_first(reader, name);
+	load_copy(reader, name);
 	sidecar_names_file(name, reader->names_file, sizeof(reader->names_file));
 }
 

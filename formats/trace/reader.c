@@ -383,9 +383,7 @@ const char *trace_reader_note(const struct trace_reader *reader)
 
 const char *trace_reader_damage(const struct trace_reader *reader, size_t n)
 {
-	const struct error *sidecar = &reader->sidecar_error;
-	const char *const all[] = {reader->decoder->damage,
-				   sidecar->code && sidecar->code != ENOENT ? sidecar->text : "",
+	const char *const all[] = {reader->decoder->damage, reader->sidecar_damage.text,
 				   reader->names_damage};
 
 	for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++)

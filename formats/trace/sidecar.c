@@ -9,37 +9,51 @@
 #include "formats/base/fs.h"
 #include "formats/base/u64-map.h"
 
+static int put(int dir_fd, const char *name, const char *temp_name, const struct sidecar *sidecar)
+{
+	char *text = sidecar_text(sidecar);
+	int ret = -ENOMEM;
+
+	if (text)
+		ret = file_replace(dir_fd, name, temp_name, text, strlen(text),
+				   sidecar->complete ? FILE_DURABLE : FILE_VOLATILE);
+	free(text);
+	return ret;
+}
+
+/* It is only for a trace that is damaged later: a disk that has no room for it is no fault. */
+static void put_copy(int dir_fd, const char *name, const char *temp_name,
+		     const struct sidecar *sidecar)
+{
+	struct sidecar nameless = *sidecar;
+	char copy_name[64];
+
+	nameless.nr_symbols = 0;
+	snprintf(copy_name, sizeof(copy_name), "%s%s", name, SIDECAR_COPY_SUFFIX);
+	put(dir_fd, copy_name, temp_name, &nameless);
+}
+
 int sidecar_write(int dir_fd, const char *name, const struct sidecar *sidecar, struct error *err)
 {
-	char temp_name[64], *text = sidecar_text(sidecar);
+	char temp_name[64];
 	int ret;
 
-	if (!text)
-		return error_set(err, ENOMEM, "%s: out of memory", name);
 	snprintf(temp_name, sizeof(temp_name), "%s%s", name, SIDECAR_TEMP_SUFFIX);
-	ret = file_replace(dir_fd, name, temp_name, text, strlen(text),
-			   sidecar->complete ? FILE_DURABLE : FILE_VOLATILE);
-	free(text);
+	ret = put(dir_fd, name, temp_name, sidecar);
 	if (ret)
 		return error_set(err, -ret, "%s: %s", name, strerror(-ret));
+	if (sidecar->complete)
+		put_copy(dir_fd, name, temp_name, sidecar);
 	return 0;
 }
 
-int sidecar_load(struct trace_files *files, struct sidecar **out, struct error *err)
+static int load(struct trace_files *files, const char *name, struct sidecar **out,
+		struct error *err)
 {
-	const char *name = SIDECAR_HIDDEN_NAME;
-	struct error hidden = {0};
 	char *text;
 	size_t size;
-	int ret = trace_files_load(files, SIDECAR_HIDDEN_NAME, SIDECAR_MAX_SIZE, &text, &size,
-				   &hidden);
+	int ret = trace_files_load(files, name, SIDECAR_MAX_SIZE, &text, &size, err);
 
-	if (ret == -ENOENT) {
-		name = SIDECAR_NAME;
-		ret = trace_files_load(files, name, SIDECAR_MAX_SIZE, &text, &size, err);
-	} else if (ret) {
-		error_set(err, hidden.code, "%s", hidden.text);
-	}
 	if (ret)
 		return ret;
 	ret = sidecar_parse(text, size, out, err);
@@ -47,6 +61,24 @@ int sidecar_load(struct trace_files *files, struct sidecar **out, struct error *
 		error_prefix(err, "%s: ", name);
 	free(text);
 	return ret;
+}
+
+int sidecar_load(struct trace_files *files, struct sidecar **out, struct error *err)
+{
+	struct error hidden = {0};
+	int ret = load(files, SIDECAR_HIDDEN_NAME, out, &hidden);
+
+	if (ret == -ENOENT)
+		return load(files, SIDECAR_NAME, out, err);
+	return ret ? error_set(err, hidden.code, "%s", hidden.text) : 0;
+}
+
+int sidecar_load_copy(struct trace_files *files, const char *name, struct sidecar **out)
+{
+	char copy_name[64];
+
+	snprintf(copy_name, sizeof(copy_name), "%s%s", name, SIDECAR_COPY_SUFFIX);
+	return load(files, copy_name, out, NULL);
 }
 
 int sidecar_add_cache(struct sidecar *sidecar, const struct sidecar_cache *cache)

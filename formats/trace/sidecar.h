@@ -21,6 +21,8 @@
 /* Its name in a CTF trace: readers of CTF take every file that is not hidden for a stream. */
 #define SIDECAR_HIDDEN_NAME ".sonde.json"
 #define SIDECAR_TEMP_SUFFIX ".tmp"
+/* A copy without names of functions, by far the most of it: for a trace that is damaged later. */
+#define SIDECAR_COPY_SUFFIX ".copy"
 enum { SIDECAR_VERSION = 1, SIDECAR_MAX_SIZE = 64 << 20 /* bytes */ };
 
 /* Counts of a vCPU, over all instances. */
@@ -87,9 +89,9 @@ struct sidecar {
 /*
  * Write the sidecar of the trace directory open as dir_fd, under one of the names above, by way
  * of a temporary file: a reader sees the old sidecar or the new. Bytes outside printable ASCII
- * in strings (they come from guests) become '?'. A complete sidecar is on the disk after that; of
- * others, which are written again and again, the next one will be. Returns 0, or -errno with the
- * old sidecar still there.
+ * in strings (they come from guests) become '?'. A complete sidecar is on the disk after that, and
+ * its copy, if there was room for it; of others, which are written again and again, the next one
+ * will be. Returns 0, or -errno with the old sidecar still there.
  */
 int sidecar_write(int dir_fd, const char *name, const struct sidecar *sidecar, struct error *err);
 
@@ -107,6 +109,9 @@ int sidecar_parse(const void *text, size_t size, struct sidecar **out, struct er
 /* Load and parse the sidecar of a trace under either name, hidden first. Errors as of
  * trace_files_load() and sidecar_parse(); -ENOENT if there is none. */
 int sidecar_load(struct trace_files *files, struct sidecar **out, struct error *err);
+
+/* The same of the copy of a sidecar of this name, if it was complete. */
+int sidecar_load_copy(struct trace_files *files, const char *name, struct sidecar **out);
 
 /* Add a cache to a parsed sidecar, unless its id is there already. Copies. Returns 0 or -ENOMEM. */
 int sidecar_add_cache(struct sidecar *sidecar, const struct sidecar_cache *cache);

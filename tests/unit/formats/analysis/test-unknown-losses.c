@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * A trace with a gap, whose sidecar is damaged or missing: no verb says that nothing was lost, and
- * what the gap could explain is no error.
+ * what the gap could explain is no error. If the copy of the sidecar is there, the gap is known.
  */
 #include <jansson.h>
 #include <stdlib.h>
@@ -13,7 +13,8 @@
 
 enum { SITE = 0x1000, POINTER = 0x4000 };
 
-static const char sidecar_name[] = ".sonde.json";
+#define SIDECAR ".sonde.json"
+#define COPY SIDECAR ".copy"
 
 static struct scratch dir;
 static char trace[96], copy[96];
@@ -37,44 +38,58 @@ static void make(void)
 	for (size_t i = 0; i < sizeof(records) / sizeof(records[0]); i++)
 		if (trace_writer_append(writer, 0, &records[i]))
 			abort();
-	if (trace_writer_finish(writer, &info, NULL, NULL, NULL))
+	if (trace_writer_finish(writer, &info, name_numbered, NULL, NULL))
 		abort();
 	trace_writer_destroy(writer);
+}
+
+static void remove_file(const char *name)
+{
+	char path[160];
+
+	snprintf(path, sizeof(path), "%s/%s", trace, name);
+	if (unlink(path))
+		abort();
+}
+
+/* Flip a bit of the byte behind a text. */
+static void flip(const char *name, const char *place)
+{
+	size_t size;
+	char *text = file_get(trace, name, &size), *at = text ? strstr(text, place) : NULL;
+
+	if (!at)
+		abort();
+	at[strlen(place)] ^= 1;
+	file_put(trace, name, text, size);
+	free(text);
 }
 
 struct damage {
 	const char *what;
 	const char *place; /* the byte behind it gets another bit; NULL: the file is removed */
-	const char *why;
+	const char *why, *instead; /* without a copy, and with one */
 	int errors; /* that sonde check finds: the file itself */
 };
 
+#define WRONG ".sonde.json is damaged: its checksum is wrong"
+#define NOT_JSON ".sonde.json: not valid JSON in line 2"
+
 static const struct damage damages[] = {
-	{"a flipped bit", "\"pauses\": ", ".sonde.json is damaged: its checksum is wrong", 1},
-	{"a wrong count of events", "\"events\": ", ".sonde.json is damaged: its checksum is wrong",
-	 1},
-	{"what cannot be parsed", "{\n ", ".sonde.json: not valid JSON in line 2", 1},
-	{"no file", NULL, ".sonde.json is missing: copy hidden files, too", 0},
+	{"a flipped bit", "\"pauses\": ", WRONG, WRONG "; its copy is read", 1},
+	{"a wrong count of events", "\"events\": ", WRONG, WRONG "; its copy is read", 1},
+	{"what cannot be parsed", "{\n ", NOT_JSON,
+	 NOT_JSON "; its copy is read, which has no names of functions", 1},
+	{"no file", NULL, ".sonde.json is missing: copy hidden files, too",
+	 ".sonde.json is missing; its copy is read, which has no names of functions", 0},
 };
 
 static void do_damage(const struct damage *damage)
 {
-	char path[160], *text, *at;
-	size_t size;
-
-	if (!damage->place) {
-		snprintf(path, sizeof(path), "%s/%s", trace, sidecar_name);
-		if (unlink(path))
-			abort();
-		return;
-	}
-	text = file_get(trace, sidecar_name, &size);
-	at = text ? strstr(text, damage->place) : NULL;
-	if (!at)
-		abort();
-	at[strlen(damage->place)] ^= 1;
-	file_put(trace, sidecar_name, text, size);
-	free(text);
+	if (damage->place)
+		flip(SIDECAR, damage->place);
+	else
+		remove_file(SIDECAR);
 }
 
 /* --- texts ----------------------------------------------------------------------------------- */
@@ -154,6 +169,43 @@ static void test_copy(const struct damage *damage)
 	json_decref(root);
 }
 
+/* --- with the copy of the sidecar ------------------------------------------------------------ */
+
+static bool shows(int (*verb)(int, char **), const char *what)
+{
+	struct verb_result result = verb_run(verb, (const char *const[]){"", trace, NULL});
+	const bool found = strstr(result.out, what);
+
+	verb_result_deinit(&result);
+	return found;
+}
+
+static void test_read_from_copy(const struct damage *damage)
+{
+	json_t *root = check_json(trace);
+
+	ok(json_is_true(json_object_get(root, "losses_known")) &&
+		   json_is_true(json_object_get(root, "complete")) && count(root, "pauses") == 1,
+	   "%s: what was lost is in the copy", damage->what);
+	ok(count(root, "errors") == 1 && count(root, "notes") == 1,
+	   "%s: the file is the only error", damage->what);
+	ok(shows(cmd_report, damage->instead) && shows(cmd_check, damage->instead),
+	   "%s: report and check say that the copy is read", damage->what);
+	ok(shows(cmd_report, "f1") == !strstr(damage->instead, "no names"),
+	   "%s: functions have names if the file can be parsed", damage->what);
+	json_decref(root);
+}
+
+static void test_damaged_copy(void)
+{
+	make();
+	flip(COPY, "\"pauses\": ");
+	ok(shows(cmd_report, COPY " is damaged: its checksum is wrong") &&
+		   shows(cmd_report, "1 gap"),
+	   "a flipped bit of the copy is said, and costs nothing");
+	scratch_remove(&dir);
+}
+
 /* --------------------------------------------------------------------------------------------- */
 
 static void test_whole(void)
@@ -173,9 +225,12 @@ static void test_whole(void)
 int main(void)
 {
 	test_whole();
+	test_damaged_copy();
 	for (size_t i = 0; i < sizeof(damages) / sizeof(damages[0]); i++) {
 		make();
 		do_damage(&damages[i]);
+		test_read_from_copy(&damages[i]);
+		remove_file(COPY);
 		test_texts(&damages[i]);
 		test_json(&damages[i]);
 		test_copy(&damages[i]);

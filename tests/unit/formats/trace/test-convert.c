@@ -280,6 +280,7 @@ static void test_cut(void)
 static void test_without_sidecar(void)
 {
 	struct scratch dir = scratch_make();
+	static const char *const hidden[] = {".sonde.json", ".sonde.json.copy", ".sonde.metadata"};
 	char source[128], ctf[128], path[160];
 	struct verb_result result;
 
@@ -287,9 +288,11 @@ static void test_without_sidecar(void)
 	snprintf(ctf, sizeof(ctf), "%s/ctf", dir.path);
 	write_source(source);
 	convert(source, "ctf", ctf);
-	snprintf(path, sizeof(path), "%s/.sonde.json", ctf);
-	if (unlink(path))
-		abort();
+	for (size_t i = 0; i < sizeof(hidden) / sizeof(hidden[0]); i++) {
+		snprintf(path, sizeof(path), "%s/%s", ctf, hidden[i]);
+		if (unlink(path))
+			abort();
+	}
 	result = verb_run(cmd_report, (const char *const[]){"report", ctf, NULL});
 	is_u64((uint64_t)result.status, 0, "a trace without its sidecar is read");
 	ok(strstr(result.out, ".sonde.json is missing: copy hidden files"),
