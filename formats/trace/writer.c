@@ -540,6 +540,21 @@ void trace_writer_counters(struct trace_writer *writer, struct trace_counters *c
 	counters->v[COUNTER_DISK_WAIT_NS] = counts.wait_ns;
 }
 
+int trace_writer_put_document(struct trace_writer *writer, const char *name, const char *text,
+			      struct error *err)
+{
+	char temp_name[64];
+	int ret;
+
+	snprintf(temp_name, sizeof(temp_name), "%s.tmp", name);
+	pthread_mutex_lock(&writer->describe_lock);
+	atomic_store(&writer->describing_since, clock_monotonic_ns());
+	ret = file_replace(writer->dir_fd, name, temp_name, text, strlen(text), FILE_DURABLE);
+	atomic_store(&writer->describing_since, 0);
+	pthread_mutex_unlock(&writer->describe_lock);
+	return ret ? error_set(err, -ret, "%s: %s", name, strerror(-ret)) : 0;
+}
+
 /* A sidecar with the names is written in place of the file of names, or without them if the disk is
  * too full for both. */
 static int describe_whole(struct trace_writer *writer, struct error *err)

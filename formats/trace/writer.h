@@ -198,6 +198,13 @@ uint64_t trace_writer_bytes(const struct trace_writer *writer);
 void trace_writer_counters(struct trace_writer *writer, struct trace_counters *counters);
 
 /*
+ * Write, or replace, a file of the directory beside those of the trace: a text that readers take
+ * for a document of its own. On the disk after that. Returns 0 or -errno, with the old file there.
+ */
+int trace_writer_put_document(struct trace_writer *writer, const char *name, const char *text,
+			      struct error *err);
+
+/*
  * Flush, and write the final sidecar ("complete": true, counts, a symbol for every call site)
  * and the encoding's other files. `info` replaces what was given at creation; `symbolize` may be
  * NULL. No thread may append at the same time or afterwards. Records that cannot be written are

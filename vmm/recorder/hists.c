@@ -202,7 +202,7 @@ int recorder_clear_hists(const struct trace_session *session, const char *name, 
 	return ret;
 }
 
-int recorder_write_hists(struct trace_session *session, const char *dir, bool *any,
+int recorder_write_hists(struct trace_session *session, struct trace_writer *writer, bool *any,
 			 struct error *err)
 {
 	struct hist_set set;
@@ -213,7 +213,7 @@ int recorder_write_hists(struct trace_session *session, const char *dir, bool *a
 		return ret;
 	*any = set.n;
 	if (set.n)
-		ret = recorder_write_document(dir, HIST_FILE, hist_set_json(&set), err);
+		ret = recorder_write_document(writer, HIST_FILE, hist_set_json(&set), err);
 	hist_set_deinit(&set);
 	return ret;
 }

@@ -97,19 +97,20 @@ int recorder_read_profiles(const struct trace_session *session, struct profile_s
 int recorder_clear_profiles(const struct trace_session *session, const char *name,
 			    struct error *err);
 /* Into the folder of the trace, if there are any: *any. */
-int recorder_write_profiles(const struct trace_session *session, const char *dir, bool *any,
-			    struct error *err);
+int recorder_write_profiles(const struct trace_session *session, struct trace_writer *writer,
+			    bool *any, struct error *err);
 
 struct hist_set;
 
 /* Likewise its histograms, in the order that each asks for. */
 int recorder_read_hists(struct trace_session *session, struct hist_set *out, struct error *err);
 int recorder_clear_hists(const struct trace_session *session, const char *name, struct error *err);
-int recorder_write_hists(struct trace_session *session, const char *dir, bool *any,
+int recorder_write_hists(struct trace_session *session, struct trace_writer *writer, bool *any,
 			 struct error *err);
 
 /* A file of the trace. Consumes the document; NULL: no memory. -errno. */
-int recorder_write_document(const char *dir, const char *name, json_t *document, struct error *err);
+int recorder_write_document(struct trace_writer *writer, const char *name, json_t *document,
+			    struct error *err);
 
 /* The reply to query-trace (a new object), or NULL if memory is out. */
 json_t *recorder_query(struct recorder *recorder);

@@ -100,8 +100,8 @@ int recorder_clear_profiles(const struct trace_session *session, const char *nam
 	return 0;
 }
 
-int recorder_write_profiles(const struct trace_session *session, const char *dir, bool *any,
-			    struct error *err)
+int recorder_write_profiles(const struct trace_session *session, struct trace_writer *writer,
+			    bool *any, struct error *err)
 {
 	struct profile_set set;
 	int ret = recorder_read_profiles(session, &set, err);
@@ -111,7 +111,7 @@ int recorder_write_profiles(const struct trace_session *session, const char *dir
 		return ret;
 	*any = set.n;
 	if (set.n)
-		ret = recorder_write_document(dir, PROFILE_FILE, profile_set_json(&set), err);
+		ret = recorder_write_document(writer, PROFILE_FILE, profile_set_json(&set), err);
 	profile_set_deinit(&set);
 	return ret;
 }

@@ -351,13 +351,13 @@ static void finish(struct recorder *r)
 		recorder_fail(r, &err);
 	if (trace_session_failure(r->session))
 		recorder_fail(r, trace_session_failure(r->session));
-	if (recorder_write_profiles(r->session, r->dir, &r->has_profiles, &err))
+	if (recorder_write_profiles(r->session, r->writer, &r->has_profiles, &err))
 		recorder_fail(r, &err);
 	/* So that the counters know of it. Its failures are those of finishing. */
 	trace_writer_flush(r->writer, NULL);
 	fill_info(r, &info);
 	trace_session_modules_changed(r->session);
-	if (recorder_write_hists(r->session, r->dir, &r->has_hists, &err))
+	if (recorder_write_hists(r->session, r->writer, &r->has_hists, &err))
 		recorder_fail(r, &err);
 	if (trace_writer_finish(r->writer, &info, trace_session_symbolize, r->session, &err))
 		recorder_fail(r, &err);

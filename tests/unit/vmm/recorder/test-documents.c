@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include "formats/base/json.h"
 #include "formats/hist/hists.h"
 #include "formats/profile/profiles.h"
@@ -136,7 +137,6 @@ static void check_damage(const char *dir, const char *name)
 
 static void test_hist_files(void)
 {
-	struct scratch dir = scratch_make();
 	struct hist_set set = {0};
 	struct error err = {0};
 	bool any = true;
@@ -145,14 +145,14 @@ static void test_hist_files(void)
 	ok(start("h=function:kfree,hist:keys=ip"), "a histogram");
 	fake_hist_place(&fs)->hits = 7;
 	fake_hist_place(&fs)->state = HIST_READY;
-	ok(!recorder_write_hists(fs.session, dir.path, &any, &err) && any, "is written: %s",
+	ok(!recorder_write_hists(fs.session, fs.writer, &any, &err) && any, "is written: %s",
 	   err.text);
-	document = written(dir.path, HIST_FILE);
+	document = written(fs.dir.path, HIST_FILE);
 	ok(!hist_set_parse(document, &set, &err) && set.n == 1 && set.v[0].n == 1 &&
 		   set.v[0].v[0].hits == 7,
 	   "the file has it: %s", err.text);
 	json_decref(document);
-	check_damage(dir.path, HIST_FILE);
+	check_damage(fs.dir.path, HIST_FILE);
 	hist_set_deinit(&set);
 	ok(recorder_clear_hists(fs.session, "other", &err) == -ENOENT && strstr(err.text, "other"),
 	   "none of another name is cleared: %s", err.text);
@@ -166,12 +166,10 @@ static void test_hist_files(void)
 	   "without a name all are");
 	hist_set_deinit(&set);
 	end();
-	scratch_remove(&dir);
 }
 
 static void test_profiles(void)
 {
-	struct scratch dir = scratch_make();
 	struct profile_set set = {0};
 	struct error err = {0};
 	bool any = true;
@@ -180,9 +178,9 @@ static void test_profiles(void)
 	ok(start("p=profile:kfree,kmem_cache_alloc"), "a profile");
 	*fake_call_count(&fs, FAKE_CACHE_ALLOC) =
 		(struct call_count){.hits = 5, .timed = 4, .ticks = 4000, .longest = 1000};
-	ok(!recorder_write_profiles(fs.session, dir.path, &any, &err) && any, "is written: %s",
+	ok(!recorder_write_profiles(fs.session, fs.writer, &any, &err) && any, "is written: %s",
 	   err.text);
-	document = written(dir.path, PROFILE_FILE);
+	document = written(fs.dir.path, PROFILE_FILE);
 	ok(!profile_set_parse(document, &set, &err) && set.n == 1 && set.v[0].nr_profiled == 2 &&
 		   set.v[0].n == 1,
 	   "of two functions the file has the one that was called: %s", err.text);
@@ -191,7 +189,7 @@ static void test_profiles(void)
 		   set.v[0].v[0].total_ns,
 	   "with its counts");
 	json_decref(document);
-	check_damage(dir.path, PROFILE_FILE);
+	check_damage(fs.dir.path, PROFILE_FILE);
 	profile_set_deinit(&set);
 	ok(recorder_clear_profiles(fs.session, "other", &err) == -ENOENT,
 	   "none of another name is cleared: %s", err.text);
@@ -200,7 +198,6 @@ static void test_profiles(void)
 	   "by its name it is");
 	profile_set_deinit(&set);
 	end();
-	scratch_remove(&dir);
 }
 
 /* A profile with times in buckets. */
@@ -221,18 +218,41 @@ static void test_buckets(void)
 /* A trace without either has no such file. */
 static void test_none(void)
 {
-	struct scratch dir = scratch_make();
 	bool hists = true, profiles = true;
 	size_t size;
 
 	ok(start("function:kfree"), "a function");
-	ok(!recorder_write_hists(fs.session, dir.path, &hists, NULL) && !hists &&
-		   !recorder_write_profiles(fs.session, dir.path, &profiles, NULL) && !profiles,
+	ok(!recorder_write_hists(fs.session, fs.writer, &hists, NULL) && !hists &&
+		   !recorder_write_profiles(fs.session, fs.writer, &profiles, NULL) && !profiles,
 	   "has neither histograms nor profiles");
-	ok(!file_get(dir.path, HIST_FILE, &size) && !file_get(dir.path, PROFILE_FILE, &size),
+	ok(!file_get(fs.dir.path, HIST_FILE, &size) && !file_get(fs.dir.path, PROFILE_FILE, &size),
 	   "and no file is written");
 	end();
-	scratch_remove(&dir);
+}
+
+/* The owner of the folder above gives the trace's folder another name, and its name to a link. */
+static void test_moved(void)
+{
+	struct scratch other = scratch_make();
+	char moved[sizeof(fs.dir.path) + 8];
+	bool any = false;
+	size_t size;
+	char *text;
+
+	ok(start("p=profile:kfree"), "a profile");
+	snprintf(moved, sizeof(moved), "%s.moved", fs.dir.path);
+	if (rename(fs.dir.path, moved) || symlink(other.path, fs.dir.path))
+		abort();
+	ok(!recorder_write_profiles(fs.session, fs.writer, &any, NULL) && any,
+	   "of a trace whose folder gets another name is written");
+	text = file_get(moved, PROFILE_FILE, &size);
+	ok(text && !file_get(other.path, PROFILE_FILE, &size),
+	   "into that folder, and not where a link in its place leads");
+	free(text);
+	if (unlink(fs.dir.path) || rename(moved, fs.dir.path))
+		abort();
+	end();
+	scratch_remove(&other);
 }
 
 static enum hist_show show; /* of the first key */
@@ -283,5 +303,6 @@ int main(void)
 	test_profiles();
 	test_buckets();
 	test_none();
+	test_moved();
 	return tap_done();
 }
