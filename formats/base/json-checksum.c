@@ -42,6 +42,12 @@ char *json_dump_with_checksum(const json_t *object, size_t flags)
 	return sealed;
 }
 
+void json_print_checksum(FILE *out, char *const *text, const size_t *size)
+{
+	fflush(out);
+	fputs(end_of(*text, *size).text, out);
+}
+
 static bool is_whole(const char *text, size_t size)
 {
 	const size_t before = size < END_SIZE - 1 ? 0 : size - (END_SIZE - 1);

@@ -17,8 +17,9 @@ int sidecar_get_name(const json_t *object, char **out);
 int sidecar_begin_array(const json_t *root, const char *key, size_t item_size, size_t max,
 			void *items, size_t *nr, const json_t **array);
 
-/* Append the symbols to an array. Returns other than 0 without memory. */
-int sidecar_put_symbols(json_t *array, const struct sidecar *sidecar);
+/* Print the symbols as an array, a line for each. Returns 0 or -ENOMEM; errors of the stream are
+ * left to ferror(). */
+int sidecar_print_symbols(FILE *out, const struct sidecar *sidecar);
 /* The array "symbols". Returns 0, -EINVAL or -ENOMEM. */
 int sidecar_parse_symbols(const json_t *root, struct sidecar *sidecar);
 

@@ -241,32 +241,51 @@ static int put_caches(json_t *array, const struct sidecar *sidecar)
 	return failed;
 }
 
+/* But for the symbols, which may be hundreds of thousands. */
 static json_t *to_json(const struct sidecar *sidecar)
 {
-	json_t *vcpus = json_array(), *caches = json_array(), *symbols = json_array();
-	json_t *instances = json_array();
+	json_t *vcpus = json_array(), *caches = json_array(), *instances = json_array();
 	int failed = put_vcpus(vcpus, sidecar) | put_instances(instances, sidecar);
 	json_t *root;
 
 	failed |= put_caches(caches, sidecar);
-	failed |= sidecar_put_symbols(symbols, sidecar);
-	root = json_pack("{si ss sb so so so so}", "version", SIDECAR_VERSION, JSON_CHECKSUM_MARK,
+	root = json_pack("{si ss sb so so so}", "version", SIDECAR_VERSION, JSON_CHECKSUM_MARK,
 			 "crc32c", "complete", sidecar->complete, "vcpus", vcpus, "instances",
-			 instances, "caches", caches, "symbols", symbols);
+			 instances, "caches", caches);
 	failed |= put_info(root, &sidecar->info);
-	if (failed) {
-		json_decref(root);
-		return NULL;
-	}
-	return root;
+	return json_if_whole(root, failed);
+}
+
+/* Append symbols and checksum to the text of the other members. */
+static int print(FILE *out, const char *others, const struct sidecar *sidecar, char *const *text,
+		 const size_t *size)
+{
+	int ret;
+
+	fwrite(others, 1, strlen(others) - strlen("\n}"), out);
+	fputs(",\n \"symbols\": ", out);
+	ret = sidecar_print_symbols(out, sidecar);
+	fputs(",\n ", out);
+	json_print_checksum(out, text, size);
+	return ret;
 }
 
 char *sidecar_text(const struct sidecar *sidecar)
 {
 	json_t *root = to_json(sidecar);
-	char *text = json_dump_with_checksum(root, JSON_INDENT(1) | JSON_PRESERVE_ORDER);
+	char *others = json_dumps(root, JSON_INDENT(1) | JSON_PRESERVE_ORDER), *text = NULL;
+	size_t size;
+	FILE *out = others ? open_memstream(&text, &size) : NULL;
+	int ret = out ? print(out, others, sidecar, &text, &size) : -ENOMEM;
 
 	json_decref(root);
+	free(others);
+	if (out && fclose(out))
+		ret = -ENOMEM;
+	if (ret) {
+		free(text);
+		return NULL;
+	}
 	return text;
 }
 

@@ -150,13 +150,20 @@ static json_t *to_json(const struct sidecar_symbol *symbol)
 	return NULL;
 }
 
-int sidecar_put_symbols(json_t *array, const struct sidecar *sidecar)
+int sidecar_print_symbols(FILE *out, const struct sidecar *sidecar)
 {
-	int failed = 0;
+	int ret = 0;
 
-	for (size_t i = 0; i < sidecar->nr_symbols; i++)
-		failed |= json_array_append_new(array, to_json(&sidecar->symbols[i]));
-	return failed;
+	putc('[', out);
+	for (size_t i = 0; !ret && i < sidecar->nr_symbols; i++) {
+		json_t *object = to_json(&sidecar->symbols[i]);
+
+		fputs(i ? ",\n  " : "\n  ", out);
+		ret = object && !json_dumpf(object, out, JSON_PRESERVE_ORDER) ? 0 : -ENOMEM;
+		json_decref(object);
+	}
+	fputs(sidecar->nr_symbols ? "\n ]" : "]", out);
+	return ret;
 }
 
 int sidecar_print_symbol(FILE *out, const struct sidecar_symbol *symbol)
