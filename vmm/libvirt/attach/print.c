@@ -57,9 +57,10 @@ static const char exitless_risks[] =
 	"         traced, the domain can be neither migrated nor saved\n";
 
 static const char dead_tracer_risks[] =
-	"         if tracer and watchdog are both killed, ftrace waits for 20 s, and then\n"
-	"         finds jumps that are not its own: it warns, and switches itself off; until\n"
-	"         'sonde recover', kprobes inside functions and hibernation fail with EBUSY\n";
+	"         if tracer and watchdog are both killed, or libvirtd hangs, ftrace waits for\n"
+	"         20 s, and then finds jumps that are not its own: it warns, and switches itself\n"
+	"         off; until 'sonde recover', kprobes inside functions and hibernation fail with\n"
+	"         EBUSY\n";
 
 static void print_breaks(const struct attach *a, FILE *to)
 {
