@@ -230,9 +230,11 @@ sub test_root {
 			"root: a second attach with $which has status 1");
 		like(log_of('second'), qr/another sonde is attached/, "root: a second attach with $which finds the first");
 	}
-	my ($status, $text) = attach('t', '--duration', 1);
-	like($text, qr/has a device of an earlier sonde/, "root: another user's attach is refused because of the device");
-	last_trace();
+	for my $mode ('exitless', 'trap') {
+		my ($status, $text) = attach('t', '--duration', 1, '--mode', $mode);
+		like($text, qr/has a device of an earlier sonde/, "root: another user's attach --mode $mode is refused because of the device");
+		last_trace();
+	}
 	kill_hard(children_of($pid), $pid);
 	waitpid $pid, 0;
 	is($libvirt->wait_for($as_root->('recover', undef, 'recover'), 60), 0, 'root: recover has status 0');
@@ -287,7 +289,7 @@ test_ends();
 test_suspended();
 test_suspended_inside();
 SKIP: {
-	skip 'needs root', 9 if $>;
+	skip 'needs root', 10 if $>;
 	test_root();
 }
 test_destroyed();

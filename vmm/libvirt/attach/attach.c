@@ -290,12 +290,13 @@ int attach_end(struct attach *a, struct error *err)
 	struct error why = {0};
 	int ret = undo(a, &why);
 
+	/* its threads may write to the journal */
+	libvirt_guest_destroy(a->guest);
+	a->guest = NULL;
 	if (!ret)
 		libvirt_journal_remove(&a->journal);
 	else
 		libvirt_journal_close(&a->journal); /* the watchdog's now */
-	libvirt_guest_destroy(a->guest);
-	a->guest = NULL;
 	libvirt_events_stop(&a->events);
 	libvirt_domain_close(&a->domain);
 	if (libvirt_watchdog_end(&a->watchdog, !ret) || !ret)
