@@ -279,6 +279,7 @@ static void read_instance(pid_t pid, struct libvirt_instance *out)
 	read_file(path, text, sizeof(text));
 	if (!libvirt_parse_start(text, &now.start))
 		return;
+	now.has_user = owner_of(pid, &now.user);
 	if (read_file("/proc/sys/kernel/random/boot_id", now.boot, sizeof(now.boot)) ==
 	    sizeof(now.boot) - 1)
 		*out = now;
@@ -296,12 +297,11 @@ static bool is_instance(const void *arg, pid_t pid)
 	const struct libvirt_instance *wanted = arg;
 	struct libvirt_instance now = {0};
 
-	if (!may_be_qemu(NULL, pid))
-		return false;
 	if (!wanted->boot[0])
-		return true;
+		return may_be_qemu(NULL, pid);
 	read_instance(pid, &now);
-	return now.boot[0] && !libvirt_instances_differ(wanted, &now);
+	return now.boot[0] && !libvirt_instances_differ(wanted, &now) &&
+	       (!wanted->has_user || (now.has_user && now.user == wanted->user));
 }
 
 bool libvirt_instance_runs(const char *uuid, const struct libvirt_instance *instance)

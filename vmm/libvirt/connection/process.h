@@ -22,6 +22,8 @@ enum { LIBVIRT_BOOT_TEXT = 37 /* a uuid, with the NUL */ };
 struct libvirt_instance {
 	char boot[LIBVIRT_BOOT_TEXT]; /* /proc/sys/kernel/random/boot_id; "": unknown */
 	uint64_t start;
+	bool has_user; /* `user` is known */
+	uid_t user;    /* that QEMU runs as */
 };
 /* Whether both are known and differ. */
 bool libvirt_instances_differ(const struct libvirt_instance *a, const struct libvirt_instance *b);
@@ -63,8 +65,8 @@ bool libvirt_process_owns(const struct libvirt_process *process, uid_t owner);
  * not count. False if the process is not visible. */
 bool libvirt_process_uses_chardev(const struct libvirt_process *process, const char *label);
 
-/* Whether a visible process is this instance of the domain's QEMU, or may be it if the instance is
- * unknown. Processes count that libvirt_process_open() looks among. */
+/* Whether a visible process is this instance of the domain's QEMU; or may be it if the instance is
+ * unknown: a process that libvirt_process_open() looks among. */
 bool libvirt_instance_runs(const char *uuid, const struct libvirt_instance *instance);
 
 /* Whether a /proc/PID/cgroup (cgroups(7)) has libvirt's control groups for domains, in which only

@@ -21,7 +21,12 @@ struct journal_task_numbers journal_task_numbers(struct task_stacks *t)
 size_t journal_line_instance(char line[static JOURNAL_MAX_LINE],
 			     const struct libvirt_instance *instance)
 {
-	return (size_t)sprintf(line, "qemu %s %" PRIx64 "\n", instance->boot, instance->start);
+	size_t n = (size_t)sprintf(line, "qemu %s %" PRIx64, instance->boot, instance->start);
+
+	if (instance->has_user)
+		n += (size_t)sprintf(line + n, " %" PRIx64, (uint64_t)instance->user);
+	line[n++] = '\n';
+	return n;
 }
 
 size_t journal_line_write(char line[static JOURNAL_MAX_LINE], uint64_t gpa, const uint8_t *before,

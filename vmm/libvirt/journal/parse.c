@@ -188,17 +188,24 @@ static int parse_tasks(struct journal_contents *c, char *line, struct error *err
 	return *line || !task_stacks_valid(&c->tasks) ? damaged(err) : 0;
 }
 
-/* "BOOT START" */
+/* "BOOT START USER". Journals of older versions lack the user. */
 static int parse_instance(struct journal_contents *c, char *line, struct error *err)
 {
 	struct libvirt_instance *out = &c->instance;
 	const size_t size = sizeof(out->boot) - 1;
+	uint64_t user = 0;
 
 	if (strspn(line, "0123456789abcdef-") != size)
 		return damaged(err);
 	memcpy(out->boot, line, size);
 	line += size;
-	return !next_number(&line, UINT64_MAX, &out->start) || *line ? damaged(err) : 0;
+	if (!next_number(&line, UINT64_MAX, &out->start))
+		return damaged(err);
+	out->has_user = *line;
+	if (out->has_user && (!next_number(&line, UINT32_MAX, &user) || *line))
+		return damaged(err);
+	out->user = (uid_t)user;
+	return 0;
 }
 
 /* "NAME". It becomes part of a path. */

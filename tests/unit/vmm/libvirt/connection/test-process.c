@@ -238,7 +238,9 @@ static void test_qemus_user(void)
 	pid = start_as(QEMUS_USER, AS_REAL, &input);
 	libvirt_process_open(uuid, "", &p);
 	ok(p.pid == pid, "without a pid file the process of libvirt's user for QEMU is taken");
-	ok(libvirt_instance_runs(uuid, &p.instance), "it runs");
+	ok(libvirt_instance_runs(uuid, &p.instance) && p.instance.has_user &&
+		   p.instance.user == QEMUS_USER,
+	   "it runs");
 	libvirt_process_close(&p);
 	end_qemu(pid, input);
 	end_qemu(decoy, decoy_input);
@@ -247,7 +249,7 @@ static void test_qemus_user(void)
 /* A stranger may start processes until one has QEMU's start time. */
 static void test_same_start(void)
 {
-	struct libvirt_instance instance = {0};
+	struct libvirt_instance instance = {.has_user = true, .user = QEMUS_USER};
 	char path[64], text[1024];
 	int decoy_input;
 	pid_t decoy;
@@ -270,6 +272,8 @@ static void test_same_start(void)
 	fclose(file);
 	ok(!libvirt_instance_runs(uuid, &instance),
 	   "a stranger's process that was started at the same moment is not the instance");
+	instance.user = STRANGER;
+	ok(libvirt_instance_runs(uuid, &instance), "it is if QEMU is the stranger's");
 	end_qemu(decoy, decoy_input);
 }
 

@@ -293,28 +293,18 @@ static void test_contents(void)
 	journal_contents_deinit(&c);
 }
 
-static void test_loan(void)
-{
-	struct journal_contents c;
-
-	ok(!parse("breaks\nlend 3 12345800 12344000\n", &c) && c.breaks && c.lent,
-	   "'lend': a loan is in effect");
-	ok(c.loan.vcpu == 3 && c.loan.cr3 == 0x12345800 && c.loan.lent == 0x12344000,
-	   "'lend': vCPU, its own CR3 and the lent one are read");
-	ok(!parse("lend 3 12345800 12344000\nlent\n", &c) && !c.lent,
-	   "'lent': the loan is no longer in effect");
-	ok(!parse("reset\n", &c) && c.reset, "'reset' is read");
-}
-
 static void test_instance(void)
 {
 	static const struct libvirt_instance unknown,
-		qemu = {.boot = "3c7e8d21-9f3a-4c55-8a0e-0f6d2b7a1c9e", .start = 0xabcdef0123};
+		qemu = {.boot = "3c7e8d21-9f3a-4c55-8a0e-0f6d2b7a1c9e",
+			.start = 0xabcdef0123,
+			.has_user = true,
+			.user = 64055};
 	static const char *const bad[] = {
 		"qemu\n",
 		"qemu 1 2\n",
 		"qemu 3c7e8d21-9f3a-4c55-8a0e-0f6d2b7a1c9e\n",
-		"qemu 3c7e8d21-9f3a-4c55-8a0e-0f6d2b7a1c9e 1 2\n",
+		"qemu 3c7e8d21-9f3a-4c55-8a0e-0f6d2b7a1c9e 1 2 3\n",
 		"qemu 3c7e8d21-9f3a-4c55-8a0e-0f6d2b7a1c9e -1\n",
 		"qemu 3c7e8d21-9f3a-4c55-8a0e-0f6d2b7a1c9e 10000000000000000\n",
 		"qemu 3c7e8d21-9f3a-4c55-8a0e-0f6d2b7a1c9X 1\n",
@@ -330,7 +320,8 @@ static void test_instance(void)
 	ok(!libvirt_journal_instance(&journal, &qemu, NULL) &&
 		   !libvirt_journal_read(&journal, &c, NULL),
 	   "an instance is written");
-	ok(!strcmp(c.instance.boot, qemu.boot) && c.instance.start == qemu.start,
+	ok(!strcmp(c.instance.boot, qemu.boot) && c.instance.start == qemu.start &&
+		   c.instance.has_user && c.instance.user == qemu.user,
 	   "an instance that was written is read");
 	libvirt_journal_remove(&journal);
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
@@ -588,7 +579,6 @@ int main(void)
 	test_many_places();
 	test_private(folder);
 	test_contents();
-	test_loan();
 	test_instance();
 	test_damage();
 	test_tasks();

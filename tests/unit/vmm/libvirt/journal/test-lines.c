@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The journal's line of a file in /dev/shm. */
+/* Lines of a journal: a file in /dev/shm, a loan. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +11,7 @@ static int parse(const char *text, struct journal_contents *out)
 	return journal_parse(text, strlen(text), out, NULL);
 }
 
-static void test_read(void)
+static void test_file(void)
 {
 	struct journal_contents c;
 
@@ -23,11 +23,11 @@ static void test_read(void)
 }
 
 /* It becomes part of a path. */
-static void test_damage(void)
+static void test_damaged_file(void)
 {
 	static const char *const bad[] = {
-		"file\n",     "file \n",     "file ../x\n", "file a/b\n",
-		"file a b\n", "file .\n",    "file A\n",    "file 01234567890123456789012345678901\n",
+		"file\n",     "file \n",  "file ../x\n", "file a/b\n",
+		"file a b\n", "file .\n", "file A\n",    "file 01234567890123456789012345678901\n",
 	};
 	struct journal_contents c;
 
@@ -36,9 +36,23 @@ static void test_damage(void)
 		   (int)strlen(bad[i]) - 1, bad[i]);
 }
 
+static void test_loan(void)
+{
+	struct journal_contents c;
+
+	ok(!parse("breaks\nlend 3 12345800 12344000\n", &c) && c.breaks && c.lent,
+	   "'lend': a loan is in effect");
+	ok(c.loan.vcpu == 3 && c.loan.cr3 == 0x12345800 && c.loan.lent == 0x12344000,
+	   "'lend': vCPU, its own CR3 and the lent one are read");
+	ok(!parse("lend 3 12345800 12344000\nlent\n", &c) && !c.lent,
+	   "'lent': the loan is no longer in effect");
+	ok(!parse("reset\n", &c) && c.reset, "'reset' is read");
+}
+
 int main(void)
 {
-	test_read();
-	test_damage();
+	test_loan();
+	test_file();
+	test_damaged_file();
 	return tap_done();
 }
