@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "formats/base/glob.h"
+#include "formats/base/text.h"
 #include "formats/filter/internal.h"
 
 enum { TEXT_MAX = 512 };
@@ -85,6 +86,19 @@ static int drop_size(struct bound_term *out)
 	return out->owned ? 0 : -ENOMEM;
 }
 
+/* As the events' own text is shown and compared. */
+static int clean_word(struct bound_term *out)
+{
+	if (!is_string(out->field))
+		return 0;
+	out->owned = strdup(out->text);
+	if (!out->owned)
+		return -ENOMEM;
+	clean_text(out->owned, strlen(out->owned) + 1, out->text);
+	out->text = out->owned;
+	return 0;
+}
+
 /* A value that is a word: the text of a field that has one, or bits by name. */
 static int bind_word(const struct filter_term *term, const struct event_names *names,
 		     struct bound_term *out, struct error *err)
@@ -107,7 +121,9 @@ static int bind_word(const struct filter_term *term, const struct event_names *n
 				  : !is_string(out->field) && term->op != FILTER_GLOB)
 		return fail(term, term->value_at, "is not a number, which the field is", err);
 	out->by_text = true;
-	return out->field && drop_size(out) ? error_set(err, ENOMEM, "out of memory") : 0;
+	if (out->field && (drop_size(out) || clean_word(out)))
+		return error_set(err, ENOMEM, "out of memory");
+	return 0;
 }
 
 /* Digits of an address or a register may be written as a negative number. */
@@ -181,6 +197,8 @@ static int bind_term(const struct filter_term *term, const struct event_class *c
 		return ret;
 	if (term->is_cpus)
 		return bind_cpus(term, out, err);
+	if (term->is_too_large && term->op != FILTER_GLOB && !is_string(out->field))
+		return fail(term, term->value_at, "is too large: a number has 64 bits", err);
 	if (term->is_number && out->function_only)
 		return fail(term, term->value_at, "is not the name of a function", err);
 	if (term->is_number && term->op != FILTER_GLOB && !is_string(out->field))

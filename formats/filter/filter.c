@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "formats/base/glob.h"
 #include "formats/filter/internal.h"
 
 struct parser {
@@ -111,6 +112,7 @@ static void find_number(struct filter_term *term)
 	errno = 0;
 	term->number = strtoull(digits, &end, 0);
 	term->is_number = !*end && !errno;
+	term->is_too_large = !*end && errno;
 	if (term->is_negative)
 		term->number = -term->number;
 }
@@ -203,6 +205,17 @@ static int parse_op(struct parser *p, enum filter_op *out, bool *negated)
 	return fail(p, "an operator is missing: == != < <= > >= & ~ !~");
 }
 
+static int check_glob(struct parser *p, const struct filter_term *term)
+{
+	const char *fault = term->op == FILTER_GLOB ? glob_fault(term->text) : NULL;
+	const char *value = p->text + term->value_at - 1 + term->is_quoted;
+
+	if (!fault)
+		return 0;
+	p->at = value + (fault - term->text);
+	return fail(p, *fault == '[' ? "'[' has no ']'" : "nothing follows the backslash");
+}
+
 static int parse_term(struct parser *p, unsigned int *out)
 {
 	struct event_filter *f = p->filter;
@@ -218,6 +231,8 @@ static int parse_term(struct parser *p, unsigned int *out)
 		ret = parse_op(p, &term->op, &negated);
 	if (!ret)
 		ret = parse_value(p, term);
+	if (!ret)
+		ret = check_glob(p, term);
 	if (ret)
 		return ret;
 	ret = add_node(p, (struct filter_node){.kind = FILTER_TERM, .left = f->nr_terms++}, out);

@@ -13,6 +13,7 @@ struct filter_term {
 	bool is_quoted;                  /* `text` begins behind value_at */
 	enum filter_op op;
 	bool is_number, is_negative;
+	bool is_too_large; /* a number of more than 64 bits */
 	bool is_cpus;    /* CPUS{...}: `number` has a bit for each */
 	uint64_t number; /* in two's complement where is_negative */
 };

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "formats/base/clock.h"
+#include "formats/base/text.h"
 #include "guest-symbols/functions/function-exits.h"
 #include "patcher/session/internal.h"
 
@@ -305,6 +306,9 @@ static int parse_one(const char *text, const struct instance_list *current,
 	int ret = new ? tracer_parse_spec(text, &new->spec, err)
 		      : error_set(err, ENOMEM, "out of memory");
 
+	if (ret && err && err->column)
+		err->parsed = text;
+
 	if (!ret && find(out, new->spec.name))
 		ret = error_set(err, EEXIST,
 				"two traced instances have the name '%s': write NAME=%s",
@@ -507,9 +511,16 @@ static size_t list_specs(const struct trace_session *s, const char *name, const 
 	return n;
 }
 
-static int no_instance(const char *name, struct error *err)
+static int no_instance(const struct trace_session *s, const char *name, struct error *err)
 {
-	return error_set(err, ENOENT, "no traced instance has the name '%s'", name);
+	const char *names[TRACE_MAX_INSTANCES + 1] = {NULL};
+
+	for (size_t i = 0; i < s->instances.n; i++)
+		names[i] = s->instances.v[i]->spec.name;
+	if (!s->instances.n)
+		return error_set(err, ENOENT, "there is no traced instance, nor '%s'", name);
+	return error_set(err, ENOENT, "the name of a traced instance is %s, not '%s'",
+			 text_words(names).s, name);
 }
 
 int trace_session_add_instance(struct trace_session *s, const char *spec, struct error *err)
@@ -526,7 +537,7 @@ int trace_session_remove_instance(struct trace_session *s, const char *name, str
 	const char *specs[TRACE_MAX_INSTANCES];
 
 	if (!find(&s->instances, name))
-		return no_instance(name, err);
+		return no_instance(s, name, err);
 	return trace_session_set_instances(s, specs, list_specs(s, name, specs), err);
 }
 
@@ -540,7 +551,7 @@ int trace_session_replace_instance(struct trace_session *s, const char *spec, st
 	if (ret)
 		return ret;
 	if (!find(&s->instances, parsed.name)) {
-		ret = no_instance(parsed.name, err);
+		ret = no_instance(s, parsed.name, err);
 	} else {
 		n = list_specs(s, parsed.name, specs);
 		specs[n] = spec;

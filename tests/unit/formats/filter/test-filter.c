@@ -101,6 +101,18 @@ static int match(const char *text, struct error *err)
 	return match_of(text, &event, err);
 }
 
+/* Characters outside ASCII are compared as they are shown. */
+static void test_foreign(void)
+{
+	const struct sample foreign = {.comm = "J\xc3\xb6rg"};
+	const struct event event = {.class = &class, .bytes = &foreign};
+
+	ok(match_of("comm == \"J\xc3\xb6rg\"", &event, NULL) == 1 &&
+		   match_of("comm ~ \"J\xc3\xb6*\"", &event, NULL) == 1 &&
+		   match_of("comm == \"J\xc3\xb6r\"", &event, NULL) == 0,
+	   "a name outside ASCII is found");
+}
+
 /* Fields that arguments of probes have the names of. */
 static void test_own(void)
 {
@@ -309,6 +321,11 @@ static void test_errors(void)
 		 "filter, character 10: 'many' is not a number, which the field is"},
 		{"call_site < ext4_write", EINVAL,
 		 "filter, character 13: 'ext4_write' is not a number"},
+		{"bytes > 99999999999999999999", EINVAL,
+		 "filter, character 9: '99999999999999999999' is too large: a number has 64 bits"},
+		{"call_site ~ \"ext4_[a\"", EINVAL, "filter, character 19: '[' has no ']'"},
+		{"call_site ~ ext4\\", EINVAL,
+		 "filter, character 17: nothing follows the backslash"},
 		{"comm > kworker", EINVAL, "filter, character 8: 'kworker' is not a number"},
 		{"flags & __GFP_NONE", EINVAL,
 		 "filter, character 9: '__GFP_NONE' is neither a number nor a flag of the field; "
@@ -392,6 +409,7 @@ int main(void)
 {
 	test_tree();
 	test_matches();
+	test_foreign();
 	test_own();
 	test_errors();
 	test_caps();

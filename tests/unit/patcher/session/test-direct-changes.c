@@ -27,7 +27,8 @@ static void test_changes(void)
 	   "in the streams of their vCPUs");
 	ok(trace_session_add_instance(fs.session, "b=function:kfree", &err) == -EEXIST,
 	   "a second one of a name is refused: %s", err.text);
-	ok(trace_session_remove_instance(fs.session, "c", &err) == -ENOENT,
+	ok(trace_session_remove_instance(fs.session, "c", &err) == -ENOENT &&
+		   strstr(err.text, "is a or b, not 'c'"),
 	   "one that is not there cannot go: %s", err.text);
 	ok(!trace_session_replace_instance(fs.session, "b=function:kmem_cache_free,parent", &err),
 	   "one gets another filter: %s", err.text);

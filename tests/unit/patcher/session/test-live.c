@@ -149,6 +149,7 @@ static void test_failure(bool exitless)
 	ok(!set("kmem", NULL, &err), "the next try succeeds: %s", err.text);
 	ok(set("kmem if nonsense == 1", NULL, &err) == -ENOENT, "a bad filter: %s", err.text);
 	ok(set("kmem:nonsense", NULL, &err) == -EINVAL, "a bad spec: %s", err.text);
+	ok(err.parsed && !strcmp(err.parsed, "kmem:nonsense"), "it is said which one");
 	ok(!strcmp(instance("kmem")->spec, "kmem"), "changes nothing");
 	fake_session_end(&fs);
 }
