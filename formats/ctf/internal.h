@@ -14,7 +14,7 @@
 /* --- metadata.c, metadata-events.c and metadata-parse.c ----------------------------------------
  */
 
-enum { CTF_VERSION_2 = 2 };
+enum { CTF_VERSION_2 = 2, CTF_SUFFIX_SIZE = TRACE_INSTANCE_NAME_MAX + 16 };
 
 /* The comments that metadata.c writes and metadata-parse.c reads. */
 #define CTF_BLOCK_BEGIN "/* sonde: "
@@ -38,7 +38,7 @@ enum {
 /* An instance: what its streams share. */
 struct ctf_instance {
 	struct trace_instance about; /* owned copies but for the classes, which are borrowed */
-	char suffix[TRACE_INSTANCE_NAME_MAX + 16]; /* of its files: "cpu0" and this */
+	char suffix[CTF_SUFFIX_SIZE]; /* of its files: "cpu0" and this */
 	struct ctf_plan *plan;
 	struct ctf_dictionary code, flags, strings, stacks;
 };

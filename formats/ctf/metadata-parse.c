@@ -144,7 +144,8 @@ static bool is_suffix(const char *suffix)
 
 static int parse_instance(const json_t *json, struct trace_instance *instance, struct error *err)
 {
-	char name[TRACE_INSTANCE_NAME_MAX + 1] = "", spec[LINE_MAX * 8] = "", suffix[64] = "";
+	char name[TRACE_INSTANCE_NAME_MAX + 1] = "", suffix[CTF_SUFFIX_SIZE] = "";
+	char spec[LINE_MAX * 8] = "";
 
 	if (json_read_text(json, "name", name, sizeof(name)) ||
 	    json_read_text(json, "spec", spec, sizeof(spec)) ||

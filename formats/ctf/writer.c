@@ -10,7 +10,7 @@
 #include "formats/base/fs.h"
 #include "formats/ctf/internal.h"
 
-enum { FILE_NAME_SIZE = 64 };
+enum { FILE_NAME_SIZE = CTF_SUFFIX_SIZE + 16 };
 
 /* The trace as a whole. */
 struct ctf_encoder {

@@ -9,7 +9,7 @@
 #include "formats/event/graph.h"
 #include "formats/event/kmem.h"
 
-enum { NAME_MAX_BYTES = 48, TABLE_BITS_MAX = 16, ORDER_BITS_MAX = 5 };
+enum { FIELD_NAME_MAX = 47, TABLE_BITS_MAX = 16, ORDER_BITS_MAX = 5 };
 
 static const char *const type_names[EVENT_NR_TYPES] = {
 	[EVENT_UINT] = "uint",   [EVENT_INT] = "int",
@@ -61,11 +61,11 @@ json_t *event_class_to_json(const struct event_class *class)
 /* --- parsing --------------------------------------------------------------------------------- */
 
 /* Identifiers only: they become words of TSDL and keys of JSON. */
-static bool is_name(const char *name)
+static bool is_name(const char *name, size_t most)
 {
 	size_t length = strlen(name);
 
-	if (!length || length >= NAME_MAX_BYTES || isdigit((unsigned char)name[0]))
+	if (!length || length > most || isdigit((unsigned char)name[0]))
 		return false;
 	for (size_t i = 0; i < length; i++) {
 		if (!isalnum((unsigned char)name[i]) && name[i] != '_')
@@ -74,11 +74,11 @@ static bool is_name(const char *name)
 	return true;
 }
 
-static char *read_name(const json_t *object, const char *key)
+static char *read_name(const json_t *object, const char *key, size_t most)
 {
 	const char *name = json_string_value(json_object_get(object, key));
 
-	return name && is_name(name) ? strdup(name) : NULL;
+	return name && is_name(name, most) ? strdup(name) : NULL;
 }
 
 static bool read_type(const json_t *json, struct event_field *field)
@@ -143,7 +143,7 @@ static int parse_field(const json_t *json, unsigned int nr_forms, struct event_f
 {
 	int64_t size = 0, implied = 0;
 
-	field->name = read_name(json, "name");
+	field->name = read_name(json, "name", FIELD_NAME_MAX);
 	if (!field->name || !read_type(json, field) || json_read_signed(json, "size", &size) ||
 	    json_read_signed(json, "implied", &implied))
 		return -EINVAL;
@@ -227,8 +227,8 @@ static int parse(const json_t *json, struct event_class *class)
 	int ret = 0;
 
 	class->fields = fields;
-	class->system = read_name(json, "system");
-	class->name = read_name(json, "name");
+	class->system = read_name(json, "system", EVENT_CLASS_NAME_MAX);
+	class->name = read_name(json, "name", EVENT_CLASS_NAME_MAX);
 	nr_forms = json_array_size(json_object_get(json_array_get(array, 0), "bits"));
 	if (!fields)
 		return -ENOMEM;

@@ -89,7 +89,7 @@ struct event_class {
 
 /* A named tracer. The names of instances that exist at the same time differ. */
 struct trace_instance {
-	const char *name; /* [A-Za-z][A-Za-z0-9_-]{0,30} */
+	const char *name; /* [A-Za-z][A-Za-z0-9_-]{0,62} */
 	const char *spec; /* as the user gave it, without the name: "kmem", "function:vfs_*" */
 	const struct event_class *classes;
 	size_t nr_classes;
@@ -101,8 +101,9 @@ struct trace_instance {
 };
 
 enum {
-	TRACE_INSTANCE_NAME_MAX = 31,
-	TRACE_INSTANCES_MAX = 256 /* of a trace, closed ones included */
+	EVENT_CLASS_NAME_MAX = 63,    /* and of its system; as the kernel's MAX_EVENT_NAME_LEN */
+	TRACE_INSTANCE_NAME_MAX = 63, /* a probe is called like its event */
+	TRACE_INSTANCES_MAX = 256     /* of a trace, closed ones included */
 };
 
 /* -ENOENT: `name`, which the user gave to --instance, is none of these. */

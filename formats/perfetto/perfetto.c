@@ -367,9 +367,9 @@ static int begin_heap(struct perfetto *p, struct live_heap *live, size_t instanc
 
 	live->heap = heap_create(trace_reader_sidecar(p->base.input.reader), ignore, NULL);
 	for (enum heap_counter i = 0; i < NR_COUNTERS; i++) {
-		char name[64];
+		char name[TRACE_INSTANCE_NAME_MAX + 32];
 
-		snprintf(name, sizeof(name), "%.31s: %s", p->instances[instance].name, names[i]);
+		snprintf(name, sizeof(name), "%s: %s", p->instances[instance].name, names[i]);
 		packet_track(p->base.input.file, counter_track(instance, i), ROOT_TRACK, name,
 			     true);
 	}

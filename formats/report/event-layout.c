@@ -30,11 +30,13 @@ static bool is_named(const struct event_layout *l)
 	       (l->instance->nr_classes > 1 || strcmp(l->instance->name, l->class->name) != 0);
 }
 
+enum { HEAD_BYTES = 32 /* what is printed around the names, with the NUL */ };
+
 static struct piece_text *make_head(const struct event_layout *l, bool json)
 {
 	const char *instance = is_named(l) ? l->instance->name : "";
 	const char *before = "", *behind = *instance ? " " : "";
-	char text[4 * EVENT_NAME_BYTES];
+	char text[2 * EVENT_CLASS_NAME_MAX + TRACE_INSTANCE_NAME_MAX + HEAD_BYTES];
 
 	if (!json) {
 		snprintf(text, sizeof(text), " %s%s%s:%s:", instance, behind, l->class->system,

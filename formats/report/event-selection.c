@@ -85,9 +85,11 @@ struct event_selection {
 	const struct selected_class *last; /* that was looked up */
 };
 
+enum { NAME_BYTES = 2 * EVENT_CLASS_NAME_MAX + 2 };
+
 static bool name_matches(const struct event_class *class, const char *glob)
 {
-	char name[128];
+	char name[NAME_BYTES];
 
 	snprintf(name, sizeof(name), "%s:%s", class->system, class->name);
 	return !fnmatch(glob, name, 0) || !fnmatch(glob, class->name, 0);
@@ -124,7 +126,7 @@ static bool is_return(const struct event_class *class)
 }
 
 struct event_name {
-	char text[128];
+	char text[NAME_BYTES];
 };
 
 /* Of what may be wanted, each once, NULL-terminated; with the system if the user has given one. */

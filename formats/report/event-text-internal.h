@@ -139,7 +139,7 @@ void event_layout_destroy(struct event_layout *layout);
  * address has its label three times, and two texts. An event has room for one stack.
  */
 enum {
-	EVENT_NAME_BYTES = 64, /* of a field or class, with what is printed around it */
+	EVENT_NAME_BYTES = 64, /* of a field, with what is printed around it */
 	EVENT_LINE_MAX = 1024 +
 			 EVENT_MAX_FIELDS * (4 * (int)sizeof(struct text) + 3 * EVENT_NAME_BYTES +
 					     3 * PIECE_BYTES) +

@@ -27,7 +27,8 @@
  * the guest.
  */
 enum {
-	FETCH_NAME_SIZE = 32,     /* of an event, a group; the NUL included */
+	FETCH_NAME_SIZE =
+		64, /* of an event, a group, a module, as in the kernel; the NUL included */
 	FETCH_ARG_NAME_SIZE = 33, /* of an argument, as in the kernel; likewise */
 	FETCH_ELEMENT_NAME_SIZE = FETCH_ARG_NAME_SIZE + 4, /* with the number of an element */
 	FETCH_SYMBOL_SIZE = 128,
@@ -136,7 +137,7 @@ struct fetch_arg {
 struct fetch_probe {
 	bool returns; /* at each return, not at the call */
 	char group[FETCH_NAME_SIZE], name[FETCH_NAME_SIZE];
-	char module[FETCH_NAME_SIZE * 2]; /* "": the kernel, or any */
+	char module[FETCH_NAME_SIZE];     /* "": the kernel, or any */
 	char symbol[FETCH_SYMBOL_SIZE];   /* "": `address` */
 	uint64_t address;
 	uint64_t offset; /* of an instruction, from the symbol */

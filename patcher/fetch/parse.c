@@ -185,23 +185,28 @@ static int take_names(struct fetch_parser *p)
 	return ret;
 }
 
-/* As the kernel names them: "p_vfs_read_0". */
+/* As the kernel names them: "p_vfs_read_0". Offsets tell probes of one function apart: they are not
+ * cut. */
 static void add_names(struct fetch_probe *probe)
 {
-	char name[FETCH_SYMBOL_SIZE + 16];
+	const char kind = probe->returns ? 'r' : 'p';
+	char offset[32];
 
 	if (!probe->group[0])
 		snprintf(probe->group, sizeof(probe->group), "kprobes");
 	if (probe->name[0])
 		return;
+	snprintf(offset, sizeof(offset), "_%llu", (unsigned long long)probe->offset);
 	if (probe->symbol[0])
-		snprintf(name, sizeof(name), "%c_%s_%llu", probe->returns ? 'r' : 'p',
-			 probe->symbol, (unsigned long long)probe->offset);
+		snprintf(probe->name, sizeof(probe->name), "%c_%.*s%s", kind,
+			 FETCH_NAME_SIZE - 1 - (int)strlen("p_") - (int)strlen(offset),
+			 probe->symbol, offset);
 	else
-		snprintf(name, sizeof(name), "%c_0x%llx", probe->returns ? 'r' : 'p',
+		snprintf(probe->name, sizeof(probe->name), "%c_0x%llx", kind,
 			 (unsigned long long)probe->address);
-	for (size_t i = 0; i < FETCH_NAME_SIZE - 1 && name[i]; i++)
-		probe->name[i] = isalnum((unsigned char)name[i]) ? name[i] : '_';
+	for (char *c = probe->name; *c; c++)
+		if (!isalnum((unsigned char)*c))
+			*c = '_';
 }
 
 /* --- place ----------------------------------------------------------------------------------- */

@@ -149,6 +149,46 @@ static void test_all_fields(void)
 			test_fields(fields);
 }
 
+/* A probe's event, group and instance may have the longest name; files of an instance that comes
+ * again with other fields have more behind it. */
+static void test_longest_names(void)
+{
+	const unsigned int fields[] = {FUNCTION_PID, FUNCTION_PARENT};
+	char name[TRACE_INSTANCE_NAME_MAX + 1] = "";
+	struct scratch dir = scratch_make();
+	struct trace_writer *writer = create(dir.path, "ctf");
+	struct event_class classes[2];
+	struct trace_reader *reader;
+	unsigned int n = 0, wrong = 0;
+	struct error err = {0};
+	struct event event;
+
+	memset(name, 'n', TRACE_INSTANCE_NAME_MAX);
+	for (int i = 0; i < 2; i++) {
+		struct trace_instance instance = functions(name, fields[i]);
+		int number;
+
+		classes[i] = *instance.classes;
+		classes[i].system = classes[i].name = name;
+		instance.classes = &classes[i];
+		number = add(writer, &instance);
+		put_functions(writer, number, 0, EVENTS);
+		trace_writer_close_instance(writer, (unsigned int)number);
+	}
+	finish(writer);
+	if (trace_reader_open(dir.path, &reader, &err))
+		tap_diag("%s", err.text);
+	for (; !err.code && trace_reader_next(reader, &event, NULL) == 1; n++)
+		wrong += strcmp(event.instance->name, name) || strcmp(event.class->system, name) ||
+			 strcmp(event.class->name, name);
+	ok(n == 2 * VCPUS * EVENTS && !wrong, "names of %d characters come back",
+	   TRACE_INSTANCE_NAME_MAX);
+	if (!err.code)
+		trace_reader_close(reader);
+	ok(!babeltrace_run("", dir.path, NULL), "babeltrace2 reads them");
+	scratch_remove(&dir);
+}
+
 /* Events by instance, and whether they come in the order of time. */
 static void count_events(const char *path, uint64_t counts[3], bool *ordered)
 {
@@ -416,8 +456,9 @@ static void test_described_by_two(void)
 
 static void test_refusals(void)
 {
-	static const char *const names[] = {"",    "9a",  "-a",
-					    "a/b", "a.b", "abcdefghijklmnopqrstuvwxyz_abcde"};
+	static const char *const names[] = {
+		"",    "9a",  "-a",
+		"a/b", "a.b", "abcdefghijklmnopqrstuvwxyz_abcdefghijklmnopqrstuvwxyz_0123456789"};
 	struct scratch dir = scratch_make();
 	char path[128];
 	struct trace_writer *writer;
@@ -566,6 +607,7 @@ static void test_no_descriptors(const char *encoding, const struct trace_instanc
 int main(void)
 {
 	test_all_fields();
+	test_longest_names();
 	test_side_by_side();
 	test_coming_and_going();
 	test_long_batch();

@@ -57,9 +57,17 @@ static const char *shown(const struct fetch_probe *probe)
 	return out;
 }
 
+#define A62 "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+
 static const struct {
 	const char *text, *want;
 } good[] = {
+	{"p:" A62 "g/" A62 "e f", "p " A62 "g " A62 "e f 0"},
+	{"p security_socket_getpeersec_dgram+0x19",
+	 "p kprobes p_security_socket_getpeersec_dgram_25 security_socket_getpeersec_dgram+0x19 0"},
+	{"p " A62 "+0x19 %di",
+	 "p kprobes p_aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa_25 " A62
+	 "+0x19 8; arg1 x 8x1 reg 7"},
 	{"p vfs_read", "p kprobes p_vfs_read_0 vfs_read 0"},
 	{"r vfs_read", "r kprobes r_vfs_read_0 vfs_read 0"},
 	{"p vfs_read+0", "p kprobes p_vfs_read_0 vfs_read 0"},
@@ -196,7 +204,8 @@ static const struct {
 	{"p:/x f", 3, "the name of a group is missing"},
 	{"p:a-b f", 4, "a name has letters, digits and _"},
 	{"p:9a f", 3, "begins with a digit"},
-	{"p:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa f", 3, "longer than 31 characters"},
+	{"p:" A62 "aa f", 3, "longer than 63 characters"},
+	{"p:" A62 "aa/x f", 3, "longer than 63 characters"},
 	{"p f-4", 4, "the offset leads out of the function"},
 	{"p ext4:f+4", 9, "in modules only the beginning of a function can be probed"},
 	{"p f+", 5, "an offset is missing"},
