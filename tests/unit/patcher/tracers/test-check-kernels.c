@@ -77,6 +77,12 @@ static const struct {
 	{"probe:p vfs_read %di,pid,tgid,comm,cgroup,stack", 0, NULL},
 	{"probe:p 0xffffffff81000000 %ax", 0, NULL},
 	{"probe:p 0xffffffff81000000 file->nothing", 0, NULL},
+	/* the first example of Documentation/trace/kprobetrace.rst */
+	{"probe:p:myprobe do_sys_open dfd=%ax filename=%dx flags=%cx mode=+4($stack)", 0, NULL},
+	{"probe:r:x current_time a=$retval b=%dx ns=$retval.tv_nsec $COMM", 0, NULL},
+	{"probe:p from_kuid $arg* kuid.val if val == 0", 0, NULL},
+	{"probe:p from_kuid $arg*,hist:keys=kuid", 0, NULL},
+	{"probe:p type_show %di", 9, "functions have the name 'type_show': give one as _text+0x"},
 	{"probe:r vfs_read ret=$retval:s64 if ret < 0", 0, NULL},
 	{"r=probe:p:x vfs_raed", 13,
 	 "instance 'r': trace spec, character 13: the kernel has no function 'vfs_raed': did you "
