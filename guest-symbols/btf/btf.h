@@ -112,6 +112,9 @@ int btf_follow(const struct btf_types *btf, uint32_t pointer, const char *member
 int btf_member(const struct btf_types *btf, uint32_t structure, const char *member,
 	       struct btf_field *out, uint32_t *type, struct error *err);
 bool btf_is_struct(const struct btf_types *btf, uint32_t type);
+/* Whether all that it consists of lies at multiples of its size: what does not is passed in memory
+ * (System V ABI, AMD64). */
+bool btf_is_aligned(const struct btf_types *btf, uint32_t type);
 bool btf_points_to_struct(const struct btf_types *btf, uint32_t type);
 
 #endif

@@ -308,6 +308,36 @@ bool btf_is_struct(const struct btf_types *btf, uint32_t id)
 	       (type.kind == BTF_KIND_STRUCT || type.kind == BTF_KIND_UNION);
 }
 
+static bool is_aligned(const struct btf_types *btf, uint32_t id, uint64_t bit, int depth,
+		       int *budget)
+{
+	struct btf_type type;
+	bool aligned = true;
+
+	if (depth == BTF_MAX_DEPTH || !btf_type(btf, strip(btf, id), &type))
+		return false;
+	if (type.kind == BTF_KIND_ARRAY)
+		return is_aligned(btf, btf_item(&type, 0, 0, 0), bit, depth + 1, budget);
+	if (type.kind != BTF_KIND_STRUCT && type.kind != BTF_KIND_UNION)
+		return bit % (8 * (uint64_t)(size_of(btf, id) ? size_of(btf, id) : 1)) == 0;
+	for (uint32_t i = 0; aligned && i < type.vlen; i++) {
+		const struct member member = member_at(btf, &type, i, bit);
+
+		if (--*budget < 0)
+			return false;
+		aligned = member.bit_size ||
+			  is_aligned(btf, member.type, member.bit_offset, depth + 1, budget);
+	}
+	return aligned;
+}
+
+bool btf_is_aligned(const struct btf_types *btf, uint32_t id)
+{
+	int budget = SEARCH_BUDGET;
+
+	return is_aligned(btf, id, 0, 0, &budget);
+}
+
 bool btf_points_to_struct(const struct btf_types *btf, uint32_t id)
 {
 	struct btf_type structure;

@@ -66,6 +66,7 @@ static void look_up(const struct btf_types *types)
 		return;
 	for (unsigned int i = 0; i < prototype.nr_params; i++) {
 		btf_value(types, prototype.params[i].type_id);
+		btf_is_aligned(types, prototype.params[i].type_id);
 		for (size_t k = 0; k < sizeof(members) / sizeof(members[0]); k++)
 			if (!btf_follow(types, prototype.params[i].type_id, members[k], &field,
 					&type, NULL) ||

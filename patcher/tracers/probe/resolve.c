@@ -123,7 +123,8 @@ static int add_parameter(const struct resolver *r, struct fetch_arg *arg, unsign
 	int ret;
 
 	for (unsigned int i = 0; i <= number; i++)
-		if (r->prototype.params[i].size > WORD || !r->prototype.params[i].size)
+		if (r->prototype.params[i].size > WORD || !r->prototype.params[i].size ||
+		    !btf_is_aligned(r->btf, r->prototype.params[i].type_id))
 			return no_register(r, arg, i);
 	op.reg = number < NR_REGISTERS ? regs[number] : FETCH_SP;
 	ret = fetch_add_op(arg, op, r->err);
@@ -252,14 +253,15 @@ static int end_passed(const struct resolver *r, struct fetch_arg *arg,
 /* --- chains ---------------------------------------------------------------------------------- */
 
 /* Of a struct that is passed: it lies in a register, or on the stack; a result may fill two. */
-static int take_part(const struct resolver *r, struct fetch_arg *arg, uint32_t size,
+static int take_part(const struct resolver *r, struct fetch_arg *arg, uint32_t type,
 		     const struct btf_field *field)
 {
 	struct fetch_op *last = &arg->ops[arg->nr_ops - 1];
 	const uint32_t most = is_result(arg) ? 2 * WORD : WORD;
 
-	if (size > most || field->offset >= most)
-		return fail(r, arg, "the struct is too large for registers: it lies in memory");
+	if (btf_value(r->btf, type).size > most || field->offset >= most ||
+	    !btf_is_aligned(r->btf, type))
+		return fail(r, arg, "the struct is not passed in registers: it lies in memory");
 	if (field->offset >= WORD)
 		last->reg = FETCH_DX;
 	last->at +=
@@ -299,7 +301,7 @@ static int follow(const struct resolver *r, struct fetch_arg *arg, const char **
 	const bool is_passed = **at == '.';
 	const char *begin = *at + (is_passed ? strlen(".") : strlen("->"));
 	const char *end = strstr(begin, "->");
-	const uint32_t size = btf_value(r->btf, *type).size;
+	const uint32_t outer = *type;
 	char path[FETCH_SYMBOL_SIZE];
 	int ret = check_sign(r, arg, *at, *type);
 
@@ -316,7 +318,7 @@ static int follow(const struct resolver *r, struct fetch_arg *arg, const char **
 				column_at(arg, begin + (r->err->column ? r->err->column - 1 : 0));
 		return ret;
 	}
-	return is_passed ? take_part(r, arg, size, field) : add_member(r, arg, field);
+	return is_passed ? take_part(r, arg, outer, field) : add_member(r, arg, field);
 }
 
 /* Steps that the user wrote around it take its value, which must be whole. */

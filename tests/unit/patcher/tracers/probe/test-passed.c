@@ -13,6 +13,7 @@ static const struct fake_struct structs[] = {
 	{"pair", 8, {{"low", 0, 4, 0, 0}, {"high", 4, 4, 0, 0}, {"top", 4, 4, 28, 4}}},
 	{"odd", 3, {{"first", 0, 1, 0, 0}, {"last", 2, 1, 0, 0}}},
 	{"wide", 16, {{"seconds", 0, 8, 0, 0}, {"rest", 8, 4, 0, 0}, {"last", 12, 4, 0, 0}}},
+	{"packed", 5, {{"first", 0, 1, 0, 0}, {"last", 1, 4, 0, 0}}},
 	{"large", 24, {{"x", 0, 8, 0, 0}, {"y", 8, 8, 0, 0}}},
 	{NULL, 0, {{NULL, 0, 0, 0, 0}}},
 };
@@ -21,6 +22,8 @@ static const char *const prototypes[] = {
 	"pair *s, struct pair on_stack)",
 	"int large(long first, struct large l, long behind)",
 	"struct pair returns_pair(long a)",
+	"int packed(struct packed p, long behind)",
+	"struct packed returns_packed(long a)",
 	"struct wide returns_wide(long a)",
 	"struct large returns_large(long a)",
 	NULL};
@@ -112,8 +115,10 @@ static const struct {
 	{"p f x=u.val:string", "a string lies in memory, and this is no pointer", 5},
 	{"p large $arg*",
 	 "parameter 2 has 24 bytes, and no register of its own: name the registers", 9},
+	{"p packed behind", "parameter 1 has 5 bytes, and no register of its own", 10},
+	{"r returns_packed $retval.first", "the struct is not passed in registers", 18},
 	{"p large behind", "parameter 2 has 24 bytes", 9},
-	{"r returns_large $retval.x", "the struct is too large for registers", 17},
+	{"r returns_large $retval.x", "the struct is not passed in registers", 17},
 };
 
 static void test_wrong(void)
