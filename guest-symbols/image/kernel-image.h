@@ -32,6 +32,7 @@ struct kernel_image {
 	uint64_t text, stext, etext, end; /* _text, _stext, _etext, _end */
 	uint8_t *init_bytes; /* initial contents of [text, text + init_size) as linked */
 	size_t init_size;
+	bool in_memory; /* read from a running kernel, which has rewritten some of it */
 	uint64_t bytes_slide;         /* of the pointers in init_bytes: 0 unless read from memory */
 	struct derived_fact *derived; /* kernel_image_derive() */
 };

@@ -59,9 +59,11 @@ int memory_image_load(const struct memory_copy *memory, const struct kernel_give
 	int ret = kernel_image_load_without_sites(memory->elf, HEADERS_SIZE + memory->size, given,
 						  out, err);
 
-	if (!ret)
-		(*out)->symbol_source = "kallsyms in memory";
-	return ret;
+	if (ret)
+		return ret;
+	(*out)->symbol_source = "kallsyms in memory";
+	(*out)->in_memory = true;
+	return 0;
 }
 
 static int rebase(struct kernel_image *image, uint64_t slide, struct error *err)

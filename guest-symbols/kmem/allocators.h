@@ -93,7 +93,7 @@ struct alloc_unresolved {
 enum alloc_cover {
 	ALLOC_COVER_PROBE,  /* it is an entry point */
 	ALLOC_COVER_NESTED, /* only entry points of its family call it, or what only they call */
-	ALLOC_COVER_UNUSED, /* nothing in the kernel calls it */
+	ALLOC_COVER_UNUSED, /* nothing in the kernel's file calls it */
 	ALLOC_COVER_NONE,   /* its events may be missed */
 };
 

@@ -10,6 +10,10 @@ enum {
 	CALL_GRAPH_NODES = 256,
 	CALL_REL32 = 4, /* bytes of a displacement */
 	CALL_ENDBR = 4, /* bytes of endbr64, which a direct branch may leave out */
+	/* Bytes in front of a function (CONFIG_CALL_PADDING). A running kernel that counts calls
+	 * for its return stack has code there, and has made all calls lead to that
+	 * (arch/x86/kernel/callthunks.c). */
+	CALL_PADDING = 16,
 };
 
 /* A function whose callers are wanted. */
@@ -56,6 +60,18 @@ static inline bool is_branch(const uint8_t *displacement, size_t before)
 static inline bool is_call(const uint8_t *displacement, size_t before)
 {
 	return before >= 1 && displacement[-1] == 0xe8;
+}
+
+/* Whether what is in front of a displacement calls a function, or jumps to it, as the displacement
+ * leads to `target`. */
+static inline bool call_leads_to(uint64_t function, uint64_t target, const uint8_t *displacement,
+				 size_t before)
+{
+	const uint64_t into = target - function;
+
+	return is_branch(displacement, before) &&
+	       (into == 0 || into == CALL_ENDBR ||
+		(is_call(displacement, before) && function - target < CALL_PADDING));
 }
 
 static inline bool call_is_among(uint64_t address, const uint64_t *list, size_t n)

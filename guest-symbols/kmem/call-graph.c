@@ -106,11 +106,11 @@ static int see_displacement(const struct search *s, uint64_t at, const uint8_t *
 	int ret = 0;
 
 	for (size_t i = s->from; !ret && i < s->to; i++) {
-		uint64_t into = target - g->nodes[i].address;
+		const uint64_t address = g->nodes[i].address;
 
-		if ((into == 0 || into == CALL_ENDBR) && is_branch(p, before))
+		if (call_leads_to(address, target, p, before))
 			ret = add_edge(g, i, at - 1, is_call(p, before) ? at + CALL_REL32 : 0, err);
-		else if (into == 0 && is_lea(p, before))
+		else if (target == address && is_lea(p, before))
 			g->nodes[i].anywhere = by_pointer;
 	}
 	return ret;
@@ -141,6 +141,19 @@ static int search_text(const struct search *s, uint64_t start, uint64_t stop, st
 			see_pointer(s, word - image->bytes_slide);
 	}
 	return ret;
+}
+
+bool call_is_direct(const struct kernel_image *image, const struct symbol *from, uint64_t function)
+{
+	const uint8_t *body = kernel_image_bytes(image, from->address, from->size);
+
+	for (size_t i = 1; body && i + CALL_REL32 <= from->size; i++) {
+		const uint64_t word = (uint64_t)(int64_t)(int32_t)get32(body + i);
+
+		if (call_leads_to(function, from->address + i + CALL_REL32 + word, body + i, i))
+			return true;
+	}
+	return false;
 }
 
 static bool is_short_jump(const uint8_t *p)
@@ -195,7 +208,7 @@ static int search_level(struct call_graph *g, size_t from, struct error *err)
 	for (size_t i = s.from; i < s.to; i++) {
 		uint64_t address = g->nodes[i].address;
 
-		s.low = address < s.low ? address : s.low;
+		s.low = address - CALL_PADDING < s.low ? address - CALL_PADDING : s.low;
 		s.high = address + CALL_ENDBR > s.high ? address + CALL_ENDBR : s.high;
 	}
 	ret = search_text(&s, image->text, image->etext, err);

@@ -53,6 +53,9 @@ struct call_sites {
 bool call_graph_sites(struct call_graph *graph, uint64_t function, const uint64_t *roots,
 		      size_t nr_roots, struct call_sites *out);
 
+/* Whether a function calls another one directly, or jumps to it. */
+bool call_is_direct(const struct kernel_image *image, const struct symbol *from, uint64_t function);
+
 /* The function that an address lies in; a part such as fn.cold counts as fn. NULL if none. */
 const struct symbol *call_graph_function(const struct kernel_image *image, uint64_t address);
 

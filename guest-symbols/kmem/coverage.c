@@ -147,8 +147,12 @@ static void explain(struct alloc_emitter *emitter, const struct call_proof *proo
 			 proof->nr_others > 1 ? "are" : "is");
 }
 
-static void prove(struct call_graph *graph, const struct alloc_points *points,
-		  struct alloc_emitter *emitter, uint64_t *roots)
+/* Tables of displacements are not searched, and a running kernel has rewritten some of its text. */
+static const char no_caller[] =
+	"nothing is seen to call it, which proves nothing of a running kernel";
+
+static void prove(const struct kernel_image *image, struct call_graph *graph,
+		  const struct alloc_points *points, struct alloc_emitter *emitter, uint64_t *roots)
 {
 	size_t nr_roots = find_roots(points, emitter, roots);
 	struct call_proof proof;
@@ -158,6 +162,10 @@ static void prove(struct call_graph *graph, const struct alloc_points *points,
 	if (is_probe(points, emitter->address))
 		return;
 	proof = call_graph_prove(graph, emitter->address, roots, nr_roots);
+	if (proof.proven && !proof.called && image->in_memory) {
+		proof.proven = false;
+		proof.anywhere = no_caller;
+	}
 	emitter->cover = !proof.proven  ? ALLOC_COVER_NONE
 			 : proof.called ? ALLOC_COVER_NESTED
 					: ALLOC_COVER_UNUSED;
@@ -232,7 +240,7 @@ static int prove_once(const struct kernel_image *image, struct call_graph *graph
 		struct alloc_emitter *emitter = &points->emitters[i];
 		bool added;
 
-		prove(graph, points, emitter, addresses);
+		prove(image, graph, points, emitter, addresses);
 		ret = become_point(image, graph, points, emitter, addresses, &added, err);
 		*more |= !ret && added;
 	}

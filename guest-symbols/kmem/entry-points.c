@@ -5,11 +5,11 @@
 #include <string.h>
 #include "guest-symbols/image/mcount.h"
 #include "guest-symbols/kmem/allocators.h"
+#include "guest-symbols/kmem/call-graph.h"
 
 enum {
 	/* A site is the first instruction of a function, or follows endbr64 and some padding. */
 	MAX_SITE_DISTANCE = 16,
-	NEAR_BRANCH = 5, /* bytes of call rel32 and jmp rel32 */
 	MAX_OUTER = 3,
 };
 
@@ -136,37 +136,13 @@ static const struct symbol *find_function(const struct kernel_image *image, cons
 	return symbol && strchr("tTwW", symbol->type) ? symbol : NULL;
 }
 
-static bool is_near_branch(const uint8_t *p)
-{
-	bool conditional = p[0] == 0x0f && (p[1] & 0xf0) == 0x80;
-
-	return conditional || p[0] == 0xe8 || p[0] == 0xe9;
-}
-
-/*
- * Whether one function's body has a near branch to another. It is not disassembled, since a
- * 32-bit displacement that happens to hit the exact address is as good as impossible.
- */
+/* Whether one function's body has a near branch to another. */
 static bool calls(const struct kernel_image *image, const char *from, const char *to)
 {
 	const struct symbol *caller = find_function(image, from);
 	const struct symbol *callee = find_function(image, to);
-	const uint8_t *body;
 
-	if (!caller || !callee || caller->size <= NEAR_BRANCH)
-		return false;
-	body = kernel_image_bytes(image, caller->address, caller->size);
-	for (size_t i = 0; body && i < caller->size - NEAR_BRANCH; i++) {
-		size_t end = i + NEAR_BRANCH + (body[i] == 0x0f);
-		int32_t displacement;
-
-		if (!is_near_branch(body + i) || end > caller->size)
-			continue;
-		memcpy(&displacement, body + end - sizeof(displacement), sizeof(displacement));
-		if (caller->address + end + (uint64_t)(int64_t)displacement == callee->address)
-			return true;
-	}
-	return false;
+	return caller && callee && call_is_direct(image, caller, callee->address);
 }
 
 static bool taken(const struct alloc_points *points, const char *name)

@@ -219,10 +219,30 @@ static void test_ways(void)
 	test_way("\xe9", 0, other, "a tail jump is found");
 	test_way("\x0f\x84", 0, other, "a conditional tail jump is found");
 	test_way("\xe8", 4, other, "a call behind endbr64 is found");
+	test_way("\xe8", (unsigned int)-10, other, "a call of the code in front of it is found");
+	test_way("\xe9", (unsigned int)-10, "", "a jump there leads to another function's end");
 	test_way("\xe8", 8, "", "a branch into the middle is no call");
 	test_way("\x48\x8d\x3d", 0, taken, "lea takes an address");
 	test_way("\x4c\x8d\x05", 0, taken, "lea to a high register takes an address");
 	test_way("\x48\x8b\x3d", 0, "", "a load from the text takes no address");
+}
+
+/* In a running kernel something may call what nothing seems to call. */
+static void test_running(void)
+{
+	static struct fake f;
+
+	fake_init(&f, FUNCTIONS, "");
+	f.image.in_memory = true;
+	emit(&f, "inner", PAGE_FREE);
+	prove(&f);
+	is_cover(&f, "inner", ALLOC_COVER_NONE,
+		 "nothing is seen to call it, which proves nothing of a running kernel",
+		 "of a kernel read from memory, a function that nothing calls is not covered");
+	put_call(&f, "free_unref_page", "inner");
+	prove(&f);
+	is_cover(&f, "inner", ALLOC_COVER_NESTED, "", "one that only entry points call is nested");
+	fake_deinit(&f);
 }
 
 static void test_pointers(uint64_t slide)
@@ -473,6 +493,7 @@ int main(void)
 {
 	test_nested();
 	test_ways();
+	test_running();
 	test_pointers(0);
 	test_pointers(0x1e00000);
 	test_short_jumps();

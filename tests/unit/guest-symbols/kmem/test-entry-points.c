@@ -74,14 +74,21 @@ static void resolve(struct fake *fake)
 		abort();
 }
 
-/* Let one function jump to another, 9 bytes after its start. */
-static void fake_jump(struct fake *fake, const char *from, const char *to)
+/* A branch of one function, 9 bytes after its start, that leads to another, or in front of it. */
+static void fake_branch(struct fake *fake, const char *from, uint8_t opcode, const char *to,
+			unsigned int in_front)
 {
 	uint64_t at = symbols_address(fake->image.symbols, from) + 9;
-	int32_t displacement = (int32_t)(symbols_address(fake->image.symbols, to) - (at + 5));
+	int32_t displacement =
+		(int32_t)(symbols_address(fake->image.symbols, to) - in_front - (at + 5));
 
-	fake->bytes[at - TEXT] = 0xe9;
-	memcpy(fake->bytes + (at - TEXT) + 1, &displacement, sizeof(displacement));
+	fake->bytes[at - TEXT] = opcode;
+	memcpy(fake->bytes + at - TEXT + 1, &displacement, sizeof(displacement));
+}
+
+static void fake_jump(struct fake *fake, const char *from, const char *to)
+{
+	fake_branch(fake, from, 0xe9, to, 0);
 }
 
 /* The names taken, each followed by a blank. */
@@ -140,6 +147,9 @@ static void test_arrays(void)
 	fake_jump(&fake, "kmem_cache_free_bulk", "kmem_cache_free");
 	is_taken(&fake, BASIC "__alloc_pages free_unref_page ",
 		 "what frees arrays one by one is not");
+	fake_branch(&fake, "kmem_cache_free_bulk", 0xe8, "kmem_cache_free", 10);
+	is_taken(&fake, BASIC "__alloc_pages free_unref_page ",
+		 "nor where calls lead to the code in front of functions");
 	fake_deinit(&fake);
 }
 
