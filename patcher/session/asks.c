@@ -14,9 +14,11 @@ static const uint64_t quiet_ns = 200000000;
  * Each is called by one task at a time, which holds a mutex and may sleep:
  * ftrace_arch_code_modify_prepare() with ftrace_lock (kernel/trace/ftrace.c), arch_prepare_kprobe()
  * with kprobe_mutex (kernel/kprobes.c), the others with system_transition_mutex
- * (kernel/power/hibernate.c and user.c, kernel/reboot.c). All hibernation goes through
+ * (kernel/power/hibernate.c, user.c and suspend.c, kernel/reboot.c). All hibernation goes through
  * hibernate_preallocate_memory(), after user space has been frozen and before the image is made.
- * Several tasks may be in do_init_module() (kernel/module/main.c), which holds no lock.
+ * All suspending goes through suspend_devices_and_enter(), after user space has been frozen and
+ * before devices are suspended. Several tasks may be in do_init_module() (kernel/module/main.c),
+ * which holds no lock.
  */
 static const struct {
 	const char *function, *name, *leaving;
@@ -33,6 +35,8 @@ static const struct {
 			 1000},
 	[ASK_HIBERNATION] = {"hibernate_preallocate_memory", "hibernation", "the guest hibernates",
 			     FEATURE_HIBERNATION, ASK_SLEEP, true, 20000},
+	[ASK_SUSPEND] = {"suspend_devices_and_enter", "suspend", "the guest suspends",
+			 FEATURE_SUSPEND, ASK_SLEEP, true, 20000},
 	[ASK_KEXEC] = {"kernel_kexec", "kexec", "the guest starts another kernel (kexec)",
 		       FEATURE_KEXEC, ASK_SLEEP, false, 20000},
 	[ASK_MODULES] = {"do_init_module", "modules", NULL, FEATURE_MODULES, ASK_SPIN, false, 1000},
@@ -46,6 +50,11 @@ const char *session_ask_name(enum session_ask kind)
 const char *session_ask_function(enum session_ask kind)
 {
 	return kinds[kind].function;
+}
+
+bool session_ask_refuses(enum session_ask kind)
+{
+	return kinds[kind].refuses;
 }
 
 const char *session_ask_leaving(enum session_ask kind)

@@ -40,6 +40,7 @@ enum session_ask {
 	ASK_FTRACE,
 	ASK_KPROBES,
 	ASK_HIBERNATION,
+	ASK_SUSPEND,
 	ASK_KEXEC,
 	SESSION_YIELDS,
 	ASK_MODULES = SESSION_YIELDS,
@@ -315,6 +316,8 @@ bool session_is_asked(const struct trace_session *session, enum session_ask kind
 /* The guest's name for what it does, and the function that begins it. */
 const char *session_ask_name(enum session_ask kind);
 const char *session_ask_function(enum session_ask kind);
+/* Whether it fails with EBUSY if the host does not answer. */
+bool session_ask_refuses(enum session_ask kind);
 /* What the guest does when it leaves its kernel by this; NULL: it stays. */
 const char *session_ask_leaving(enum session_ask kind);
 

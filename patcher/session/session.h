@@ -122,7 +122,7 @@ int trace_session_check_exitless(const struct trace_session *session, struct err
 enum { TRACE_MAX_INSTANCES = 32, TRACE_MAX_VCPUS = 64, TRACE_REASON_MAX = 160 };
 
 /* What the guest may do to its own text or kernel, and why it may not while it is traced. */
-enum { TRACE_MAX_YIELDS = 4 };
+enum { TRACE_MAX_YIELDS = 5 };
 struct trace_yield {
 	const char *to;                 /* "ftrace" */
 	char refusal[TRACE_REASON_MAX]; /* why the tracer cannot give way to it; "": it can */

@@ -38,6 +38,7 @@ static const struct fake_symbol symbols[] = {
 	{"rest_init", FAKE_REST_INIT},
 	{"msleep", FAKE_MSLEEP},
 	{"hibernate_preallocate_memory", FAKE_HIBERNATE},
+	{"suspend_devices_and_enter", FAKE_SUSPEND},
 	{"kernel_kexec", FAKE_KEXEC},
 	{"rcu_free_sheaf", FAKE_FREE_SHEAF},
 	{"kmem_cache_alloc_bulk", FAKE_ALLOC_BULK},
@@ -145,6 +146,7 @@ static void put_ftrace(struct fake_guest *fg)
 	put(fg, FAKE_POST_PROCESS, "\x90\x90\xc3", 3);
 	put(fg, FAKE_PREPARE_KPROBE, "\x90\x90\x0f\x1f\x44\0\0\xc3", 8);
 	put(fg, FAKE_HIBERNATE, "\x0f\x1f\x44\0\0\xc3", 6);
+	put(fg, FAKE_SUSPEND, "\x0f\x1f\x44\0\0\xc3", 6);
 	put(fg, FAKE_KEXEC, "\x0f\x1f\x44\0\0\xc3", 6);
 	put(fg, FAKE_MSLEEP, "\xc3", 1);
 }

@@ -32,8 +32,8 @@
  *   free_unref_page(page, order)
  *   ftrace_init(), alternative_instructions()   each goes through FAKE_DURING_*, where a test may
  *                             put a call, and rewrites nothing: a test does that
- *   arch_prepare_kprobe(kprobe), hibernate_preallocate_memory(), kernel_kexec(), msleep()   do
- *                             nothing
+ *   arch_prepare_kprobe(kprobe), hibernate_preallocate_memory(), suspend_devices_and_enter(),
+ *                             kernel_kexec(), msleep()   do nothing
  *   ftrace_run_update_code()   calls ftrace_arch_code_modify_prepare(), goes through
  *                             FAKE_DURING_UPDATE likewise, calls
  * ftrace_arch_code_modify_post_process()
@@ -60,6 +60,7 @@ enum {
 	FAKE_REST_INIT = 0x1a00, /* called after alternative_instructions() */
 	FAKE_MSLEEP = 0x1a40,
 	FAKE_HIBERNATE = 0x1a80, /* hibernate_preallocate_memory() */
+	FAKE_SUSPEND = 0x1aa0,   /* suspend_devices_and_enter() */
 	FAKE_KEXEC = 0x1ac0,     /* kernel_kexec() */
 	FAKE_FREE_SHEAF = 0x1b00,
 	FAKE_ALLOC_BULK = 0x1c00,
@@ -83,8 +84,8 @@ enum {
 	FAKE_ALTERNATIVES_PATCHED = 0x30010,
 	FAKE_PANIC_CPU = 0x30014,         /* u32, -1: it has not panicked */
 	FAKE_KEXEC_CRASH_IMAGE = 0x30028, /* u64, 0: no crash kernel is loaded */
-	FAKE_PER_CPU_OFFSET = 0x31000, /* u64 of each vCPU */
-	FAKE_PER_CPU = 0x32000,        /* the template of the per-CPU data */
+	FAKE_PER_CPU_OFFSET = 0x31000,    /* u64 of each vCPU */
+	FAKE_PER_CPU = 0x32000,           /* the template of the per-CPU data */
 	FAKE_CPU_NUMBER = FAKE_PER_CPU,
 	FAKE_THIS_CPU_OFF = FAKE_PER_CPU + 8,
 	FAKE_CURRENT_TASK = FAKE_PER_CPU + 16,

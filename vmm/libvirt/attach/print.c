@@ -59,8 +59,8 @@ static const char exitless_risks[] =
 static const char dead_tracer_risks[] =
 	"         if tracer and watchdog are both killed, or libvirtd hangs, ftrace waits for\n"
 	"         20 s, and then finds jumps that are not its own: it warns, and switches itself\n"
-	"         off; until 'sonde recover', kprobes inside functions and hibernation fail with\n"
-	"         EBUSY\n";
+	"         off; until 'sonde recover', kprobes inside functions, hibernation and suspend\n"
+	"         fail with EBUSY\n";
 
 static void print_breaks(const struct attach *a, FILE *to)
 {

@@ -25,7 +25,7 @@ enum {
 };
 
 static const uint64_t askers[SESSION_YIELDS] = {FAKE_PREPARE, FAKE_PREPARE_KPROBE, FAKE_HIBERNATE,
-						FAKE_KEXEC};
+						FAKE_SUSPEND, FAKE_KEXEC};
 static struct fake_session fs;
 
 /* The kernel has these symbols, too. */
@@ -303,7 +303,7 @@ static void fail_both(struct fake_guest *fg)
 {
 	if (fg->failing_gpa)
 		fg->failing_gpa = FAKE_PHYS_TEXT + FAKE_KFREE;
-	else if (*fake_text(fg, FAKE_HIBERNATE) == JMP)
+	else if (*fake_text(fg, FAKE_SUSPEND) == JMP)
 		fg->failing_gpa = FAKE_PHYS_TEXT + FAKE_KEXEC;
 }
 
@@ -579,6 +579,7 @@ int main(void)
 	test_order();
 	test_again();
 	test_leaving(ASK_HIBERNATION, "the guest hibernates");
+	test_leaving(ASK_SUSPEND, "the guest suspends");
 	test_leaving(ASK_KEXEC, "the guest starts another kernel (kexec)");
 	test_leaving_last();
 	test_spinning();

@@ -35,7 +35,7 @@ static void test_inlined(void)
 	ok(!trace_session_start(fs.session, NULL, NULL),
 	   "a kernel with inlined functions is traced");
 	status = fake_session_status(&fs);
-	is_u64(status.nr_yields, 3, "of the four things one is nothing that the kernel does");
+	is_u64(status.nr_yields, 4, "of the five things one is nothing that the kernel does");
 	is_str(status.yields[0].refusal,
 	       "the kernel has ftrace_lock but no ftrace_arch_code_modify_prepare()",
 	       "ftrace is one that the tracer cannot give way to");
