@@ -12,10 +12,11 @@
 static int put(int dir_fd, const char *name, const char *temp_name, const struct sidecar *sidecar)
 {
 	char *text = sidecar_text(sidecar);
-	int ret = -ENOMEM;
+	const size_t size = text ? strlen(text) : 0;
+	int ret = text ? -EFBIG : -ENOMEM;
 
-	if (text)
-		ret = file_replace(dir_fd, name, temp_name, text, strlen(text),
+	if (text && size <= SIDECAR_MAX_SIZE)
+		ret = file_replace(dir_fd, name, temp_name, text, size,
 				   sidecar->complete ? FILE_DURABLE : FILE_VOLATILE);
 	free(text);
 	return ret;

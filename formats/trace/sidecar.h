@@ -23,7 +23,8 @@
 #define SIDECAR_TEMP_SUFFIX ".tmp"
 /* A copy without names of functions, by far the most of it: for a trace that is damaged later. */
 #define SIDECAR_COPY_SUFFIX ".copy"
-enum { SIDECAR_VERSION = 1, SIDECAR_MAX_SIZE = 64 << 20 /* bytes */ };
+/* Bytes, of a sidecar and of the file of names beside it: readers take no more. */
+enum { SIDECAR_VERSION = 1, SIDECAR_MAX_SIZE = 64 << 20 };
 
 /* Counts of a vCPU, over all instances. */
 struct sidecar_vcpu {
@@ -91,7 +92,7 @@ struct sidecar {
  * of a temporary file: a reader sees the old sidecar or the new. Bytes outside printable ASCII
  * in strings (they come from guests) become '?'. A complete sidecar is on the disk after that, and
  * its copy, if there was room for it; of others, which are written again and again, the next one
- * will be. Returns 0, or -errno with the old sidecar still there.
+ * will be. Returns 0, or -errno with the old sidecar still there; -EFBIG: no reader would take it.
  */
 int sidecar_write(int dir_fd, const char *name, const struct sidecar *sidecar, struct error *err);
 
@@ -129,6 +130,8 @@ int sidecar_take_news(struct sidecar *sidecar, struct sidecar *news);
  * checksum.
  */
 void sidecar_names_file(const char *sidecar_name, char *out, size_t size);
+/* What the line of a symbol takes in that file, and its text in the sidecar, at most. */
+size_t sidecar_symbol_bytes(const struct sidecar_symbol *symbol);
 /* Print such a line. Returns 0 or -ENOMEM; errors of the stream are left to ferror(). */
 int sidecar_print_symbol(FILE *out, const struct sidecar_symbol *symbol);
 /*

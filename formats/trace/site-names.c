@@ -17,6 +17,7 @@ void site_names_init(struct site_names *names, struct call_sites *sites, int dir
 	sidecar_names_file(sidecar_name, names->file_name, sizeof(names->file_name));
 	u64_map_init(&names->by_start, sizeof(size_t));
 	u64_map_set_budget(&names->by_start, sites->budget);
+	budget_init(&names->lines, SIDECAR_MAX_SIZE);
 }
 
 void site_names_deinit(struct site_names *names)
@@ -63,27 +64,38 @@ int site_function_again(void *arg, uint64_t address, struct site_function *out)
 	return 0;
 }
 
+/* Returns false without memory. */
+static bool append_symbol(struct site_names *names, const struct sidecar_symbol *symbol)
+{
+	struct budget *budget = names->sites->budget;
+	char *copy = budget_strdup(budget, symbol->name);
+	size_t *index = NULL;
+
+	if (copy &&
+	    budget_grow(budget, &names->symbols, sizeof(*symbol), names->count, &names->room))
+		index = u64_map_insert(&names->by_start, symbol->start, NULL);
+	if (!index) {
+		budget_free_text(budget, copy);
+		return false;
+	}
+	*index = names->count;
+	names->symbols[names->count] = *symbol;
+	names->symbols[names->count++].name = copy;
+	return true;
+}
+
 static void add_symbol(struct site_names *names, const struct sidecar_symbol *symbol)
 {
-	size_t *index = u64_map_find(&names->by_start, symbol->start);
-	char *copy;
+	const size_t *index = u64_map_find(&names->by_start, symbol->start);
+	const size_t bytes = sidecar_symbol_bytes(symbol);
 
 	if (index) {
 		if (symbol->address < names->symbols[*index].address)
 			names->symbols[*index].address = symbol->address;
 		return;
 	}
-	copy = budget_strdup(names->sites->budget, symbol->name);
-	if (copy && budget_grow(names->sites->budget, &names->symbols, sizeof(*symbol),
-				names->count, &names->room))
-		index = u64_map_insert(&names->by_start, symbol->start, NULL);
-	if (!index) {
-		budget_free_text(names->sites->budget, copy);
-		return;
-	}
-	*index = names->count;
-	names->symbols[names->count] = *symbol;
-	names->symbols[names->count++].name = copy;
+	if (budget_take(&names->lines, bytes) && !append_symbol(names, symbol))
+		budget_give(&names->lines, bytes);
 }
 
 /* Returns 0, or as trace_symbolize_fn. */
@@ -146,13 +158,19 @@ static int compare(const void *a, const void *b)
 
 struct sidecar_symbol *site_names_copy(const struct site_names *names)
 {
-	struct sidecar_symbol *copy = calloc(names->count + 1, sizeof(*copy));
+	struct sidecar_symbol *copy =
+		budget_calloc(names->sites->budget, names->count + 1, sizeof(*copy));
 
 	if (copy && names->count) {
 		memcpy(copy, names->symbols, names->count * sizeof(*copy));
 		qsort(copy, names->count, sizeof(*copy), compare);
 	}
 	return copy;
+}
+
+void site_names_free_copy(const struct site_names *names, struct sidecar_symbol *copy)
+{
+	budget_free(names->sites->budget, copy, (names->count + 1) * sizeof(*copy));
 }
 
 /* --- the file -------------------------------------------------------------------------------- */

@@ -41,6 +41,7 @@ struct site_names {
 	struct u64_map by_start;        /* to index in `symbols` */
 	struct sidecar_symbol *symbols; /* in the order in which they were named */
 	size_t count, room;
+	struct budget lines; /* bytes of the file, which has a size that readers take */
 
 	int dir_fd;
 	char file_name[64];
@@ -57,7 +58,7 @@ void site_names_deinit(struct site_names *names);
 /*
  * Name the call sites that have come, and some of those that had no name yet, which get their turn
  * one after another: a guest may call from any number of addresses that have no name. Without
- * memory some stay without.
+ * memory, or room in a file that readers take, some stay without.
  */
 void site_names_update(struct site_names *names, trace_symbolize_fn *symbolize, void *arg);
 
@@ -67,9 +68,13 @@ void site_names_complete(struct site_names *names, trace_symbolize_fn *symbolize
 /* Append what the file lacks. Returns 0, or -errno with whole lines in the file. */
 int site_names_append(struct site_names *names);
 
-/* A copy of the symbols, ascending by start, to be freed but for their names; NULL without memory.
+/*
+ * A copy of the symbols, ascending by start and with the names' texts, for site_names_free_copy().
+ * NULL without memory.
  */
 struct sidecar_symbol *site_names_copy(const struct site_names *names);
+/* NULL-safe. No name was added since. */
+void site_names_free_copy(const struct site_names *names, struct sidecar_symbol *copy);
 
 /* Remove the file. */
 void site_names_remove_file(struct site_names *names);

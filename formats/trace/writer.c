@@ -38,11 +38,20 @@ int writer_keep_error(struct trace_writer *writer, int ret, const char *what, un
 	return ret;
 }
 
+static uint64_t count_refused(const struct trace_writer *writer)
+{
+	return atomic_load(&writer->budget.refused) + atomic_load(&writer->names.lines.refused);
+}
+
+/* The last names come after the info's counters. */
 static void fill_counts(const struct trace_writer *writer, struct sidecar *sidecar)
 {
-	uint64_t *overruns = &sidecar->info.counters.v[COUNTER_OVERRUNS];
+	uint64_t *v = sidecar->info.counters.v, *overruns = &v[COUNTER_OVERRUNS];
+	const uint64_t refused = count_refused(writer);
 	struct trace_writer_counts counts;
 
+	if (refused > v[COUNTER_OVER_BUDGET])
+		v[COUNTER_OVER_BUDGET] = refused;
 	*overruns = 0;
 	for (unsigned int vcpu = 0; vcpu < writer->nr_vcpus; vcpu++) {
 		trace_writer_counts(writer, vcpu, &counts);
@@ -83,14 +92,14 @@ static bool init_instances(struct trace_writer *writer, struct sidecar *sidecar)
 }
 
 /* The names of symbols, caches and instances belong to others. */
-static void deinit_sidecar(struct sidecar *sidecar)
+static void deinit_sidecar(const struct trace_writer *writer, struct sidecar *sidecar)
 {
 	if (sidecar->instances)
 		free(sidecar->instances[0].streams);
 	free(sidecar->instances);
 	free(sidecar->vcpus);
 	free(sidecar->caches);
-	free(sidecar->symbols);
+	site_names_free_copy(&writer->names, sidecar->symbols);
 }
 
 /* Fill in what the sidecar is to say. Returns false without memory; else deinit_sidecar(). */
@@ -117,7 +126,7 @@ static bool init_sidecar(struct trace_writer *writer, unsigned int what, struct 
 		fill_counts(writer, out);
 		return true;
 	}
-	deinit_sidecar(out);
+	deinit_sidecar(writer, out);
 	return false;
 }
 
@@ -142,7 +151,7 @@ static int describe_locked(struct trace_writer *writer, unsigned int what, struc
 		ret = ret ? ret : next;
 	}
 	atomic_store(&writer->describing_since, 0);
-	deinit_sidecar(&sidecar);
+	deinit_sidecar(writer, &sidecar);
 	return ret;
 }
 
@@ -535,7 +544,7 @@ void trace_writer_counters(struct trace_writer *writer, struct trace_counters *c
 		counters->v[COUNTER_OVERWRITTEN] += c.overwritten;
 	}
 	counters->v[COUNTER_DISK_BYTES] = counts.written_bytes;
-	counters->v[COUNTER_OVER_BUDGET] = atomic_load(&writer->budget.refused);
+	counters->v[COUNTER_OVER_BUDGET] = count_refused(writer);
 	counters->v[COUNTER_DISK_WAITS] = counts.waits;
 	counters->v[COUNTER_DISK_WAIT_NS] = counts.wait_ns;
 }
@@ -556,7 +565,7 @@ int trace_writer_put_document(struct trace_writer *writer, const char *name, con
 }
 
 /* A sidecar with the names is written in place of the file of names, or without them if the disk is
- * too full for both. */
+ * too full for both, or it would be too large. */
 static int describe_whole(struct trace_writer *writer, struct error *err)
 {
 	const unsigned int what = WRITE_FILES | WRITE_SIDECAR | WRITE_COMPLETE;

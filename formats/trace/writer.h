@@ -209,7 +209,8 @@ int trace_writer_put_document(struct trace_writer *writer, const char *name, con
  * and the encoding's other files. `info` replaces what was given at creation; `symbolize` may be
  * NULL. No thread may append at the same time or afterwards. Records that cannot be written are
  * counted as overruns; all else is written nevertheless. On a disk that is too full for a sidecar
- * with the symbols, they stay in the file of names. Returns 0, or -errno of the first failure.
+ * with the symbols, or if readers would not take one so large, they stay in the file of names.
+ * Returns 0, or -errno of the first failure.
  */
 int trace_writer_finish(struct trace_writer *writer, const struct trace_info *info,
 			trace_symbolize_fn *symbolize, void *arg, struct error *err);

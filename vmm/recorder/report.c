@@ -350,9 +350,9 @@ static void print_counts(const struct recorder *r)
 			text_bytes(counters.v[COUNTER_DISK_BYTES]).s);
 	if (counters.v[COUNTER_OVER_BUDGET])
 		fprintf(stderr,
-			"sonde %s: the guest made use of all the memory that it may (%s): names of "
-			"call sites, or calls, are missing\n",
-			verb, text_bytes(BUDGET_OF_A_GUEST).s);
+			"sonde %s: the guest made use of all the memory that it may (%s, and %s "
+			"for names): names of call sites, or calls, are missing\n",
+			verb, text_bytes(BUDGET_OF_A_GUEST).s, text_bytes(SIDECAR_MAX_SIZE).s);
 	gaps = print_gaps(r, &counters);
 	fprintf(stderr, "sonde %s: ", verb);
 	print_events(&sum);

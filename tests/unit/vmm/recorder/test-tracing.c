@@ -472,7 +472,7 @@ static void test_budget(void)
 	budget->most = BUDGET_OF_A_GUEST;
 	concluded = t.recorder;
 	result = verb_run(conclude, argv);
-	ok(strstr(result.err, "the guest made use of all the memory that it may (256.0 MiB)"),
+	ok(strstr(result.err, "the guest made use of all the memory that it may (256.0 MiB, "),
 	   "the user is told once that it is used up: %s", result.err);
 	verb_result_deinit(&result);
 	ok(!t.fs.fg.guest.budget, "the budget ends with the session");
