@@ -417,12 +417,32 @@ int instances_give_stream(struct trace_session *s, struct session_instance *inst
 	return find_stream(s, instance, &s->instances, err);
 }
 
+/* The caller knows the text that has the column. */
+static int check_vcpus(const struct trace_session *s, const struct trace_spec *spec,
+		       struct error *err)
+{
+	const unsigned int n = s->guest->nr_vcpus;
+	const uint64_t beyond = spec->vcpus == UINT64_MAX || n >= TRACE_SPEC_MAX_VCPUS
+					? 0
+					: spec->vcpus & UINT64_MAX << n;
+
+	if (!beyond)
+		return 0;
+	return error_set_column(
+		err, EINVAL, spec->vcpus_column,
+		"instance '%s', character %u: the guest's vCPUs are 0 to %u: it has "
+		"no vcpu=%d",
+		spec->name, spec->vcpus_column, n - 1, __builtin_ctzll(beyond));
+}
+
 static int prepare_one(struct trace_session *s, struct session_instance *instance,
 		       const struct instance_list *current, struct error *err)
 {
 	bool has_tracer = instance->tracer || instance->ops->lane == LANE_ORDERED;
-	int ret = has_tracer ? 0 : create_tracer(s, instance, err);
+	int ret = check_vcpus(s, &instance->spec, err);
 
+	if (!ret && !has_tracer)
+		ret = create_tracer(s, instance, err);
 	if (!ret && !instance->id && instance->ops->note)
 		ret = instance->ops->note(&instance->spec, &s->kernel, &instance->notes, err);
 	if (!instance->id)

@@ -142,8 +142,9 @@ static bool parse_offset(const char *text, uint64_t *offset)
 	return !errno && (!*end || *end == '/');
 }
 
-static const char *nearest_function(const struct symbol_table *symbols, const char *name)
+const char *condition_names_nearest(const struct kernel_image *image, const char *name)
 {
+	const struct symbol_table *symbols = image->symbols;
 	const char **names = calloc(symbols_count(symbols) + 1, sizeof(*names)), *nearest;
 	const struct symbol *symbol;
 	size_t n = 0;
@@ -177,7 +178,7 @@ static int no_function(const struct kernel_image *image, const char *text, const
 		return error_set(err, EINVAL, "'%s' is no place in the function", text);
 	if (!is_glob && symbol)
 		return error_set(err, EINVAL, "'%s' is not a function", name);
-	nearest = is_glob ? NULL : nearest_function(image->symbols, name);
+	nearest = is_glob ? NULL : condition_names_nearest(image, name);
 	if (nearest)
 		return error_set(err, EINVAL, "the kernel has no function '%s': did you mean '%s'?",
 				 name, nearest);

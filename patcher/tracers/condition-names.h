@@ -22,4 +22,7 @@ struct condition_names {
 void condition_names_init(struct condition_names *names, const struct kernel_image *image,
 			  uint64_t slide);
 
+/* The name of a function of the image that is like this one, which no function has; or NULL. */
+const char *condition_names_nearest(const struct kernel_image *image, const char *name);
+
 #endif

@@ -93,16 +93,23 @@ static void init_names(struct kmem_filter *f, const struct kernel_image *image)
 
 /* --- filters --------------------------------------------------------------------------------- */
 
-/* Of classes that lack a field of the filter no record is wanted; one class has to have all. The
- * class that has every field is for records that this tracer does not make. */
-static int bind(struct kmem_filter *f, struct error *err)
+/* Of classes that lack a field of the filter no record is wanted; one of those that the spec
+ * records has to have all. The class that has every field is for records that this tracer does not
+ * make. */
+static int bind(struct kmem_filter *f, uint32_t types, struct error *err)
 {
 	const struct event_class *classes[KMEM_CLASS_OTHER];
+	struct event_predicate *predicates[KMEM_CLASS_OTHER] = {NULL};
+	size_t n = 0;
+	int ret;
 
 	for (size_t i = 0; i < KMEM_CLASS_OTHER; i++)
-		classes[i] = &f->classes[i];
-	return event_filter_bind_each(f->filter, classes, KMEM_CLASS_OTHER, &f->known.names,
-				      f->predicates, err);
+		if (types >> kmem_ids[i].type_id & 1)
+			classes[n++] = &f->classes[i];
+	ret = event_filter_bind_each(f->filter, classes, n, &f->known.names, predicates, err);
+	for (size_t i = 0; !ret && i < n; i++)
+		f->predicates[classes[i] - f->classes] = predicates[i];
+	return ret;
 }
 
 /* Takes `f`, whose classes and names are filled in. */
@@ -112,7 +119,7 @@ static int finish(struct kmem_filter *f, const struct trace_spec *spec, struct k
 	int ret = event_filter_parse(spec->filter_text, &f->filter, err);
 
 	if (!ret)
-		ret = bind(f, err);
+		ret = bind(f, kmem_types_of(spec), err);
 	if (ret && err && err->column)
 		err->column = trace_spec_filter_column(spec, err->column);
 	if (ret)
@@ -193,29 +200,80 @@ static bool asks_for_module(const struct event_predicate *predicate, unsigned in
 	       (node.kind != FILTER_NOT && asks_for_module(predicate, node.right, image));
 }
 
-int kmem_filter_note(const struct trace_spec *spec, const struct kernel *kernel,
+/* A name that the image lacks may be a slip. */
+static int note_name(const struct event_node *term, const struct kernel_image *image,
 		     struct function_notes *notes, struct error *err)
 {
-	struct kmem_filter *f;
-	bool asks = false;
+	const int length = (int)strcspn(term->text, "+");
+	char name[EVENT_LONG_STRING_MAX + 16];
+	const char *nearest;
+
+	if (term->op == FILTER_GLOB || !may_be_of_module(term, image))
+		return 0;
+	snprintf(name, sizeof(name), "%.*s", length, term->text);
+	nearest = condition_names_nearest(image, name);
+	return function_notes_add(notes, err,
+				  "the kernel itself has no function '%s'%s%s%s: only one of a "
+				  "module can be meant",
+				  name, nearest ? " (did you mean '" : "", nearest ? nearest : "",
+				  nearest ? "'?)" : "");
+}
+
+static int note_names(const struct event_predicate *predicate, unsigned int index,
+		      const struct kernel_image *image, struct function_notes *notes,
+		      struct error *err)
+{
+	const struct event_node node = event_predicate_node(predicate, index);
 	int ret;
 
-	if (!spec->filter || !(kernel->guest->caps & GUEST_STOPS_TO_READ))
-		return 0;
-	ret = create_idle(spec, kernel->image, &f, err);
-	if (ret)
+	if (node.kind == FILTER_TERM)
+		return note_name(&node, image, notes, err);
+	ret = note_names(predicate, node.left, image, notes, err);
+	if (ret || node.kind == FILTER_NOT)
 		return ret;
-	for (size_t i = 0; !asks && i < KMEM_NR_CLASSES; i++)
-		asks = f->predicates[i] &&
-		       asks_for_module(f->predicates[i], event_predicate_root(f->predicates[i]),
-				       kernel->image);
-	kmem_filter_destroy(f);
-	if (!asks)
-		return 0;
+	return note_names(predicate, node.right, image, notes, err);
+}
+
+/* Those of all classes have the same terms. */
+static const struct event_predicate *any_predicate(const struct kmem_filter *f)
+{
+	size_t i = 0;
+
+	while (!f->predicates[i])
+		i++;
+	return f->predicates[i];
+}
+
+static int note_all(const struct kmem_filter *f, const struct kernel *kernel,
+		    struct function_notes *notes, struct error *err)
+{
+	const struct event_predicate *predicate = any_predicate(f);
+	const unsigned int root = event_predicate_root(predicate);
+	int ret = note_names(predicate, root, kernel->image, notes, err);
+
+	if (ret || !(kernel->guest->caps & GUEST_STOPS_TO_READ) ||
+	    !asks_for_module(predicate, root, kernel->image))
+		return ret;
 	return function_notes_add(notes, err,
 				  "the condition matches no functions of modules by name: their "
 				  "names are not read while this guest is traced, as each read "
 				  "stops it; choose by them when you read the trace");
+}
+
+int kmem_filter_note(const struct trace_spec *spec, const struct kernel *kernel,
+		     struct function_notes *notes, struct error *err)
+{
+	struct kmem_filter *f;
+	int ret;
+
+	if (!spec->filter)
+		return 0;
+	ret = create_idle(spec, kernel->image, &f, err);
+	if (ret)
+		return ret;
+	ret = note_all(f, kernel, notes, err);
+	kmem_filter_destroy(f);
+	return ret;
 }
 
 void kmem_filter_destroy(struct kmem_filter *f)

@@ -10,7 +10,7 @@
 enum { ALL_TYPES = (1 << KMEM_TYPE_COUNT) - 1 };
 
 /* A spec without one asks for all. */
-static uint32_t types_of(const struct trace_spec *spec)
+uint32_t kmem_types_of(const struct trace_spec *spec)
 {
 	return spec->words & ALL_TYPES ? spec->words & ALL_TYPES : ALL_TYPES;
 }
@@ -59,7 +59,7 @@ bool kmem_wants(const struct tracer *tracer, const struct trace_spec *spec,
 		const struct probe *probe)
 {
 	(void)tracer;
-	return is_wanted(types_of(spec), probe->data);
+	return is_wanted(kmem_types_of(spec), probe->data);
 }
 
 /* The probes capture what the specs asked for that the tracer began with. */
@@ -93,7 +93,7 @@ static int make_outputs(struct kmem_tracer *t, const struct trace_spec *const *s
 		ret = check_task_fields(t, specs[i], err);
 		if (ret)
 			break;
-		output->types = types_of(specs[i]);
+		output->types = kmem_types_of(specs[i]);
 		output->vcpus = specs[i]->vcpus;
 		memcpy(output->pids, specs[i]->pids, sizeof(output->pids));
 		output->nr_pids = specs[i]->nr_pids;

@@ -274,6 +274,8 @@ size_t kmem_take_run(struct tracer *tracer, const struct probe_run *run);
 
 /* What the specs ask for of tasks: enum event_task_fields; and what has to be captured for that. */
 uint32_t kmem_task_fields(const struct trace_spec *spec);
+/* A bit per enum kmem_type: what it records. */
+uint32_t kmem_types_of(const struct trace_spec *spec);
 uint32_t kmem_captured_fields(const struct trace_spec *spec);
 const struct event_class *kmem_spec_classes(const struct trace_spec *spec, size_t *n);
 bool kmem_wants(const struct tracer *tracer, const struct trace_spec *spec,

@@ -445,14 +445,17 @@ static void test_conditions(void)
 {
 	struct error err = {0};
 
-	begin(true, "kmem:pages,vcpu=0-1+3 if bytes_alloc > 1", "function:kfree");
+	begin(true, "kmem:cache,vcpu=0-1+3 if bytes_alloc > 1", "function:kfree");
 	ok(has_conditions("kmem", "", "vcpu=0-1+3 && bytes_alloc > 1"), "the host decides kmem's");
 	ok(has_conditions("function", "", ""), "without conditions neither guest nor host decides");
-	ok(!set("kmem", "function:kfree,vcpu=1+3-4 if vcpu == 2 && ip != 7", &err),
+	ok(!set("kmem", "function:kfree,vcpu=0-1+3 if vcpu == 2 && ip != 7", &err),
 	   "a function with conditions: %s", err.text);
-	ok(has_conditions("function", "vcpu=1+3-4 && vcpu == 2", "ip != 7"),
+	ok(has_conditions("function", "vcpu=0-1+3 && vcpu == 2", "ip != 7"),
 	   "the guest decides '%s', the host '%s'", instance("function")->guest_conditions,
 	   instance("function")->host_conditions);
+	ok(set("kmem", "function:kfree,vcpu=3-4", &err) == -EINVAL && err.column == 21 &&
+		   strstr(err.text, "0 to 3: it has no vcpu=4"),
+	   "a vCPU that the guest lacks: %s", err.text);
 	fake_session_end(&fs);
 }
 

@@ -90,8 +90,8 @@ static void test_names(void)
 	       "nor does it in a guest that is stopped for each read");
 }
 
-/* How often the user is told that functions of modules have no names. */
-static unsigned int nr_notes(const char *spec, unsigned int caps)
+/* How often the user is told something with this text; that functions of modules have no names. */
+static unsigned int nr_notes_with(const char *spec, unsigned int caps, const char *text)
 {
 	unsigned int n = 0;
 
@@ -100,9 +100,14 @@ static unsigned int nr_notes(const char *spec, unsigned int caps)
 	if (trace_session_start(fs.session, (const char *const[]){spec, NULL}, NULL))
 		abort();
 	for (size_t i = 0; i < fake_session_instance(&fs, "kmem")->nr_notes; i++)
-		n += !!strstr(fake_session_instance(&fs, "kmem")->notes[i], "by name");
+		n += !!strstr(fake_session_instance(&fs, "kmem")->notes[i], text);
 	fake_session_end(&fs);
 	return n;
+}
+
+static unsigned int nr_notes(const char *spec, unsigned int caps)
+{
+	return nr_notes_with(spec, caps, "by name");
 }
 
 static void test_notes(void)
@@ -116,6 +121,11 @@ static void test_notes(void)
 	is_u64(nr_notes("kmem if call_site == \"fake_caller+0x5\" || cache ~ \"x*\"", stops), 0,
 	       "not with one that it has, and not of caches");
 	is_u64(nr_notes("kmem if call_site == 1", stops), 0, "nor with a number");
+	is_u64(nr_notes_with("kmem if call_site == fake_callr || call_site == fake_caller", 0,
+			     "no function 'fake_callr' (did you mean 'fake_caller'?)"),
+	       1, "a name that the image lacks has the nearest one beside it");
+	is_u64(nr_notes_with("kmem if call_site == fake_caller", 0, "no function"), 0,
+	       "not so one that it has");
 	is_u64(nr_notes("kmem if call_site ~ \"ext4_*\"", 0), 0, "nor where the names are read");
 }
 
@@ -182,6 +192,9 @@ int main(void)
 	test_refused("kmem if bytes > 3", ENOENT, 9, "bytes_req");
 	test_refused("kmem if gfp_flags & NO_FLAG", EINVAL, 21,
 		     "character 13: 'NO_FLAG' is not a number, and");
+	test_refused("kmem:pages if bytes_alloc > 1", ENOENT, 15, "no event has a field");
+	test_refused("kmem:pages if cache == dentry", ENOENT, 15, "no event has a field 'cache'");
+	test_spec("kmem:cache,pages if bytes_alloc > 1", ALLOC);
 	test_places();
 	return tap_done();
 }
