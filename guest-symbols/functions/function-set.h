@@ -146,6 +146,11 @@ struct reserved_text;
 int reserved_text_of(const struct kernel_image *image, const struct reserved_text **out,
 		     struct error *err);
 
+/* The same without what kprobes keep away from: what the kernel rewrites, or knows by its address.
+ * A list that a running kernel frees when it does not need it any more may be missing. */
+int reserved_text_changing_of(const struct kernel_image *image, const struct reserved_text **out,
+			      struct error *err);
+
 /* Why [address, address + size), link-time, has to stay, one line; NULL: it can be elsewhere. */
 const char *reserved_text_find(const struct reserved_text *text, uint64_t address, uint64_t size);
 

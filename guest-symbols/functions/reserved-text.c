@@ -15,24 +15,26 @@ struct text_list {
 	uint8_t target;  /* of 32 bits in it that say where the kernel may go on; 0: none */
 	bool relative;   /* 32 bits from the entry itself; else a pointer */
 	bool may_be_off; /* entries that are 0 are none */
-	/* The function without which the kernel has no such list, nor needs one; NULL: each has. Where
-	 * nothing is listed (CONFIG_SMP=n, CONFIG_JUMP_LABEL=n), both symbols have one address. */
+	bool freed;      /* by a kernel that runs, and does not need it any more */
+	/* The function without which the kernel has no such list, nor needs one; NULL: each has.
+	 * Where nothing is listed (CONFIG_SMP=n, CONFIG_JUMP_LABEL=n), both symbols have one
+	 * address. */
 	const char *by;
 };
 
 static const struct text_list lists[] = {
 	{"__start___jump_table", "__stop___jump_table", "the kernel rewrites a jump label there",
-	 16, 5, 4, true, false, NULL},
+	 16, 5, 4, true, false, false, NULL},
 	{"__start_static_call_sites", "__stop_static_call_sites",
-	 "the kernel rewrites a static call there", 8, 5, 0, true, false,
+	 "the kernel rewrites a static call there", 8, 5, 0, true, false, false,
 	 "__static_call_update"}, /* since 5.10 */
 	{"__smp_locks", "__smp_locks_end", "the kernel rewrites a LOCK prefix there", 4, 1, 0, true,
-	 true, "alternatives_enable_smp"}, /* gone in 7.3 */
+	 true, true, "alternatives_enable_smp"}, /* gone in 7.3 */
 	{"__start___ex_table", "__stop___ex_table",
 	 "the instruction may fault, and the kernel knows it by its address", 12, 1, 4, true, false,
-	 NULL},
+	 false, NULL},
 	{"__start_kprobe_blacklist", "__stop_kprobe_blacklist",
-	 "the kernel keeps kprobes away from the function", 8, 0, 0, false, false,
+	 "the kernel keeps kprobes away from the function", 8, 0, 0, false, false, true,
 	 "register_kprobe"},
 };
 
@@ -207,6 +209,19 @@ static void add_sections(struct reserved_text *text, const struct kernel_image *
 	}
 }
 
+static int make_room(struct reserved_text *text, size_t room, struct error *err)
+{
+	text->v = calloc(room, sizeof(*text->v));
+	text->leads = calloc(room, sizeof(*text->leads));
+	return text->v && text->leads ? 0 : error_set(err, ENOMEM, "out of memory");
+}
+
+static void sort(struct reserved_text *text)
+{
+	qsort(text->v, text->n, sizeof(*text->v), by_address);
+	qsort(text->leads, text->nr_leads, sizeof(*text->leads), by_target);
+}
+
 static int fill(struct reserved_text *text, const struct kernel_image *image, struct error *err)
 {
 	size_t room = NR_SECTIONS;
@@ -214,28 +229,67 @@ static int fill(struct reserved_text *text, const struct kernel_image *image, st
 
 	for (size_t i = 0; !ret && i < NR_LISTS; i++)
 		ret = check_list(image, &lists[i], &room, err);
-	if (ret)
-		return ret;
-	text->v = calloc(room, sizeof(*text->v));
-	text->leads = calloc(room, sizeof(*text->leads));
-	if (!text->v || !text->leads)
-		return error_set(err, ENOMEM, "out of memory");
+	if (!ret)
+		ret = make_room(text, room, err);
 	for (size_t i = 0; !ret && i < NR_LISTS; i++)
 		ret = add_list(text, image, &lists[i], err);
+	if (ret)
+		return ret;
 	add_sections(text, image);
-	qsort(text->v, text->n, sizeof(*text->v), by_address);
-	qsort(text->leads, text->nr_leads, sizeof(*text->leads), by_target);
+	sort(text);
+	return 0;
+}
+
+/* Of a list that is freed what was in its memory is anything. */
+static int add_unless_freed(struct reserved_text *text, const struct kernel_image *image,
+			    const struct text_list *list, struct error *err)
+{
+	const size_t n = text->n, nr_leads = text->nr_leads;
+	int ret = add_list(text, image, list, err);
+
+	if (!ret || !list->freed)
+		return ret;
+	text->n = n;
+	text->nr_leads = nr_leads;
+	return 0;
+}
+
+static int fill_changing(struct reserved_text *text, const struct kernel_image *image,
+			 struct error *err)
+{
+	const struct text_list *wanted[NR_LISTS];
+	size_t room = 1, n = 0;
+	int ret = 0;
+
+	for (size_t i = 0; !ret && i < NR_LISTS; i++) {
+		if (!lists[i].size)
+			continue;
+		ret = check_list(image, &lists[i], &room, err);
+		if (!ret)
+			wanted[n++] = &lists[i];
+		else if (lists[i].freed)
+			ret = 0;
+	}
+	if (!ret)
+		ret = make_room(text, room, err);
+	for (size_t i = 0; !ret && i < n; i++)
+		ret = add_unless_freed(text, image, wanted[i], err);
+	if (!ret)
+		sort(text);
 	return ret;
 }
 
-static int derive(const struct kernel_image *image, void **out, struct error *err)
+typedef int fill_fn(struct reserved_text *text, const struct kernel_image *image,
+		    struct error *err);
+
+static int derive_by(fill_fn *fn, const struct kernel_image *image, void **out, struct error *err)
 {
 	struct reserved_text *text = calloc(1, sizeof(*text));
 	int ret;
 
 	if (!text)
 		return error_set(err, ENOMEM, "out of memory");
-	ret = fill(text, image, err);
+	ret = fn(text, image, err);
 	if (ret)
 		destroy(text);
 	else
@@ -243,10 +297,32 @@ static int derive(const struct kernel_image *image, void **out, struct error *er
 	return ret;
 }
 
+static int derive(const struct kernel_image *image, void **out, struct error *err)
+{
+	return derive_by(fill, image, out, err);
+}
+
+static int derive_changing(const struct kernel_image *image, void **out, struct error *err)
+{
+	return derive_by(fill_changing, image, out, err);
+}
+
 int reserved_text_of(const struct kernel_image *image, const struct reserved_text **out,
 		     struct error *err)
 {
 	static const struct image_fact fact = {derive, destroy};
+	const void *text;
+	int ret = kernel_image_derive(image, &fact, &text, err);
+
+	if (!ret)
+		*out = text;
+	return ret;
+}
+
+int reserved_text_changing_of(const struct kernel_image *image, const struct reserved_text **out,
+			      struct error *err)
+{
+	static const struct image_fact fact = {derive_changing, destroy};
 	const void *text;
 	int ret = kernel_image_derive(image, &fact, &text, err);
 

@@ -2,6 +2,7 @@
 /* What a jump covers that is put into a function, and whether it may. */
 #include <errno.h>
 #include <string.h>
+#include "guest-symbols/functions/function-set.h"
 #include "guest-symbols/image/mcount.h"
 #include "patcher/text/body.h"
 
@@ -46,6 +47,28 @@ static int check_sites(const struct kernel *kernel, const struct displaced *d, s
 	return 0;
 }
 
+/* A label that is off is a NOP, of 5 bytes or 2, and so may be a static call. */
+static bool may_be_label(const struct displaced *d)
+{
+	static const uint8_t nop5[] = {0x0f, 0x1f, 0x44, 0x00, 0x00}, nop2[] = {0x66, 0x90};
+
+	return memmem(d->bytes, d->size, nop5, sizeof(nop5)) ||
+	       memmem(d->bytes, d->size, nop2, sizeof(nop2));
+}
+
+/* The kernel rewrites some instructions, and knows others by their addresses. */
+static int check_lists(const struct kernel *kernel, const struct displaced *d, struct error *err)
+{
+	const struct reserved_text *text;
+	struct error unknown;
+	const char *why;
+
+	if (reserved_text_changing_of(kernel->image, &text, &unknown))
+		return may_be_label(d) ? error_set_at(err, ENOTSUP, d->gva, "%s", unknown.text) : 0;
+	why = reserved_text_find(text, kernel_link(kernel, d->gva), d->size);
+	return why ? error_set_at(err, ENOTSUP, d->gva, "%s", why) : 0;
+}
+
 int function_displace(const struct kernel *kernel, struct decoder *decoder, uint64_t gva,
 		      uint64_t size, uint64_t place, struct displaced *out, struct error *err)
 {
@@ -62,6 +85,8 @@ int function_displace(const struct kernel *kernel, struct decoder *decoder, uint
 		ret = body_for_each(&body, decoder, refuse_target, out, err);
 	if (!ret)
 		ret = check_sites(kernel, out, err);
+	if (!ret)
+		ret = check_lists(kernel, out, err);
 	body_free(&body);
 	return ret;
 }

@@ -127,7 +127,8 @@ struct displaced {
 
 /*
  * The instructions at `place` in the body at [gva, gva + size). Errors, with the address:
- *   -ENOTSUP  one of them cannot be executed elsewhere, or lies at the function's end
+ *   -ENOTSUP  one of them cannot be executed elsewhere, or lies at the function's end; the kernel
+ *             has an mcount site there, or rewrites it, or knows it by its address
  *   -EBUSY    a jump of the function leads between them, or a kprobe of the guest is there
  *   -EILSEQ, -E2BIG  as above
  */

@@ -142,12 +142,12 @@ static void put_ftrace(struct fake_guest *fg)
 {
 	put(fg, fake_branch(fg, FAKE_UPDATE, CALL, FAKE_PREPARE), "\x90\x90\x90\x90\x90", 5);
 	put(fg, fake_branch(fg, FAKE_DURING_UPDATE + 5, CALL, FAKE_POST_PROCESS), "\x90\xc3", 2);
-	put(fg, FAKE_PREPARE, "\x90\x90\x0f\x1f\x44\0\0\xc3", 8);
+	put(fg, FAKE_PREPARE, "\x90\x90\x0f\x1f\x00\xc3", 6);
 	put(fg, FAKE_POST_PROCESS, "\x90\x90\xc3", 3);
-	put(fg, FAKE_PREPARE_KPROBE, "\x90\x90\x0f\x1f\x44\0\0\xc3", 8);
-	put(fg, FAKE_HIBERNATE, "\x0f\x1f\x44\0\0\xc3", 6);
-	put(fg, FAKE_SUSPEND, "\x0f\x1f\x44\0\0\xc3", 6);
-	put(fg, FAKE_KEXEC, "\x0f\x1f\x44\0\0\xc3", 6);
+	put(fg, FAKE_PREPARE_KPROBE, "\x90\x90\x0f\x1f\x00\xc3", 6);
+	put(fg, FAKE_HIBERNATE, "\x0f\x1f\x00\x90\x90\xc3", 6);
+	put(fg, FAKE_SUSPEND, "\x0f\x1f\x00\x90\x90\xc3", 6);
+	put(fg, FAKE_KEXEC, "\x0f\x1f\x00\x90\x90\xc3", 6);
 	put(fg, FAKE_MSLEEP, "\xc3", 1);
 }
 

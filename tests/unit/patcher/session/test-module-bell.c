@@ -29,6 +29,7 @@ static void create(enum loader loader)
 	const struct trace_options options = {.exitless = true, .ring_bytes = RING_BYTES};
 
 	fake_session_create(&fs);
+	fake_session_list_reserved(&fs);
 	if (loader == LOADER_ASKS)
 		fs.fg.guest.caps &= ~(unsigned int)GUEST_CAP_PORT_TRAP;
 	trace_session_set_options(fs.session, &options);

@@ -20,7 +20,8 @@ enum {
 	SKL_THUNK = 0x4080, /* without "return_thunk" in its name */
 	END = 0x5000,
 	THUNK_VARIABLE = 0x30000,
-	AUX = 0x40000, /* in the image, behind its text: as .altinstr_aux */
+	NOWHERE = 0x7f000000, /* not in the image */
+	AUX = 0x40000,        /* in the image, behind its text: as .altinstr_aux */
 	JMP = 0xe9,
 	CALL = 0xe8,
 	NOP5 = 5,
@@ -516,6 +517,43 @@ static void test_displace(void)
 	end();
 }
 
+/* The kernel's own lists say what it rewrites. */
+static void test_displace_reserved(void)
+{
+	const uint64_t labels[FAKE_NR_RESERVED] = {FN + 6, FN, FN, FN, FN};
+	const uint64_t faults[FAKE_NR_RESERVED] = {FN, FN, FN, FN + 5, FN};
+	const uint64_t others[FAKE_NR_RESERVED] = {FN, FN, FN, FN, FN + 5};
+	const uint64_t freed[FAKE_NR_RESERVED] = {FN + 6, FN, NOWHERE, FN, NOWHERE};
+
+	begin();
+	fake_reserved_add(&fg, labels);
+	put(FN + 5, "\x53\x0f\x1f\x44\0\0\xc3", 7);
+	ok(displace(FN + 5) == -ENOTSUP && strstr(err.text, "jump label"),
+	   "a jump label is not displaced: %s", err.text);
+	end();
+	begin();
+	fake_reserved_add(&fg, faults);
+	put(FN + 5, "\x48\x89\x5f\x08\x53\xc3", 6);
+	ok(displace(FN + 5) == -ENOTSUP && strstr(err.text, "may fault"),
+	   "nor is an instruction that may fault: %s", err.text);
+	end();
+	begin();
+	fake_reserved_add(&fg, others);
+	put(FN + 5, "\x53\x0f\x1f\x44\0\0\xc3", 7);
+	ok(!displace(FN + 5), "a NOP that is no jump label is, where kprobes may not be, too");
+	end();
+	begin();
+	fake_reserved_add(&fg, freed);
+	put(FN + 5, "\x53\x0f\x1f\x44\0\0\xc3", 7);
+	ok(displace(FN + 5) == -ENOTSUP && strstr(err.text, "jump label"),
+	   "jump labels are known where the kernel has freed other lists: %s", err.text);
+	end();
+	begin();
+	put(FN + 5, "\x53\x0f\x1f\x44\0\0\xc3", 7);
+	ok(displace(FN + 5) == -ENOTSUP, "it is not where the kernel's jump labels are not known");
+	end();
+}
+
 int main(void)
 {
 	if (decoder_create(&decoder, NULL))
@@ -535,6 +573,7 @@ int main(void)
 	test_caps();
 	test_site();
 	test_displace();
+	test_displace_reserved();
 	decoder_destroy(decoder);
 	return tap_done();
 }
