@@ -16,6 +16,9 @@ enum { SEE_MS = 2 };
  * backend is asked meanwhile. */
 static const uint64_t settle_ns = 5000000000, ask_memory_ns = 1000000000;
 
+/* A CPU that the guest has compared is on line so much later at most, and looked at. */
+static const uint64_t verdict_ns = 10000000000;
+
 void session_cpus_init(struct trace_session *s)
 {
 	pthread_mutex_init(&s->nodes_lock, NULL);
@@ -124,7 +127,8 @@ void session_note_cpus(struct trace_session *s)
 	find_departures(s);
 	s->online_cpus = online_cpus(s);
 	s->departures = departures(s);
-	s->tsc_unstable = tsc_is_unstable(s);
+	s->tsc_unstable = s->tsc_was_unstable = tsc_is_unstable(s);
+	s->tsc_unstable_ns = 0;
 	s->ram_pages = pages_of_ram(s);
 	read_nodes(s);
 }
@@ -139,10 +143,25 @@ void session_describe_nodes(struct trace_session *s, struct trace_info *info)
 	pthread_mutex_unlock(&s->nodes_lock);
 }
 
-/* Where counters are known by their stamps only, they cannot be compared from here. */
+/* The verdict comes before the CPU is on line, but a look may find both, or first the verdict. */
+static void follow_tsc(struct trace_session *s)
+{
+	const bool before = s->tsc_unstable;
+
+	s->tsc_unstable = tsc_is_unstable(s);
+	if (s->tsc_unstable && !before)
+		s->tsc_unstable_ns = clock_monotonic_ns();
+}
+
+/*
+ * Where counters are known by their stamps only, they cannot be compared from here. The guest may
+ * also find its counters unstable because another clock disagrees, as on a busy host: only a
+ * verdict that comes together with a CPU is one about that CPU's.
+ */
 static int check_tsc(const struct trace_session *s, struct error *err)
 {
-	if (!s->guest->clock->tsc_seen || s->tsc_unstable || !tsc_is_unstable(s))
+	if (!s->guest->clock->tsc_seen || !s->tsc_unstable_ns ||
+	    clock_monotonic_ns() - s->tsc_unstable_ns > verdict_ns)
 		return 0;
 	return error_set(err, ENOTSUP,
 			 "by its own comparison, its time stamp counters are unstable");
@@ -203,6 +222,7 @@ void session_follow_cpus(struct trace_session *s)
 	if (!session_look_is_due(s, &s->next_cpus))
 		return;
 	follow_memory(s);
+	follow_tsc(s);
 	online = online_cpus(s);
 	left = departures(s);
 	/* what cannot be read has not changed */

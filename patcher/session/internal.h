@@ -229,7 +229,9 @@ struct trace_session {
 	bool knows_departures;              /* departure_at is the per-CPU variable's place */
 	int32_t departure_at;
 	uint64_t checked_online, checked_departures; /* what the CPUs were last checked for */
-	bool tsc_unstable; /* the guest's own verdict when tracing began */
+	bool tsc_unstable;                  /* the guest's own verdict at the last look ... */
+	bool tsc_was_unstable;              /* ... and when tracing began */
+	uint64_t tsc_unstable_ns;           /* when it was first seen since then; 0: never */
 	pthread_mutex_t nodes_lock;         /* of: */
 	struct memory_node nodes[MEMORY_NODES_MAX];
 	size_t nr_nodes;

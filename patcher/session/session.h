@@ -178,6 +178,9 @@ struct trace_status {
 	char no_exitless[TRACE_REASON_MAX];          /* why not, though wanted; else "" */
 	struct trace_yield yields[TRACE_MAX_YIELDS]; /* after a start or a plan */
 	unsigned int nr_yields;
+	/* When tracing began the guest had found its time stamp counters unstable, and they cannot
+	 * be compared from here. */
+	bool tsc_doubtful;
 	struct trace_counters counters; /* since creation, without the writer's */
 	struct trace_counters vcpus[TRACE_MAX_VCPUS];
 };

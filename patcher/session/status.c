@@ -234,6 +234,7 @@ void trace_session_status(const struct trace_session *s, struct trace_status *ou
 		.restored = s->restored,
 		.gaps = s->tracers.gaps,
 		.nr_gaps = s->tracers.nr_gaps,
+		.tsc_doubtful = s->tsc_was_unstable && s->guest->clock->tsc_seen,
 	};
 	fill_yields(s, out);
 	for (enum counter_id id = 0; id < COUNTER_COUNT; id++)

@@ -157,7 +157,7 @@ void recorder_print_gaps(struct recorder *r)
 		text_number(status.entry_sites, "function").s);
 }
 
-/* What the guest must not do meanwhile. */
+/* What the guest must not do meanwhile, and what it may have done before. */
 void recorder_print_yields(struct recorder *r)
 {
 	struct trace_status status;
@@ -184,6 +184,14 @@ void recorder_print_yields(struct recorder *r)
 	}
 	if (any)
 		fputs(": not to be used in the guest meanwhile\n", stderr);
+	if (!status.exitless || !status.tsc_doubtful)
+		return;
+	recorder_clear_progress(r);
+	fprintf(stderr,
+		"sonde %s: the guest had found its time stamp counters unstable before: if those "
+		"of "
+		"its vCPUs differ, so do the times of their events\n",
+		r->config.verb);
 }
 
 void recorder_print_conditions(const struct trace_instance_status *instance, const char *before,

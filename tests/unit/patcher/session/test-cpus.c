@@ -140,6 +140,34 @@ static void test_stamps_only(void)
 	fake_session_end(&fs);
 }
 
+/* The clocksource watchdog of a guest on a busy host, and hours later another CPU. */
+static void test_other_verdict(void)
+{
+	struct guest_clock_ops clock;
+	unsigned int stops;
+
+	fake_session_create(&fs);
+	clock = *fs.fg.guest.clock;
+	clock.tsc_seen = saw_stamp;
+	fs.fg.guest.clock = &clock;
+	start(true);
+	goes_on(&stops);
+	set_unstable(1);
+	goes_on(&stops);
+	ok(fs.session->tsc_unstable_ns && !fake_session_status(&fs).tsc_doubtful,
+	   "it is noted when the guest finds its counters unstable");
+	fs.session->tsc_unstable_ns -= UINT64_C(11000000000);
+	set_online(WITHOUT_2);
+	ok(goes_on(&stops) && stops,
+	   "a CPU that goes off line long after that does not end tracing");
+	set_online(ALL);
+	trace_session_stop(fs.session, NULL);
+	ok(!trace_session_start(fs.session, NULL, NULL) && fake_session_status(&fs).tsc_doubtful,
+	   "when tracing starts after that, the status says so");
+	set_unstable(0);
+	fake_session_end(&fs);
+}
+
 static void test_renumbered(void)
 {
 	const uint64_t at = FAKE_PER_CPU_GPA + 2 * 0x1000 + FAKE_CPU_NUMBER - FAKE_PER_CPU;
@@ -264,6 +292,7 @@ int main(void)
 	test_skewed();
 	test_quick();
 	test_stamps_only();
+	test_other_verdict();
 	test_renumbered();
 	test_starting();
 	test_seldom();
