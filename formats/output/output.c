@@ -241,17 +241,12 @@ static void rest_file(struct output_stream *stream)
 	pthread_cond_broadcast(&output->progress);
 }
 
-static bool may_rest(const struct output_stream *stream)
-{
-	return stream->resting && !stream->rested && !stream->queue.head;
-}
-
 /* A file of those that may rest. Returns whether there was any. */
 static bool rest_one(struct output *output)
 {
 	struct output_stream *s = output->streams;
 
-	while (s && !may_rest(s))
+	while (s && (!s->resting || s->rested || s->queue.head))
 		s = s->next;
 	if (s)
 		rest_file(s);
