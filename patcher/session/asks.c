@@ -35,10 +35,10 @@ static const struct {
 			 1000},
 	[ASK_HIBERNATION] = {"hibernate_preallocate_memory", "hibernation", "the guest hibernates",
 			     FEATURE_HIBERNATION, ASK_SLEEP, true, 20000},
-	[ASK_SUSPEND] = {"suspend_devices_and_enter", "suspend", "the guest suspends",
-			 FEATURE_SUSPEND, ASK_SLEEP, true, 20000},
 	[ASK_KEXEC] = {"kernel_kexec", "kexec", "the guest starts another kernel (kexec)",
 		       FEATURE_KEXEC, ASK_SLEEP, false, 20000},
+	[ASK_SUSPEND] = {"suspend_devices_and_enter", "suspend", NULL, FEATURE_SUSPEND, ASK_SLEEP,
+			 true, 20000},
 	[ASK_MODULES] = {"do_init_module", "modules", NULL, FEATURE_MODULES, ASK_SPIN, false, 1000},
 };
 
@@ -50,11 +50,6 @@ const char *session_ask_name(enum session_ask kind)
 const char *session_ask_function(enum session_ask kind)
 {
 	return kinds[kind].function;
-}
-
-bool session_ask_refuses(enum session_ask kind)
-{
-	return kinds[kind].refuses;
 }
 
 const char *session_ask_leaving(enum session_ask kind)
@@ -275,6 +270,9 @@ static enum engine_answer answer(void *arg, const struct engine_question *questi
 		return answer_kprobe(s, question->argument, held);
 	if (kind == ASK_MODULES)
 		return modules_answer(s, question->number);
+	/* the guest would wake up into jumps to a device that was reset */
+	if (kind == ASK_SUSPEND)
+		return ANSWER_REFUSE;
 	/* when the tracer has gone, the function has its own bytes back */
 	atomic_store(&s->leaving_kernel, kinds[kind].leaving);
 	return ANSWER_LATER;

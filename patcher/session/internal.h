@@ -33,17 +33,17 @@
 
 /*
  * Functions at whose beginning a guest without traps waits for the session: it changes its own
- * text, or leaves its kernel, which the tracer gives way to; or it has loaded a module. One thread
- * of the ring engine answers.
+ * text, or leaves its kernel, which the tracer gives way to; or it suspends, or has loaded a
+ * module. One thread of the ring engine answers.
  */
 enum session_ask {
 	ASK_FTRACE,
 	ASK_KPROBES,
 	ASK_HIBERNATION,
-	ASK_SUSPEND,
 	ASK_KEXEC,
 	SESSION_YIELDS,
-	ASK_MODULES = SESSION_YIELDS,
+	ASK_SUSPEND = SESSION_YIELDS, /* which is refused */
+	ASK_MODULES,
 	SESSION_ASKS,
 };
 
@@ -318,8 +318,6 @@ bool session_is_asked(const struct trace_session *session, enum session_ask kind
 /* The guest's name for what it does, and the function that begins it. */
 const char *session_ask_name(enum session_ask kind);
 const char *session_ask_function(enum session_ask kind);
-/* Whether it fails with EBUSY if the host does not answer. */
-bool session_ask_refuses(enum session_ask kind);
 /* What the guest does when it leaves its kernel by this; NULL: it stays. */
 const char *session_ask_leaving(enum session_ask kind);
 

@@ -13,7 +13,6 @@ enum {
 };
 
 static void on_hibernation(void *arg, struct guest_trap *hit);
-static void on_suspend(void *arg, struct guest_trap *hit);
 static void on_kexec(void *arg, struct guest_trap *hit);
 
 static int arm(struct trace_session *s, enum session_ask kind, oneshot_fn *fn, struct error *err)
@@ -29,7 +28,6 @@ int session_watch_leaving(struct trace_session *s, struct error *err)
 {
 	int ret = arm(s, ASK_HIBERNATION, on_hibernation, err);
 
-	ret = ret ? ret : arm(s, ASK_SUSPEND, on_suspend, err);
 	return ret ? ret : arm(s, ASK_KEXEC, on_kexec, err);
 }
 
@@ -75,7 +73,7 @@ static void leave(struct trace_session *s, enum session_ask kind, oneshot_fn *fn
 	struct error err;
 
 	atomic_store(&s->leaving_kernel, session_ask_leaving(kind));
-	if (late && session_ask_refuses(kind))
+	if (late && kind == ASK_HIBERNATION)
 		make_fail(s, &hit->regs);
 	if (late)
 		return;
@@ -114,11 +112,6 @@ void session_watch_crash(struct trace_session *s)
 static void on_hibernation(void *arg, struct guest_trap *hit)
 {
 	leave(arg, ASK_HIBERNATION, on_hibernation, hit);
-}
-
-static void on_suspend(void *arg, struct guest_trap *hit)
-{
-	leave(arg, ASK_SUSPEND, on_suspend, hit);
 }
 
 static void on_kexec(void *arg, struct guest_trap *hit)

@@ -121,7 +121,8 @@ int trace_session_check_exitless(const struct trace_session *session, struct err
 
 enum { TRACE_MAX_INSTANCES = 32, TRACE_MAX_VCPUS = 64, TRACE_REASON_MAX = 160 };
 
-/* What the guest may do to its own text or kernel, and why it may not while it is traced. */
+/* What the guest may do to its own text or kernel, and why it may not while it is traced. And what
+ * it must not do, if it cannot be kept from it. */
 enum { TRACE_MAX_YIELDS = 5 };
 struct trace_yield {
 	const char *to;                 /* "ftrace" */

@@ -202,15 +202,16 @@ static void fill_instances(const struct trace_session *s, struct trace_status *o
 	out->nr_specs = (unsigned int)s->instances.n;
 }
 
-/* -ENOENT: the kernel does no such thing. */
+/* -ENOENT: the kernel does no such thing. Suspending is refused, if the guest can be made to ask.
+ */
 static void fill_yields(const struct trace_session *s, struct trace_status *out)
 {
-	_Static_assert((int)SESSION_YIELDS == (int)TRACE_MAX_YIELDS, "each kind has a row");
-	for (enum session_ask kind = 0; kind < SESSION_YIELDS; kind++) {
+	_Static_assert((int)ASK_SUSPEND + 1 == (int)TRACE_MAX_YIELDS, "each kind has a row");
+	for (enum session_ask kind = 0; kind <= ASK_SUSPEND; kind++) {
 		struct trace_yield *yield = &out->yields[out->nr_yields];
 		const struct error *why = &s->asks.missing[kind];
 
-		if (why->code == ENOENT)
+		if (why->code == ENOENT || (kind == ASK_SUSPEND && !why->code))
 			continue;
 		yield->to = session_ask_name(kind);
 		if (why->code)

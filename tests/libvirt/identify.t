@@ -96,7 +96,7 @@ sub test_risks {
 	$text = flowing($text);
 	like($text, qr/ device <shmem> 'ua-sonde-\.\.\.' of \d+ MiB \(ivshmem-plain\) is plugged in [^;]*; it is unplugged at the end risks /,
 		"$name: --dry-run says which device is plugged in");
-	like($text, qr/ risks the domain stands still when tracing begins and when it ends \(30 to 200 ms were measured\); libvirt reports these pauses \(suspended, resumed\) and the device \(added, removed\) to its clients, \Q$taint\Ewhile it is traced, the domain can be neither migrated nor saved /,
+	like($text, qr/ risks the domain stands still when tracing begins and when it ends \(30 to 200 ms were measured\); libvirt reports these pauses \(suspended, resumed\) and the device \(added, removed\) to its clients, \Q$taint\Ewhile it is traced, the domain can be neither migrated nor saved, and its guest cannot suspend \(EBUSY\) /,
 		"$name: --dry-run says what tracing means for the domain");
 	like($text, qr/: the tracer gives way if tracer and watchdog are both killed, or libvirtd hangs, ftrace waits for 20 s, and then finds jumps that are not its own: it warns, and switches itself off; until 'sonde recover', kprobes inside functions, hibernation and suspend fail with EBUSY patches /,
 		"$name: --dry-run says what remains if tracer and watchdog are killed");

@@ -54,7 +54,8 @@ static const char exitless_risks[] =
 	"         were measured); libvirt reports these pauses (suspended, resumed) and the\n"
 	"         device (added, removed) to its clients, and marks the domain as tainted, as\n"
 	"         it does for every use of QEMU's monitor, this listing included; while it is\n"
-	"         traced, the domain can be neither migrated nor saved\n";
+	"         traced, the domain can be neither migrated nor saved, and its guest cannot\n"
+	"         suspend (EBUSY)\n";
 
 static const char dead_tracer_risks[] =
 	"         if tracer and watchdog are both killed, or libvirtd hangs, ftrace waits for\n"

@@ -25,7 +25,7 @@ enum {
 };
 
 static const uint64_t askers[SESSION_YIELDS] = {FAKE_PREPARE, FAKE_PREPARE_KPROBE, FAKE_HIBERNATE,
-						FAKE_SUSPEND, FAKE_KEXEC};
+						FAKE_KEXEC};
 static struct fake_session fs;
 
 /* The kernel has these symbols, too. */
@@ -303,8 +303,8 @@ static void fail_both(struct fake_guest *fg)
 {
 	if (fg->failing_gpa)
 		fg->failing_gpa = FAKE_PHYS_TEXT + FAKE_KFREE;
-	else if (*fake_text(fg, FAKE_SUSPEND) == JMP)
-		fg->failing_gpa = FAKE_PHYS_TEXT + FAKE_KEXEC;
+	else if (*fake_text(fg, FAKE_KEXEC) == JMP)
+		fg->failing_gpa = FAKE_PHYS_TEXT + FAKE_SUSPEND;
 }
 
 static void test_failed_start(void)
@@ -491,6 +491,17 @@ static void test_leaving(enum session_ask kind, const char *why)
 	end();
 }
 
+/* At the wakeup the device with the tracer's memory is reset, before the guest has stopped using
+ * it. */
+static void test_suspend(void)
+{
+	begin();
+	ok(first_byte(FAKE_SUSPEND) == JMP, "a guest that suspends asks");
+	is_u64((uint64_t)answer(ASK_SUSPEND, ask(ASK_SUSPEND, 0), PATIENCE_MS), 2, "it is refused");
+	ok(!trace_session_must_end(fs.session) && first_byte(FAKE_KFREE) == JMP, "tracing goes on");
+	end();
+}
+
 /* What waits for the tracer's end goes on when the memory has gone, not before. */
 static void test_leaving_last(void)
 {
@@ -579,7 +590,7 @@ int main(void)
 	test_order();
 	test_again();
 	test_leaving(ASK_HIBERNATION, "the guest hibernates");
-	test_leaving(ASK_SUSPEND, "the guest suspends");
+	test_suspend();
 	test_leaving(ASK_KEXEC, "the guest starts another kernel (kexec)");
 	test_leaving_last();
 	test_spinning();

@@ -150,7 +150,6 @@ int main(void)
 {
 	for (int exitless = 0; exitless < 2; exitless++) {
 		test_leaving(FAKE_HIBERNATE, "the guest hibernates", exitless);
-		test_leaving(FAKE_SUSPEND, "the guest suspends", exitless);
 		test_leaving(FAKE_KEXEC, "the guest starts another kernel (kexec)", exitless);
 	}
 	test_paused();

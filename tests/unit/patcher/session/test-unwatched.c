@@ -23,13 +23,14 @@ static void create(void)
 /* What has no symbol may have been inlined: that the kernel cannot do it takes other evidence. */
 static void test_inlined(void)
 {
-	static const struct fake_symbol evidence[] = {{"hibernation_snapshot", FAKE_MSLEEP},
-						      {NULL, 0}};
+	static const struct fake_symbol evidence[] = {
+		{"hibernation_snapshot", FAKE_MSLEEP}, {"pm_suspend", FAKE_MSLEEP}, {NULL, 0}};
 	struct trace_status status;
 
 	create();
 	if (fake_guest_inline(&fs.fg, "ftrace_arch_code_modify_prepare") ||
 	    fake_guest_inline(&fs.fg, "hibernate_preallocate_memory") ||
+	    fake_guest_inline(&fs.fg, "suspend_devices_and_enter") ||
 	    fake_guest_inline(&fs.fg, "kernel_kexec") || fake_guest_add_symbols(&fs.fg, evidence))
 		abort();
 	ok(!trace_session_start(fs.session, NULL, NULL),
@@ -43,6 +44,9 @@ static void test_inlined(void)
 	is_str(status.yields[2].refusal,
 	       "the kernel has hibernation_snapshot but no hibernate_preallocate_memory()",
 	       "to hibernation it cannot");
+	is_str(status.yields[3].refusal,
+	       "the kernel has pm_suspend but no suspend_devices_and_enter()",
+	       "nor can it keep the guest from suspending");
 	ok(!trace_session_failure(fs.session), "nothing has failed");
 	ok(!trace_session_stop(fs.session, NULL) && fake_session_text_same(&fs) &&
 		   fs.fg.nr_regions == 1,
