@@ -39,7 +39,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	static const uint8_t bases[16] = {0, 1, 2, 3, 4, 5, 6, 3, 0, 1, 2, 3, 4, 5, 6, 3};
 	struct orc_table table = {.ips_link = LINK, .bases = bases};
 	struct orc_table of_module;
-	struct orc_text text = {&table, LINK, LINK + TEXT_BYTES, 0, find_other, &of_module, false};
+	struct orc_text text = {&table, LINK, LINK + TEXT_BYTES, 0, find_other, &of_module, false, NULL};
 	struct stack_slice slice = {.sp = STACK};
 	uint64_t frames[MAX_FRAMES], *words;
 	uint8_t more;
