@@ -45,6 +45,7 @@ int ctf_encoder_create(const struct encoder_input *input, const struct ctf_ident
 /* The same without names of ids, for a reader that finds `metadata` damaged or missing: a flipped
  * bit there would else cost the whole trace. Traces of before have none. */
 #define CTF_METADATA_COPY_NAME ".sonde.metadata"
+enum { CTF_METADATA_MAX = 64 << 20 }; /* bytes: readers take no more */
 
 struct ctf_instance_ids {
 	const struct trace_instance *about;
@@ -61,7 +62,8 @@ struct ctf_metadata {
 	size_t nr_instances;
 };
 
-/* The text, to be freed, NUL-terminated; NULL without memory. */
+/* The text, to be freed, NUL-terminated; NULL without memory, or if it would have more than
+ * CTF_METADATA_MAX bytes. */
 char *ctf_metadata_text(const struct ctf_metadata *metadata);
 
 /* What is read out of it. */

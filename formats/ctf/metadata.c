@@ -161,6 +161,8 @@ static bool put_block(FILE *out, const struct ctf_metadata *metadata)
 	return text;
 }
 
+enum { MOST_BYTES = CTF_METADATA_MAX - sizeof(CTF_CRC_BEGIN "01234567" CTF_CRC_END) };
+
 /* The text without its last line. */
 static char *make_text(const struct ctf_metadata *metadata, size_t *size)
 {
@@ -174,9 +176,9 @@ static char *make_text(const struct ctf_metadata *metadata, size_t *size)
 	put_env(out, &metadata->sidecar->info);
 	put_clock(out, &metadata->sidecar->info);
 	put_types(out);
-	for (unsigned int i = 0; i < metadata->nr_instances; i++)
+	for (unsigned int i = 0; i < metadata->nr_instances && ftell(out) <= MOST_BYTES; i++)
 		ctf_metadata_put_instance(out, metadata, i);
-	failed = !put_block(out, metadata) || ferror(out);
+	failed = !put_block(out, metadata) || ferror(out) || ftell(out) > MOST_BYTES;
 	if (fclose(out) || failed) {
 		free(text);
 		return NULL;

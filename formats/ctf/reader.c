@@ -6,7 +6,7 @@
 #include "formats/base/text.h"
 #include "formats/ctf/internal.h"
 
-enum { MAX_METADATA = 64 << 20, SEARCH_BYTES = 64 << 10 };
+enum { SEARCH_BYTES = 64 << 10 };
 
 /* --- packets: a whole one at a time, which its checksum vouches for ----------------------------
  */
@@ -413,7 +413,7 @@ static int open_file(const struct decoder_input *input, const char *name,
 {
 	char *text;
 	size_t size;
-	int ret = trace_files_load(input->files, name, MAX_METADATA, &text, &size, err);
+	int ret = trace_files_load(input->files, name, CTF_METADATA_MAX, &text, &size, err);
 
 	if (ret)
 		return ret;

@@ -6,7 +6,7 @@
 #include "formats/ctf/ctf.h"
 #include "formats/ctf/v2.h"
 
-enum { BUFFER = 16 << 10, MAX_METADATA = 64 << 20 };
+enum { BUFFER = 16 << 10 };
 
 struct v2_decoder {
 	struct trace_decoder base;
@@ -271,8 +271,8 @@ static int open_trace(const struct decoder_input *input, struct trace_decoder **
 	long version = 0;
 	char *text;
 	size_t size;
-	int ret =
-		trace_files_load(input->files, CTF_METADATA_NAME, MAX_METADATA, &text, &size, err);
+	int ret = trace_files_load(input->files, CTF_METADATA_NAME, CTF_METADATA_MAX, &text, &size,
+				   err);
 
 	if (ret)
 		return ret == -ENOENT ? 0 : ret;

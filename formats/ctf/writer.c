@@ -436,12 +436,20 @@ static int put_description(const struct ctf_encoder *encoder, const char *name, 
 	return ret ? error_set(err, -ret, "%s: %s", name, strerror(-ret)) : 0;
 }
 
+/* With names of ids, unless readers would not take so much. */
+static char *whole_text(struct ctf_encoder *encoder, const struct sidecar *sidecar)
+{
+	char *text = metadata_text(encoder, sidecar, true);
+
+	return text ? text : metadata_text(encoder, sidecar, false);
+}
+
 /* The copy is only for a trace that is damaged later: a disk that has no room for it is no fault. */
 static int describe(struct trace_encoder *base, const struct sidecar *sidecar, struct error *err)
 {
 	struct ctf_encoder *encoder = (struct ctf_encoder *)base;
-	int ret = put_description(encoder, CTF_METADATA_NAME,
-				  metadata_text(encoder, sidecar, true), FILE_DURABLE, err);
+	int ret = put_description(encoder, CTF_METADATA_NAME, whole_text(encoder, sidecar),
+				  FILE_DURABLE, err);
 
 	if (!ret)
 		put_description(encoder, CTF_METADATA_COPY_NAME,
