@@ -73,10 +73,14 @@ sub lives {
 
 # --- sonde
 
+# Domains whose kernel attach reads from memory.
+our %in_memory;
+
 sub attach_command {
 	my ($name, @options) = @_;
+	my @image = $in_memory{$name} ? () : ('-k', "$work/$name.kernel");
 	$traces++;
-	return $libvirt->sonde('attach', $name, '-k', "$work/$name.kernel", '-o', trace_dir(), @options);
+	return $libvirt->sonde('attach', $name, @image, '-o', trace_dir(), @options);
 }
 
 sub attach {

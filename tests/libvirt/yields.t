@@ -5,7 +5,8 @@
 # traced places, and give them back. It hibernates. The tracer gives way each time, the guest never complains, and its text is as before, also
 # where a kprobe of its own outlives the trace.
 #
-#   YIELD_KERNELS  6.1
+#   YIELD_KERNELS  6.1 6.12/memory: the image of the second one is what the running kernel has made of its text; it has
+#                  sealed the ENDBR of functions that ask (CONFIG_X86_KERNEL_IBT)
 use strict;
 use warnings;
 use FindBin;
@@ -20,7 +21,7 @@ use Process;
 use Testbed;
 use Tree;
 
-my @kernels = split ' ', $ENV{YIELD_KERNELS} // '6.1';
+my @kernels = split ' ', $ENV{YIELD_KERNELS} // '6.1 6.12/memory';
 use constant TROUBLE => (WARNINGS, 'ftrace fail', 'write error', "can't (?:open|create)", 'not found');
 
 sub stuck {
@@ -153,8 +154,9 @@ sub make_initrd {
 }
 
 sub test_kernel {
-	my ($version) = @_;
+	my ($version, $image) = split m{/}, $_[0];
 	my $name = 'yields-' . $version =~ s/\./-/r;
+	$AttachTest::in_memory{$name} = $image;
 	make_initrd($name, $version);
 	# With two vCPUs QEMU 7.2's emulation hangs now and then when the guest changes its text, traced or not.
 	start_ticking($name, kernel => fetch_kernel($version) . "/vmlinuz", initrd => "$work/$name.cpio", line => 1);
@@ -221,5 +223,5 @@ sub test_kexec {
 
 AttachTest::start();
 test_kernel($_) for @kernels;
-test_kexec($kernels[0]);
+test_kexec($kernels[0] =~ s{/.*}{}r);
 done_testing();
