@@ -8,8 +8,9 @@
 #include "introspect/kernel/identify.h"
 
 /* The vCPUs run while page tables are read: a process may end, and its tables with it. And each may
- * be in a guest of its own most of the time, whose tables do not map the kernel. */
-enum { TRIES = 50, TRY_MS = 20 };
+ * be in a guest of its own most of the time, whose tables do not map the kernel: but not if none is
+ * ever in long mode, as in most firmware. */
+enum { TRIES = 50, TRIES_AT_BOOT = 5, TRY_MS = 20 };
 
 /* A kernel may still be booting. */
 static const char *advice(int code)
@@ -39,19 +40,30 @@ static int ask(struct question *q, struct guest *guest, const struct guest_sregs
 	return kernel_identify(guest, vcpus, guest->nr_vcpus, q->given, &q->found, &q->why);
 }
 
+static bool is_any_in_long_mode(const struct guest_sregs *vcpus, unsigned int n)
+{
+	bool any = false;
+
+	for (unsigned int i = 0; i < n; i++)
+		any |= vcpu_in_long_mode(&vcpus[i]);
+	return any;
+}
+
 static int ask_repeatedly(struct question *q, struct libvirt_domain *domain, struct guest *guest,
 			  struct error *err)
 {
 	struct guest_sregs vcpus[LIBVIRT_MAX_VCPUS];
-	int ret = -EAGAIN;
+	int ret = -EAGAIN, tries = TRIES_AT_BOOT;
 
-	for (int i = 0; i < TRIES && may_change(ret); i++) {
+	for (int i = 0; i < tries && may_change(ret); i++) {
 		if (i)
 			clock_wait_ms(TRY_MS);
 		q->why.code = 0;
 		ret = libvirt_read_registers(domain, vcpus, guest->nr_vcpus, err);
 		if (ret)
 			return ret;
+		if (is_any_in_long_mode(vcpus, guest->nr_vcpus))
+			tries = TRIES;
 		ret = ask(q, guest, vcpus);
 	}
 	return ret;
