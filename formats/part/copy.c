@@ -243,6 +243,9 @@ static void leave_out(struct trace_instance *copy, unsigned int encoding, struct
 {
 	char more[sizeof(left_out->s)];
 
+	for (size_t i = 0; i < copy->nr_classes; i++)
+		if (!kmem_class_is_known(&copy->classes[i]))
+			return;
 	kmem_print_more_fields(copy, more, sizeof(more));
 	if (!*more || !trace_writer_check(encoding, copy, 1, NULL))
 		return;

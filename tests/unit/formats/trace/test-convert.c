@@ -212,6 +212,35 @@ static void test_one_instance(void)
 	scratch_remove(&dir);
 }
 
+/* An instance of kmem that has other classes, too: no recorder of ours writes that. */
+static void test_foreign_class(void)
+{
+	struct scratch dir = scratch_make();
+	const struct event_class classes[] = {kmem_classes_of(EVENT_TASK_PID)[KMEM_CLASS_KMALLOC],
+					      *function_class(0)};
+	const struct trace_instance odd = {
+		.name = "kmem", .spec = "kmem", .classes = classes, .nr_classes = 2};
+	const uint64_t ip = 6;
+	struct trace_writer *writer;
+	struct event_batch batch = {0};
+	char source[128], out[128];
+
+	snprintf(source, sizeof(source), "%s/source", dir.path);
+	snprintf(out, sizeof(out), "%s/out", dir.path);
+	if (trace_writer_create(source, 1, 0, &info, &writer, NULL) ||
+	    trace_writer_add_instance(writer, &odd, NULL) < 0 ||
+	    event_batch_put(&batch, trace_writer_sink(writer, 0, 0), 1, 5, &ip))
+		abort();
+	event_batch_end(&batch);
+	if (trace_writer_finish(writer, &info, symbolize, NULL, NULL))
+		abort();
+	trace_writer_destroy(writer);
+	convert_mixed(source, "kmemtrace", out, NULL, 1,
+		      "kmem: the format kmemtrace has no events but those of kmem; use ctf\n");
+	ok(access(out, F_OK), "no directory was made");
+	scratch_remove(&dir);
+}
+
 /* A field that the format has no room for is left out, and named. */
 static void test_left_out(void)
 {
@@ -386,6 +415,7 @@ int main(void)
 	test_there_and_back();
 	test_one_instance();
 	test_left_out();
+	test_foreign_class();
 	test_cut();
 	test_without_sidecar();
 	test_refusals();
