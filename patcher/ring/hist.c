@@ -244,11 +244,11 @@ static int compare_hits_too(const void *a, const void *b, void *arg)
 	return keys ? keys : (*x < *y) - (*x > *y);
 }
 
-/* One row for each key. Those that nothing was counted of since the last clear go. Labels are those
- * of most hits. */
-static void merge(const struct hist *h, struct rows *rows)
+/* One row for each key, with the labels of most hits. Those that nothing was counted of since the
+ * last clear go. */
+static void merge_by(const struct hist *h, uint64_t labels, struct rows *rows)
 {
-	struct order order = {1 + h->config.nr_sums, h->key_words, label_words(&h->config)};
+	struct order order = {1 + h->config.nr_sums, h->key_words, labels};
 	size_t n = 0;
 
 	if (rows->n)
@@ -270,6 +270,16 @@ static void merge(const struct hist *h, struct rows *rows)
 	if (n && !rows->words[(n - 1) * h->row_words])
 		n--;
 	rows->n = n;
+}
+
+/* First those with the same labels: of several CPUs, and what a clear takes off. */
+static void merge(const struct hist *h, struct rows *rows)
+{
+	const uint64_t labels = label_words(&h->config);
+
+	merge_by(h, 0, rows);
+	if (labels)
+		merge_by(h, labels, rows);
 }
 
 static int copy_rows(const struct hist *h, const struct rows *from, struct rows *to)

@@ -124,6 +124,13 @@ static void test_names(void)
 	put(hist, 1, 5, 7, 'b', 5, 10);
 	ok(has(hist, 2, 0, 7, 'b', 6, 110), "a pid is one key, under the name of most of its hits");
 	ok(has(hist, 2, 1, 8, 'c', 1, 100), "and another pid another one");
+	put(hist, 0, 3, 7, 'a', 4, 100);
+	put(hist, 2, 6, 7, 'a', 4, 100);
+	ok(has(hist, 2, 0, 7, 'a', 13, 210), "on all CPUs together");
+	if (hist_clear(hist, NULL))
+		abort();
+	put(hist, 1, 5, 7, 'b', 8, 10);
+	ok(has(hist, 1, 0, 7, 'b', 3, 0), "and since the last clear");
 	hist_put(hist);
 }
 
