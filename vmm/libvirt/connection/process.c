@@ -219,6 +219,15 @@ static bool is_qemus_user(uid_t owner)
 	return false;
 }
 
+/* Those of libvirt's QEMU processes, with systemd and without: containers are in machine.slice,
+ * too. */
+static bool is_machine(const char *path)
+{
+	static const char slice[] = "/machine.slice/machine-qemu\\x2d", plain[] = "/machine/qemu-";
+
+	return !strncmp(path, slice, sizeof(slice) - 1) || !strncmp(path, plain, sizeof(plain) - 1);
+}
+
 /* Lines of "ID:CONTROLLERS:PATH". A name in the path may have any character but a newline. */
 bool libvirt_is_in_machines(const char *cgroups)
 {
@@ -229,7 +238,7 @@ bool libvirt_is_in_machines(const char *cgroups)
 		if (!path)
 			return false;
 		path++;
-		if (!strncmp(path, "/machine.slice/", 15) || !strncmp(path, "/machine/", 9))
+		if (is_machine(path))
 			return true;
 	}
 	return false;
