@@ -73,17 +73,6 @@ static int create_recorder(struct attach *a, struct kernel_image *image, struct 
 	return recorder_create(&config, &a->recorder, err);
 }
 
-static int identify_with(struct attach *a, const struct kernel_given *given,
-			 struct kernel_image **image, struct error *err)
-{
-	int ret = guest_hold_to_read(libvirt_guest(a->guest), err);
-
-	if (ret)
-		return ret;
-	ret = attach_kernel_identify(&a->domain, a->guest, given, image, &a->kernel, err);
-	return guest_release(libvirt_guest(a->guest), ret, err);
-}
-
 /* The file may be slow: the domain does not wait for it. */
 static int identify(struct attach *a, struct kernel_image **image, struct error *err)
 {
@@ -91,20 +80,9 @@ static int identify(struct attach *a, struct kernel_image **image, struct error 
 	int ret = kernel_given_open(NULL, a->options->recorder.btf, &given, err);
 
 	if (!ret)
-		ret = identify_with(a, &given, image, err);
+		ret = attach_kernel_identify(&a->domain, a->guest, &given, image, &a->kernel, err);
 	kernel_given_close(&given);
 	return ret;
-}
-
-static int check_kernel(struct attach *a, const char *path, struct error *err)
-{
-	int ret = guest_hold_to_read(libvirt_guest(a->guest), err);
-
-	if (ret)
-		return ret;
-	ret = attach_kernel_check(&a->domain, a->guest, recorder_image(a->recorder), path,
-				  &a->kernel, err);
-	return guest_release(libvirt_guest(a->guest), ret, err);
 }
 
 /* The image from its file, or from the guest's own memory. */
@@ -118,7 +96,8 @@ static int find_kernel(struct attach *a, struct error *err)
 		return ret;
 	ret = create_recorder(a, image, err);
 	if (!ret && path)
-		ret = check_kernel(a, path, err);
+		ret = attach_kernel_check(&a->domain, a->guest, recorder_image(a->recorder), path,
+					  &a->kernel, err);
 	if (!ret)
 		recorder_kernel_at(a->recorder, a->kernel.kernel.virt_slide,
 				   a->kernel.kernel.phys_text);

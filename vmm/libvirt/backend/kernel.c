@@ -9,8 +9,9 @@
 
 /* The vCPUs run while page tables are read: a process may end, and its tables with it. And each may
  * be in a guest of its own most of the time, whose tables do not map the kernel: but not if none is
- * ever in long mode, as in most firmware. */
-enum { TRIES = 50, TRIES_AT_BOOT = 5, TRY_MS = 20 };
+ * ever in long mode, as in most firmware. That is looked for again while it costs little: without
+ * the tables nothing else is read. */
+enum { TRIES = 5, TRY_MS = 20, MORE_TRIES_MS = 1000 };
 
 /* A kernel may still be booting. */
 static const char *advice(int code)
@@ -49,22 +50,38 @@ static bool is_any_in_long_mode(const struct guest_sregs *vcpus, unsigned int n)
 	return any;
 }
 
+/* A domain that can be read only while it is stopped is stopped for each try. */
+static int try_to_ask(struct question *q, struct libvirt_domain *domain, struct guest *guest,
+		      struct guest_sregs *vcpus, struct error *err)
+{
+	int ret;
+
+	q->why.code = 0;
+	ret = guest_hold_to_read(guest, err);
+	if (ret)
+		return ret;
+	ret = libvirt_read_registers(domain, vcpus, guest->nr_vcpus, err);
+	if (!ret)
+		ret = ask(q, guest, vcpus);
+	return guest_release(guest, ret, err);
+}
+
 static int ask_repeatedly(struct question *q, struct libvirt_domain *domain, struct guest *guest,
 			  struct error *err)
 {
+	const uint64_t end = clock_monotonic_ms() + MORE_TRIES_MS;
 	struct guest_sregs vcpus[LIBVIRT_MAX_VCPUS];
-	int ret = -EAGAIN, tries = TRIES_AT_BOOT;
+	bool more = true;
+	int ret = -EAGAIN;
 
-	for (int i = 0; i < tries && may_change(ret); i++) {
+	for (int i = 0; more && may_change(ret); i++) {
 		if (i)
 			clock_wait_ms(TRY_MS);
-		q->why.code = 0;
-		ret = libvirt_read_registers(domain, vcpus, guest->nr_vcpus, err);
-		if (ret)
+		ret = try_to_ask(q, domain, guest, vcpus, err);
+		if (!q->why.code && ret)
 			return ret;
-		if (is_any_in_long_mode(vcpus, guest->nr_vcpus))
-			tries = TRIES;
-		ret = ask(q, guest, vcpus);
+		more = i + 1 < TRIES ||
+		       (is_any_in_long_mode(vcpus, guest->nr_vcpus) && clock_monotonic_ms() < end);
 	}
 	return ret;
 }
