@@ -82,7 +82,7 @@ struct libvirt_traps {
 
 	atomic_bool exposed; /* there are armed breakpoints, which are not parked */
 	atomic_bool patched; /* libvirt_guest_expose() */
-	atomic_bool stopping; /* a stop is being made */
+	_Atomic unsigned int stopping; /* stops that are being made, by several threads */
 	pthread_mutex_t beat_lock;
 	pthread_t beater;
 	int beater_wake; /* eventfd: `ending` */

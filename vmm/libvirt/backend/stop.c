@@ -283,11 +283,11 @@ static int stop_watched(struct libvirt_guest *g, struct error *err)
 	const bool heard = libvirt_beat_is_exposed(g);
 	int ret;
 
-	atomic_store(&g->traps.stopping, true);
+	atomic_fetch_add(&g->traps.stopping, 1);
 	if (!heard)
 		libvirt_beat_now(g);
 	ret = stop_domain(g, err);
-	atomic_store(&g->traps.stopping, false);
+	atomic_fetch_sub(&g->traps.stopping, 1);
 	if (ret && !heard)
 		libvirt_beat_now(g);
 	return ret;
