@@ -236,6 +236,8 @@ int libvirt_watchdog_start(const char *uri, struct libvirt_watchdog *out, struct
 	int ends[2];
 
 	out->fd = -1;
+	/* one that has died is an error of a write */
+	signal(SIGPIPE, SIG_IGN);
 	if (pipe2(ends, O_CLOEXEC))
 		return error_set(err, errno, "no pipe: %s", strerror(errno));
 	/* a watchdog that is stopped does not block the tracer */
