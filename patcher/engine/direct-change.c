@@ -434,7 +434,7 @@ static int prepare(struct ring_engine *x, const struct direct_change *change, st
 		return error_set(err, ENOSPC,
 				 "no memory for rings of the direct lane beside those of %u vCPUs",
 				 x->nr_vcpus);
-	x->direct.next_guarded = will_be_guarded(&x->direct, change);
+	x->direct.next_held = change->held;
 	ret = direct_find_slots(x, change, ids, err);
 	if (!ret)
 		ret = direct_make_groups(x, err);
@@ -473,9 +473,17 @@ int direct_prepare(struct engine *engine, const struct direct_change *change, st
 	if (ret)
 		return ret;
 	pthread_mutex_lock(&x->direct.change);
+	x->direct.next_guarded = will_be_guarded(&x->direct, change);
 	ret = prepare(x, change, err);
 	if (ret)
 		discard(&x->direct);
+	/* code that is guarded does without a fetch, too: there may be no room for other code */
+	if (ret == -ENOSPC && x->direct.guarded && !x->direct.next_guarded) {
+		x->direct.next_guarded = true;
+		ret = prepare(x, change, err);
+		if (ret)
+			discard(&x->direct);
+	}
 	pthread_mutex_unlock(&x->direct.change);
 	return ret;
 }

@@ -6,7 +6,7 @@
 
 enum {
 	FREED_TRIES = 1000, /* how long a change waits for code and slots that are being left ... */
-	FREED_TRIES_STOPPED = 20, /* ... with the guest stopped */
+	FREED_TRIES_HELD = 20, /* ... with the guest stopped */
 	FREED_WAIT_MS = 5,
 };
 
@@ -218,13 +218,12 @@ static bool is_freeing(struct direct_lane *lane)
 }
 
 /* With `change` held: let the thread free what is being left. False: nothing is, or for too long. A
- * guest that stands still does not leave its code, and is not held up for long. */
+ * guest that is held stopped does not leave its code, and is not held up for long. */
 bool direct_wait_freed(struct ring_engine *x, unsigned int *tries)
 {
 	struct direct_lane *lane = &x->direct;
-	const bool stopped = x->guest->control->is_stopped(x->guest);
 
-	if (!is_freeing(lane) || ++*tries > (stopped ? FREED_TRIES_STOPPED : FREED_TRIES))
+	if (!is_freeing(lane) || ++*tries > (lane->next_held ? FREED_TRIES_HELD : FREED_TRIES))
 		return false;
 	pthread_mutex_unlock(&lane->change);
 	ring_engine_wake(x);

@@ -148,6 +148,7 @@ struct direct_lane {
 
 	/* Of the change that is prepared. */
 	bool next_guarded;
+	bool next_held; /* by who prepares it: the guest stands still meanwhile */
 	struct patch_set next, next_slots, next_inside, difference;
 	struct patch_set unseen; /* of the plan's: they did not stand at their sites */
 	struct {

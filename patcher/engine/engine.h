@@ -109,6 +109,7 @@ struct direct_change {
 	/* Which of the plan's patches are off from then on: a result of patch_plan_find_off(), read
 	 * by prepare() only. NULL: those that are. */
 	const bool *off;
+	bool held;     /* the guest stands still while it is prepared */
 	uint64_t bell; /* gva of a site that calls engine_config.bell first, wanted or not; 0: none.
 			  For guests with port traps. */
 	/* With wants as before: the direct lane goes on as it is in this text, where no site or

@@ -133,8 +133,8 @@ static void fill_change(const struct lane_plan *p, struct direct_change *change)
 }
 
 /* Before a commit, in a guest that runs, or is stopped. */
-static int prepare(struct lane_plan *p, struct direct_change *change, struct handoffs *handoffs,
-		   struct error *err)
+static int prepare(struct lane_plan *p, bool held, struct direct_change *change,
+		   struct handoffs *handoffs, struct error *err)
 {
 	struct engine *engine = p->session->ring_engine;
 	int ret = note_handoffs(p->session, handoffs, err);
@@ -145,6 +145,7 @@ static int prepare(struct lane_plan *p, struct direct_change *change, struct han
 		return ret;
 	handoffs->registered = &p->kprobes;
 	fill_change(p, change);
+	change->held = held;
 	ret = p->part ? lane_plan_join(p, err) : 0;
 	return ret ? ret : engine->ops->direct_prepare(engine, change, err);
 }
@@ -161,7 +162,7 @@ static int try_change(struct lane_plan *p, bool hold, struct error *err)
 
 	if (ret)
 		return ret;
-	ret = prepare(p, &change, &handoffs, err);
+	ret = prepare(p, hold, &change, &handoffs, err);
 	if (!ret)
 		ret = commit(s, &p->table, &handoffs, held_ns, err);
 	else if (hold)
