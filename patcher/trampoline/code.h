@@ -70,11 +70,13 @@ int code_check(const struct code_region *code, const struct slow_path *slow, siz
 
 /* --- gates (gate-emit.c) --------------------------------------------------------------------- */
 
+struct direct_code;
 struct gate_code {
 	struct assembler *a;
 	const struct trampoline_kernel *kernel;
-	enum asm_reg scratch; /* it and R11 change */
-	uint32_t caller_at;   /* where the call's return address is, from RSP */
+	enum asm_reg scratch;            /* it and R11 change */
+	uint32_t caller_at;              /* where the call's return address is, from RSP */
+	const struct direct_code *saves; /* registers of the guest's; NULL: none */
 };
 
 /* The code goes on behind itself if the gate says yes, else at `no`. */

@@ -256,7 +256,7 @@ static void emit_guard(const struct direct_code *d, const struct direct_spec *sp
 
 static void emit_event(struct direct_code *d, size_t i)
 {
-	const struct gate_code gate = {d->a, d->kernel, scratch(d), d->caller_at + d->pushed};
+	const struct gate_code gate = {d->a, d->kernel, scratch(d), d->caller_at + d->pushed, d};
 	const struct direct_spec *spec = &d->records[i];
 	const bool stops = spec->count && spec->count->action == COUNT_STOP;
 	struct asm_label refused = {0};

@@ -23,6 +23,17 @@ struct operand {
 	enum asm_width width;
 };
 
+/* Records in front may have changed the register. */
+static void take_argument(const struct gate_code *c, unsigned int number, struct operand *o)
+{
+	const int32_t saved = c->saves ? direct_saved_at(c->saves, trampoline_argument(number)) : 0;
+
+	o->in_memory = saved;
+	o->reg = trampoline_argument(number);
+	if (saved)
+		o->mem = asm_at(ASM_RSP, c->saves->pushed + (uint32_t)saved);
+}
+
 static struct operand operand_of(const struct emitter *e, const struct gate_term *t)
 {
 	const struct gate_code *c = e->code;
@@ -50,8 +61,7 @@ static struct operand operand_of(const struct emitter *e, const struct gate_term
 			o.mem = asm_at(ASM_RDI, gate_syscall_place(t->source));
 			break;
 		}
-		o.in_memory = false;
-		o.reg = trampoline_argument(t->source - GATE_ARG0);
+		take_argument(c, t->source - GATE_ARG0, &o);
 	}
 	return o;
 }

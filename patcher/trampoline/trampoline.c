@@ -29,7 +29,7 @@ static void emit_slow(struct trampoline_code *c)
 static void emit_gate(struct trampoline_code *c, struct asm_label *refused)
 {
 	const struct gate_code code = {&c->a, c->spec->kernel, trampoline_scratch(c),
-				       c->pushed + RECORD_KEY_BIAS};
+				       c->pushed + RECORD_KEY_BIAS, NULL};
 
 	if (c->spec->gate)
 		gate_emit(&code, c->spec->gate, refused);
