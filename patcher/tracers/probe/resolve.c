@@ -197,6 +197,9 @@ static int take_passed_type(const struct resolver *r, struct fetch_arg *arg, str
 	arg->show = FETCH_HEX;
 	arg->size = is_size(value.size) ? (uint8_t)value.size : WORD;
 	arg->count = 1;
+	/* what lies above it in the register is undefined */
+	if (!is_size(value.size))
+		arg->bit_width = (uint8_t)(8 * value.size);
 	return 0;
 }
 
