@@ -162,7 +162,7 @@ uint64_t ring_engine_late_ns(const struct ring_engine *x)
 
 /*
  * The guest may change the times of its watchdogs. Writers that spin keep those that were read when
- * their code was made, which is not later.
+ * their code was made: so the shortest one counts.
  */
 static void follow_patience(struct ring_engine *x, uint64_t now)
 {

@@ -393,6 +393,7 @@ static int make_code(struct ring_engine *x, struct error *err)
 		.full = x->full,
 	};
 
+	x->patience_ns = watchdogs_allow_ns(x->kernel, x->patience_ns);
 	return trampoline_set_make(&x->set, x->config.plan, x->config.traps, x->config.decoder,
 				   &room, err);
 }
