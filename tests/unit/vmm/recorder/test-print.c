@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* What the recorder tells its user of a trace. */
+#include <poll.h>
 #include <pty.h>
 #include <stdlib.h>
 #include <string.h>
@@ -73,6 +74,8 @@ static int shown_progress(struct recorder *r, int master, int terminal)
 	r->config.progress = true;
 	recorder_show_progress(r);
 	r->config.progress = false;
+	/* it gets there a little later */
+	poll(&(struct pollfd){.fd = master, .events = POLLIN}, 1, 200);
 	if (dup2(old, STDERR_FILENO) < 0 || ioctl(master, FIONREAD, &bytes))
 		abort();
 	close(old);
