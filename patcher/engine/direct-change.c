@@ -461,10 +461,23 @@ static void discard(struct direct_lane *lane)
 	lane->nr_jumps = 0;
 }
 
+static int prepare_or_discard(struct ring_engine *x, const struct direct_change *change,
+			      bool guarded, struct error *err)
+{
+	int ret;
+
+	x->direct.next_guarded = guarded;
+	ret = prepare(x, change, err);
+	if (ret)
+		discard(&x->direct);
+	return ret;
+}
+
 int direct_prepare(struct engine *engine, const struct direct_change *change, struct error *err)
 {
 	struct ring_engine *x = ring_engine_of(engine);
 	const uint32_t of_task = wanted_of_task(change);
+	bool guarded;
 	int ret = 0;
 
 	/* that stops the guest, and others hold `change` with the guest stopped */
@@ -473,17 +486,11 @@ int direct_prepare(struct engine *engine, const struct direct_change *change, st
 	if (ret)
 		return ret;
 	pthread_mutex_lock(&x->direct.change);
-	x->direct.next_guarded = will_be_guarded(&x->direct, change);
-	ret = prepare(x, change, err);
-	if (ret)
-		discard(&x->direct);
+	guarded = will_be_guarded(&x->direct, change);
+	ret = prepare_or_discard(x, change, guarded, err);
 	/* code that is guarded does without a fetch, too: there may be no room for other code */
-	if (ret == -ENOSPC && x->direct.guarded && !x->direct.next_guarded) {
-		x->direct.next_guarded = true;
-		ret = prepare(x, change, err);
-		if (ret)
-			discard(&x->direct);
-	}
+	if (ret == -ENOSPC && x->direct.guarded && !guarded)
+		ret = prepare_or_discard(x, change, true, err);
 	pthread_mutex_unlock(&x->direct.change);
 	return ret;
 }

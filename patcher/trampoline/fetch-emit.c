@@ -334,6 +334,15 @@ static void emit_faults(const struct reader *r, uint64_t faults)
 
 /* A fetch in the middle of another one on this CPU (in the page fault handler, or in an NMI) reads
  * no memory: it could go on like that for ever. */
+static void emit_nested(const struct reader *r, struct asm_mem busy, struct asm_label *nested)
+{
+	emit_faults(r, all_faults(r->program));
+	asm_compare_mem(r->a, busy, 0);
+	asm_jump_if(r->a, ASM_NE, nested);
+	emit_faults(r, 0);
+}
+
+/* Where spec->fetching is set, the code in front has looked, and records nothing then. */
 void fetch_emit_read(struct direct_code *d, const struct direct_spec *spec,
 		     const struct ring_code *ring)
 {
@@ -349,11 +358,9 @@ void fetch_emit_read(struct direct_code *d, const struct direct_spec *spec,
 		return;
 	asm_alu(d->a, ASM_64, ASM_SUB, ASM_RSP, (int32_t)frame_bytes(program));
 	emit_zero(&r, 0, program->bytes);
-	emit_faults(&r, all_faults(program));
-	asm_compare_mem(d->a, busy, 0);
-	asm_jump_if(d->a, ASM_NE, &nested);
+	if (!spec->fetching)
+		emit_nested(&r, busy, &nested);
 	asm_store_constant(d->a, ASM_32, busy, 1);
-	emit_faults(&r, 0);
 	emit_arguments(&r);
 	asm_store_constant(d->a, ASM_32, busy, 0);
 	asm_bind(d->a, &nested);
