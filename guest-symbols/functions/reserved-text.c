@@ -216,31 +216,7 @@ static int make_room(struct reserved_text *text, size_t room, struct error *err)
 	return text->v && text->leads ? 0 : error_set(err, ENOMEM, "out of memory");
 }
 
-static void sort(struct reserved_text *text)
-{
-	qsort(text->v, text->n, sizeof(*text->v), by_address);
-	qsort(text->leads, text->nr_leads, sizeof(*text->leads), by_target);
-}
-
-static int fill(struct reserved_text *text, const struct kernel_image *image, struct error *err)
-{
-	size_t room = NR_SECTIONS;
-	int ret = 0;
-
-	for (size_t i = 0; !ret && i < NR_LISTS; i++)
-		ret = check_list(image, &lists[i], &room, err);
-	if (!ret)
-		ret = make_room(text, room, err);
-	for (size_t i = 0; !ret && i < NR_LISTS; i++)
-		ret = add_list(text, image, &lists[i], err);
-	if (ret)
-		return ret;
-	add_sections(text, image);
-	sort(text);
-	return 0;
-}
-
-/* Of a list that is freed what was in its memory is anything. */
+/* What was in the memory of a list that is freed is anything. */
 static int add_unless_freed(struct reserved_text *text, const struct kernel_image *image,
 			    const struct text_list *list, struct error *err)
 {
@@ -254,42 +230,45 @@ static int add_unless_freed(struct reserved_text *text, const struct kernel_imag
 	return 0;
 }
 
-static int fill_changing(struct reserved_text *text, const struct kernel_image *image,
-			 struct error *err)
+/* `changing`: without what kprobes keep away from; lists that are freed may be missing. */
+static int fill(struct reserved_text *text, const struct kernel_image *image, bool changing,
+		struct error *err)
 {
 	const struct text_list *wanted[NR_LISTS];
-	size_t room = 1, n = 0;
+	size_t room = NR_SECTIONS, n = 0;
 	int ret = 0;
 
 	for (size_t i = 0; !ret && i < NR_LISTS; i++) {
-		if (!lists[i].size)
+		if (changing && !lists[i].size)
 			continue;
 		ret = check_list(image, &lists[i], &room, err);
 		if (!ret)
 			wanted[n++] = &lists[i];
-		else if (lists[i].freed)
+		else if (changing && lists[i].freed)
 			ret = 0;
 	}
 	if (!ret)
 		ret = make_room(text, room, err);
 	for (size_t i = 0; !ret && i < n; i++)
-		ret = add_unless_freed(text, image, wanted[i], err);
-	if (!ret)
-		sort(text);
-	return ret;
+		ret = changing ? add_unless_freed(text, image, wanted[i], err)
+			       : add_list(text, image, wanted[i], err);
+	if (ret)
+		return ret;
+	if (!changing)
+		add_sections(text, image);
+	qsort(text->v, text->n, sizeof(*text->v), by_address);
+	qsort(text->leads, text->nr_leads, sizeof(*text->leads), by_target);
+	return 0;
 }
 
-typedef int fill_fn(struct reserved_text *text, const struct kernel_image *image,
-		    struct error *err);
-
-static int derive_by(fill_fn *fn, const struct kernel_image *image, void **out, struct error *err)
+static int derive(const struct kernel_image *image, bool changing, void **out, struct error *err)
 {
 	struct reserved_text *text = calloc(1, sizeof(*text));
 	int ret;
 
 	if (!text)
 		return error_set(err, ENOMEM, "out of memory");
-	ret = fn(text, image, err);
+	ret = fill(text, image, changing, err);
 	if (ret)
 		destroy(text);
 	else
@@ -297,38 +276,41 @@ static int derive_by(fill_fn *fn, const struct kernel_image *image, void **out, 
 	return ret;
 }
 
-static int derive(const struct kernel_image *image, void **out, struct error *err)
+static int derive_all(const struct kernel_image *image, void **out, struct error *err)
 {
-	return derive_by(fill, image, out, err);
+	return derive(image, false, out, err);
 }
 
 static int derive_changing(const struct kernel_image *image, void **out, struct error *err)
 {
-	return derive_by(fill_changing, image, out, err);
+	return derive(image, true, out, err);
+}
+
+static int find_derived(const struct kernel_image *image, const struct image_fact *fact,
+			const struct reserved_text **out, struct error *err)
+{
+	const void *text;
+	int ret = kernel_image_derive(image, fact, &text, err);
+
+	if (!ret)
+		*out = text;
+	return ret;
 }
 
 int reserved_text_of(const struct kernel_image *image, const struct reserved_text **out,
 		     struct error *err)
 {
-	static const struct image_fact fact = {derive, destroy};
-	const void *text;
-	int ret = kernel_image_derive(image, &fact, &text, err);
+	static const struct image_fact fact = {derive_all, destroy};
 
-	if (!ret)
-		*out = text;
-	return ret;
+	return find_derived(image, &fact, out, err);
 }
 
 int reserved_text_changing_of(const struct kernel_image *image, const struct reserved_text **out,
 			      struct error *err)
 {
 	static const struct image_fact fact = {derive_changing, destroy};
-	const void *text;
-	int ret = kernel_image_derive(image, &fact, &text, err);
 
-	if (!ret)
-		*out = text;
-	return ret;
+	return find_derived(image, &fact, out, err);
 }
 
 static uint64_t address_at(const void *reserved, size_t i)
