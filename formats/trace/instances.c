@@ -354,3 +354,28 @@ void trace_writer_counts(const struct trace_writer *writer, unsigned int vcpu,
 	for (unsigned int i = 0; i < writer->nr_instances; i++)
 		add_counts(writer->instances[i], &writer->instances[i]->sinks[vcpu], out);
 }
+
+uint64_t writer_count_refused(const struct trace_writer *writer)
+{
+	return atomic_load(&writer->budget.refused) + atomic_load(&writer->names.lines.refused);
+}
+
+void trace_writer_counters(struct trace_writer *writer, struct trace_counters *counters)
+{
+	const struct output_counts counts = output_counts(writer->output);
+
+	counters->v[COUNTER_OVERRUNS] = counters->v[COUNTER_DISK_DROPS] = 0;
+	counters->v[COUNTER_OVERWRITTEN] = 0;
+	for (unsigned int i = 0; i < writer->nr_vcpus; i++) {
+		struct trace_writer_counts c;
+
+		trace_writer_counts(writer, i, &c);
+		counters->v[COUNTER_OVERRUNS] += c.overruns;
+		counters->v[COUNTER_DISK_DROPS] += c.disk_drops;
+		counters->v[COUNTER_OVERWRITTEN] += c.overwritten;
+	}
+	counters->v[COUNTER_DISK_BYTES] = counts.written_bytes;
+	counters->v[COUNTER_OVER_BUDGET] = writer_count_refused(writer);
+	counters->v[COUNTER_DISK_WAITS] = counts.waits;
+	counters->v[COUNTER_DISK_WAIT_NS] = counts.wait_ns;
+}

@@ -90,4 +90,7 @@ void writer_discard_unwritten(struct trace_writer *writer);
 
 void writer_destroy_instances(struct trace_writer *writer);
 
+/* What the budget had no room for. */
+uint64_t writer_count_refused(const struct trace_writer *writer);
+
 #endif

@@ -38,16 +38,11 @@ int writer_keep_error(struct trace_writer *writer, int ret, const char *what, un
 	return ret;
 }
 
-static uint64_t count_refused(const struct trace_writer *writer)
-{
-	return atomic_load(&writer->budget.refused) + atomic_load(&writer->names.lines.refused);
-}
-
 /* The last names come after the info's counters. */
 static void fill_counts(const struct trace_writer *writer, struct sidecar *sidecar)
 {
 	uint64_t *v = sidecar->info.counters.v, *overruns = &v[COUNTER_OVERRUNS];
-	const uint64_t refused = count_refused(writer);
+	const uint64_t refused = writer_count_refused(writer);
 	struct trace_writer_counts counts;
 
 	if (refused > v[COUNTER_OVER_BUDGET])
@@ -527,26 +522,6 @@ uint64_t trace_writer_bytes(const struct trace_writer *writer)
 	const struct output_counts counts = output_counts(writer->output);
 
 	return counts.written_bytes + counts.queued_bytes - counts.kept_bytes;
-}
-
-void trace_writer_counters(struct trace_writer *writer, struct trace_counters *counters)
-{
-	const struct output_counts counts = output_counts(writer->output);
-
-	counters->v[COUNTER_OVERRUNS] = counters->v[COUNTER_DISK_DROPS] = 0;
-	counters->v[COUNTER_OVERWRITTEN] = 0;
-	for (unsigned int i = 0; i < writer->nr_vcpus; i++) {
-		struct trace_writer_counts c;
-
-		trace_writer_counts(writer, i, &c);
-		counters->v[COUNTER_OVERRUNS] += c.overruns;
-		counters->v[COUNTER_DISK_DROPS] += c.disk_drops;
-		counters->v[COUNTER_OVERWRITTEN] += c.overwritten;
-	}
-	counters->v[COUNTER_DISK_BYTES] = counts.written_bytes;
-	counters->v[COUNTER_OVER_BUDGET] = count_refused(writer);
-	counters->v[COUNTER_DISK_WAITS] = counts.waits;
-	counters->v[COUNTER_DISK_WAIT_NS] = counts.wait_ns;
 }
 
 int trace_writer_put_document(struct trace_writer *writer, const char *name, const char *text,
