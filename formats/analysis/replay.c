@@ -543,8 +543,7 @@ void replay_print_bound(const struct replay *replay, FILE *out, int indent)
 	if (!bound.is_bounded)
 		line_print(out, indent, "Bound",
 			   "unknown: as events are missing, or may be, live sums may be too high "
-			   "or too "
-			   "low");
+			   "or too low");
 	else if (bound.objects)
 		line_print(out, indent, "Bound",
 			   "live sums are at most %s too high, by at most %s, and lack at most as "

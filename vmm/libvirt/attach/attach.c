@@ -139,7 +139,7 @@ static void on_beat(void *watchdog, bool exposed)
 	libvirt_watchdog_beat(watchdog, exposed);
 }
 
-/* The search for the kernel may hold the domain stopped: Ctrl-Z must not stop this process. What
+/* A look for the kernel may hold the domain stopped: Ctrl-Z must not stop this process. What
  * comes now is taken up by recorder_watch(). */
 static int watch_tracer(struct attach *a, struct error *err)
 {
