@@ -212,6 +212,14 @@ bool fake_exitless_record(struct fake_exitless *f, unsigned int vcpu, uint32_t p
 	return true;
 }
 
+uint64_t fake_exitless_count(const struct fake_exitless *f, unsigned int vcpu, enum counter_id id)
+{
+	struct trace_counters counts = {0};
+
+	f->engine->ops->counts(f->engine, vcpu, &counts);
+	return counts.v[id];
+}
+
 bool fake_exitless_wait(const struct fake_exitless *f, size_t hits)
 {
 	for (int i = 0; i < PATIENCE_MS && atomic_load(&f->nr_hits) < hits; i++)

@@ -73,6 +73,9 @@ struct ring_writer fake_exitless_writer(const struct fake_exitless *f, unsigned 
 bool fake_exitless_record(struct fake_exitless *f, unsigned int vcpu, uint32_t place,
 			  uint64_t value);
 
+/* What the engine has counted of a vCPU. */
+uint64_t fake_exitless_count(const struct fake_exitless *f, unsigned int vcpu, enum counter_id id);
+
 /* Wait for that many hits, 20 seconds at most. */
 bool fake_exitless_wait(const struct fake_exitless *f, size_t hits);
 

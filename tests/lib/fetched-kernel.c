@@ -49,7 +49,8 @@ int fetched_kernels_test(const char *const *versions, fetched_kernel_fn *fn)
 
 void fetched_guest_init(struct fetched_guest *guest, const struct kernel_image *image)
 {
-	if (dump_guest_create(1, &guest->dump, NULL) ||
+	guest->decoder = NULL;
+	if (decoder_create(&guest->decoder, NULL) || dump_guest_create(1, &guest->dump, NULL) ||
 	    dump_guest_add_buffer(guest->dump, FETCHED_PHYS_TEXT, image->init_bytes,
 				  image->init_size, DUMP_MAPPED, NULL))
 		abort();
@@ -59,6 +60,7 @@ void fetched_guest_init(struct fetched_guest *guest, const struct kernel_image *
 void fetched_guest_deinit(struct fetched_guest *guest)
 {
 	dump_guest_destroy(guest->dump);
+	decoder_destroy(guest->decoder);
 }
 
 enum { CALL_SIZE = 5 };

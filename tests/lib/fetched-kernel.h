@@ -5,6 +5,7 @@
 #include "guest-symbols/image/kernel-image.h"
 #include "introspect/guest/dump.h"
 #include "introspect/kernel/kernel.h"
+#include "patcher/text/insn.h"
 
 /* Debian's kernels, which tests/testbed/fetch-kernel puts into $KERNELS_DIR, or build/kernels. */
 enum {
@@ -26,11 +27,12 @@ struct kernel_image *fetched_kernel_image(const char *version);
 typedef void fetched_kernel_fn(const struct kernel_image *image, const char *version);
 int fetched_kernels_test(const char *const *versions, fetched_kernel_fn *fn);
 
-/* A guest that has the kernel's bytes at FETCHED_PHYS_TEXT, without a slide, and no other memory.
- */
+/* A guest that has the kernel's bytes at FETCHED_PHYS_TEXT, without a slide, and no other memory;
+ * and a decoder for them. */
 struct fetched_guest {
 	struct dump_guest *dump;
 	struct kernel kernel;
+	struct decoder *decoder;
 };
 
 /* The image must outlive the guest. Aborts on failure. */

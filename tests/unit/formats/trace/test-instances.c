@@ -2,57 +2,22 @@
 /* Several instances in one trace: their streams, their names, and their coming and going. */
 #include <errno.h>
 #include <pthread.h>
-#include <sched.h>
 #include <fcntl.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 #include "formats/base/clock.h"
-#include "formats/event/function.h"
 #include "formats/trace/reader.h"
 #include "formats/trace/sidecar.h"
 #include "formats/trace/writer-internal.h"
-#include "formats/trace/writer.h"
 #include "tests/lib/babeltrace.h"
 #include "tests/lib/tap.h"
 #include "tests/lib/trace-make.h"
+#include "tests/unit/formats/trace/instances-fixture.h"
 
-enum { VCPUS = 2, EVENTS = 5000, CTF = 0 };
-
-static const struct trace_info info = {.tool_version = "1"};
-
-static struct trace_instance functions(const char *name, unsigned int fields)
-{
-	return (struct trace_instance){.name = name,
-				       .spec = "function:vfs_*",
-				       .classes = function_class(fields),
-				       .nr_classes = 1};
-}
-
-static struct trace_writer *create(const char *path, const char *encoding)
-{
-	struct trace_writer *writer;
-	unsigned int number = 0;
-
-	while (strcmp(trace_encoding_names[number], encoding))
-		number++;
-	if (trace_writer_create(path, VCPUS, number, &info, &writer, NULL))
-		abort();
-	return writer;
-}
-
-static int add(struct trace_writer *writer, const struct trace_instance *instance)
-{
-	struct error err = {0};
-	int ret = trace_writer_add_instance(writer, instance, &err);
-
-	if (ret < 0)
-		tap_diag("%s", err.text);
-	return ret;
-}
+enum { EVENTS = 5000, CTF = 0 };
 
 /* The i-th event, at time i. */
 static struct function_event event_at(unsigned int i)
@@ -358,7 +323,7 @@ static void test_long_batch(void)
 	scratch_remove(&dir);
 }
 
-enum { APPENDS = 20000, MANY = 100 };
+enum { APPENDS = 20000 };
 
 static void *append_records(void *writer)
 {
@@ -386,71 +351,6 @@ static void test_threads(void)
 	ok(counts.events == 2 * APPENDS && !counts.overruns,
 	   "two threads append records of one vCPU");
 	trace_writer_destroy(writer);
-	scratch_remove(&dir);
-}
-
-/* Space for the last sidecar is reserved in the file that each sidecar is written to. This one
- * takes long, as on a shared disk. */
-static atomic_uint reserving, overlaps;
-
-int posix_fallocate(int fd, off_t offset, off_t length)
-{
-	reserving++;
-	clock_wait_ms(1);
-	reserving--;
-	return ftruncate(fd, offset + length) ? errno : 0;
-}
-
-int renameat(int from_fd, const char *from, int to_fd, const char *to)
-{
-	overlaps += reserving != 0;
-	return (int)syscall(SYS_renameat2, from_fd, from, to_fd, to, 0);
-}
-
-struct describer {
-	struct trace_writer *writer;
-	atomic_bool ends;
-	atomic_uint times, failures;
-};
-
-static void *describe_again(void *arg)
-{
-	struct describer *d = arg;
-
-	while (!d->ends) {
-		d->failures += trace_writer_set_info(d->writer, &info, NULL) != 0;
-		d->times++;
-	}
-	return NULL;
-}
-
-static void test_described_by_two(void)
-{
-	struct scratch dir = scratch_make();
-	struct describer d = {.writer = create(dir.path, "ctf")};
-	struct trace_instance instance = functions("a", FUNCTION_ALL);
-	struct trace_reader *reader;
-	char name[8];
-	pthread_t other;
-	unsigned int failed = 0;
-
-	if (pthread_create(&other, NULL, describe_again, &d))
-		abort();
-	while (!d.times)
-		sched_yield();
-	for (unsigned int i = 0; i < MANY; i++) {
-		snprintf(name, sizeof(name), "i%u", i);
-		instance.name = name;
-		failed += add(d.writer, &instance) < 0;
-	}
-	d.ends = true;
-	pthread_join(other, NULL);
-	is_u64(overlaps, 0, "a sidecar is not written where space is being reserved");
-	is_u64(failed, 0, "instances are added while another thread describes the trace");
-	is_u64(d.failures, 0, "nor does the other thread fail");
-	ok(!trace_reader_open(dir.path, &reader, NULL), "what it says can be read");
-	trace_reader_close(reader);
-	trace_writer_destroy(d.writer);
 	scratch_remove(&dir);
 }
 
@@ -613,7 +513,6 @@ int main(void)
 	test_long_batch();
 	test_waits_without_lock();
 	test_threads();
-	test_described_by_two();
 	test_refusals();
 	test_descriptors();
 	test_no_descriptors("ctf", &kmem_instance);

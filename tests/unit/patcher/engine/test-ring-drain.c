@@ -1,53 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Records on their way from vCPUs to the emitted hits, with a thread for each vCPU. */
-#include <stdlib.h>
-#include "tests/lib/fake-exitless.h"
-#include "tests/lib/tap.h"
+#include "tests/unit/patcher/engine/ring-fixture.h"
 
-enum { EVENTS = 2000, MANY = 2000, BIAS = RECORD_KEY_BIAS, DEAD = 1 << 20, PATIENCE_MS = 20000 };
-
-static struct fake_exitless f;
-static uint32_t kfree;
-
-static void install(void)
-{
-	if (fake_exitless_install(&f, NULL))
-		abort();
-	kfree = fake_exitless_place(&f, FAKE_KFREE);
-}
+enum { EVENTS = 2000, DEAD = 1 << 20 };
 
 static void begin(enum trampoline_full full)
 {
 	fake_exitless_init(&f, full);
 	fake_exitless_create(&f);
 	install();
-}
-
-static void leave(void)
-{
-	ok(fake_exitless_leave(&f, PATIENCE_MS) && fake_exitless_is_gone(&f),
-	   "the engine leaves nothing in the guest");
-}
-
-static void end(void)
-{
-	fake_exitless_deinit(&f);
-}
-
-static uint64_t count_of(unsigned int vcpu, enum counter_id id)
-{
-	struct trace_counters counts = {0};
-
-	f.engine->ops->counts(f.engine, vcpu, &counts);
-	return counts.v[id];
-}
-
-/* The thread tells its counts when a pass ends, which is after what it emits in the pass. */
-static void is_count(unsigned int vcpu, enum counter_id id, uint64_t expected, const char *label)
-{
-	for (int i = 0; i < PATIENCE_MS && count_of(vcpu, id) != expected; i++)
-		clock_wait_ms(1);
-	is_u64(count_of(vcpu, id), expected, label);
 }
 
 /* A vCPU has made a hit in a trap. */

@@ -1,20 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Records that a vCPU has begun and does not finish, as the host does not run it. */
-#include <stdlib.h>
-#include "tests/lib/fake-exitless.h"
-#include "tests/lib/tap.h"
-
-enum { MANY = 2000, BIAS = RECORD_KEY_BIAS, PATIENCE_MS = 20000 };
-
-static struct fake_exitless f;
-static uint32_t kfree;
-
-static void install(void)
-{
-	if (fake_exitless_install(&f, NULL))
-		abort();
-	kfree = fake_exitless_place(&f, FAKE_KFREE);
-}
+#include "tests/unit/patcher/engine/ring-fixture.h"
 
 /* `poll_ns`: between two polls whether the guest runs. */
 static void begin_polling(enum trampoline_full full, uint64_t poll_ns)
@@ -23,33 +9,6 @@ static void begin_polling(enum trampoline_full full, uint64_t poll_ns)
 	fake_exitless_create(&f);
 	f.x->poll_ns = poll_ns;
 	install();
-}
-
-static void leave(void)
-{
-	ok(fake_exitless_leave(&f, PATIENCE_MS) && fake_exitless_is_gone(&f),
-	   "the engine leaves nothing in the guest");
-}
-
-static void end(void)
-{
-	fake_exitless_deinit(&f);
-}
-
-static uint64_t count_of(unsigned int vcpu, enum counter_id id)
-{
-	struct trace_counters counts = {0};
-
-	f.engine->ops->counts(f.engine, vcpu, &counts);
-	return counts.v[id];
-}
-
-/* The thread tells its counts when a pass ends, which is after what it emits in the pass. */
-static void is_count(unsigned int vcpu, enum counter_id id, uint64_t expected, const char *label)
-{
-	for (int i = 0; i < PATIENCE_MS && count_of(vcpu, id) != expected; i++)
-		clock_wait_ms(1);
-	is_u64(count_of(vcpu, id), expected, label);
 }
 
 enum { SHORT_NS = 2000000, IDLE_MS = 200 };

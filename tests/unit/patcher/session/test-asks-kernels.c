@@ -7,11 +7,8 @@
 
 static void test_kernel(const struct kernel_image *image, const char *version)
 {
-	struct decoder *decoder = NULL;
 	struct fetched_guest guest;
 
-	if (decoder_create(&decoder, NULL))
-		abort();
 	fetched_guest_init(&guest, image);
 	for (enum session_ask kind = 0; kind < SESSION_ASKS; kind++) {
 		const char *function = session_ask_function(kind);
@@ -19,15 +16,13 @@ static void test_kernel(const struct kernel_image *image, const char *version)
 		struct error err = {0};
 		struct displaced place;
 
-		ok(symbol && !function_displace(&guest.kernel, decoder,
-						kernel_gva(&guest.kernel, symbol->address),
-						symbol->size,
-						oneshot_place(&guest.kernel, function), &place,
-						&err),
+		ok(symbol && !function_displace(
+				     &guest.kernel, guest.decoder,
+				     kernel_gva(&guest.kernel, symbol->address), symbol->size,
+				     oneshot_place(&guest.kernel, function), &place, &err),
 		   "%s: %s() can ask: %s", version, function, err.text);
 	}
 	fetched_guest_deinit(&guest);
-	decoder_destroy(decoder);
 }
 
 int main(void)

@@ -112,18 +112,26 @@ static void set_unstable(uint32_t unstable)
 	fake_put32(&fs.fg.base, FAKE_PHYS_TEXT + FAKE_TSC_UNSTABLE, unstable);
 }
 
-/* All counters are taken for one: only the guest can compare them. */
+/* All counters are taken for one: only the guest can compare them. `clock`: room for its
+ * operations. */
+static void begin_by_stamps(struct guest_clock_ops *clock)
+{
+	unsigned int stops;
+
+	fake_session_create(&fs);
+	*clock = *fs.fg.guest.clock;
+	clock->tsc_seen = saw_stamp;
+	fs.fg.guest.clock = clock;
+	start(true);
+	goes_on(&stops);
+}
+
 static void test_stamps_only(void)
 {
 	struct guest_clock_ops clock;
 	unsigned int stops;
 
-	fake_session_create(&fs);
-	clock = *fs.fg.guest.clock;
-	clock.tsc_seen = saw_stamp;
-	fs.fg.guest.clock = &clock;
-	start(true);
-	goes_on(&stops);
+	begin_by_stamps(&clock);
 	set_unstable(1);
 	ok(goes_on(&stops) && !stops, "a guest that finds its counters unstable is not looked at");
 	set_online(WITHOUT_2);
@@ -146,12 +154,7 @@ static void test_other_verdict(void)
 	struct guest_clock_ops clock;
 	unsigned int stops;
 
-	fake_session_create(&fs);
-	clock = *fs.fg.guest.clock;
-	clock.tsc_seen = saw_stamp;
-	fs.fg.guest.clock = &clock;
-	start(true);
-	goes_on(&stops);
+	begin_by_stamps(&clock);
 	set_unstable(1);
 	goes_on(&stops);
 	ok(fs.session->tsc_unstable_ns && !fake_session_status(&fs).tsc_doubtful,

@@ -188,16 +188,12 @@ static void test_tails(const struct kernel_image *image, const char *version)
 
 static void test_kernel(const struct kernel_image *image, const char *version)
 {
-	struct decoder *decoder = NULL;
 	struct fetched_guest guest;
 
-	if (decoder_create(&decoder, NULL))
-		abort();
 	fetched_guest_init(&guest, image);
-	test_functions(&guest.kernel, decoder, version);
+	test_functions(&guest.kernel, guest.decoder, version);
 	test_tails(image, version);
 	fetched_guest_deinit(&guest);
-	decoder_destroy(decoder);
 }
 
 int main(void)
