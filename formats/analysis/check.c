@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include "formats/analysis/analysis.h"
 #include "formats/base/json.h"
+#include "formats/base/text.h"
 #include "formats/checks/check.h"
 #include "formats/cli/cli.h"
 #include "formats/report/parts.h"
@@ -167,7 +168,7 @@ static void print_example(const struct printing *p, const struct check_ops *ops,
 		return;
 	describe(p, out, ops, class, example);
 	fprintf(p->out, "    ");
-	if (!fclose(out))
+	if (!text_stream_close(out))
 		line_wrap(p->out, 4, 8, text);
 	free(text);
 }

@@ -42,10 +42,10 @@ char *json_dump_with_checksum(const json_t *object, size_t flags)
 	return sealed;
 }
 
-void json_print_checksum(FILE *out, char *const *text, const size_t *size)
+bool json_print_checksum(FILE *out, char *const *text, const size_t *size)
 {
-	fflush(out);
-	fputs(end_of(*text, *size).text, out);
+	/* without memory, there is no text */
+	return !fflush(out) && fputs(end_of(*text, *size).text, out) >= 0;
 }
 
 static bool is_whole(const char *text, size_t size)

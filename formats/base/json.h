@@ -23,8 +23,8 @@ json_t *json_from_address(uint64_t address); /* "0x..." */
 char *json_dump_with_checksum(const json_t *object, size_t flags);
 #define JSON_CHECKSUM_MARK "checksum"
 /* Print this member and the object's end to the memory stream of *text and *size, which has the
- * other members and the separator. */
-void json_print_checksum(FILE *out, char *const *text, const size_t *size);
+ * other members and the separator. False: no memory. */
+bool json_print_checksum(FILE *out, char *const *text, const size_t *size);
 /* Take both members out of an object that was read from this text. Returns false if the checksum is
  * wrong, or missing though the object is marked. */
 bool json_take_checksum(json_t *object, const char *text, size_t size);

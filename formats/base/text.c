@@ -178,6 +178,13 @@ void text_print_word(FILE *out, const char *word)
 
 /* --- bytes as digits ------------------------------------------------------------------------- */
 
+int text_stream_close(FILE *out)
+{
+	const bool whole = !ferror(out);
+
+	return fclose(out) || !whole ? -ENOMEM : 0;
+}
+
 size_t hex_encode(char *out, const void *bytes, size_t size)
 {
 	static const char digits[] = "0123456789abcdef";

@@ -63,6 +63,10 @@ void clean_line(char *text);
 /* Print a word of a command as a user can paste it into a shell: in quotes, if it needs them. */
 void text_print_word(FILE *out, const char *word);
 
+/* Close a stream of open_memstream(). -ENOMEM: the text, which is to be freed in any case, lacks
+ * some of what was printed. */
+int text_stream_close(FILE *out);
+
 /* Two lower-case digits for each byte, the first byte first, and a NUL. Returns the number of
  * digits. */
 size_t hex_encode(char *out, const void *bytes, size_t size);

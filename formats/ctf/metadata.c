@@ -178,8 +178,8 @@ static char *make_text(const struct ctf_metadata *metadata, size_t *size)
 	put_types(out);
 	for (unsigned int i = 0; i < metadata->nr_instances && ftell(out) <= MOST_BYTES; i++)
 		ctf_metadata_put_instance(out, metadata, i);
-	failed = !put_block(out, metadata) || ferror(out) || ftell(out) > MOST_BYTES;
-	if (fclose(out) || failed) {
+	failed = !put_block(out, metadata) || ftell(out) > MOST_BYTES;
+	if (text_stream_close(out) || failed) {
 		free(text);
 		return NULL;
 	}

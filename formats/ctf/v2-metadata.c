@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include <stdio.h>
 #include <stdlib.h>
+#include "formats/base/text.h"
 #include "formats/ctf/v2.h"
 
 static void put_stream(FILE *out)
@@ -77,14 +78,12 @@ char *v2_layout_text(void)
 	char *text = NULL;
 	size_t size;
 	FILE *out = open_memstream(&text, &size);
-	int failed;
 
 	if (!out)
 		return NULL;
 	put_stream(out);
 	put_events(out);
-	failed = ferror(out);
-	if (fclose(out) || failed) {
+	if (text_stream_close(out)) {
 		free(text);
 		return NULL;
 	}

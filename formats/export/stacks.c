@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include "formats/base/text.h"
 #include "formats/base/u64-map.h"
 #include "formats/event/graph.h"
 #include "formats/heap/heap.h"
@@ -392,7 +393,7 @@ static char *line_text(const struct stacks *stacks, const struct stack *stack)
 		print_frame(out, sidecar_function_text(sidecar, stack->frames[i]).s);
 		print_inlined(out, sidecar, stack->frames[i]);
 	}
-	if (!fclose(out))
+	if (!text_stream_close(out))
 		return text;
 	free(text);
 	return NULL;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "formats/base/json.h"
+#include "formats/base/text.h"
 #include "formats/event/class-json.h"
 #include "formats/event/record-stream.h"
 #include "formats/trace/sidecar-internal.h"
@@ -260,14 +261,15 @@ static json_t *to_json(const struct sidecar *sidecar)
 static int print(FILE *out, const char *others, const struct sidecar *sidecar, char *const *text,
 		 const size_t *size)
 {
+	const size_t n = strlen(others) - strlen("\n}");
+	bool whole = fwrite(others, 1, n, out) == n;
 	int ret;
 
-	fwrite(others, 1, strlen(others) - strlen("\n}"), out);
 	fputs(",\n \"symbols\": ", out);
 	ret = sidecar_print_symbols(out, sidecar);
 	fputs(",\n ", out);
-	json_print_checksum(out, text, size);
-	return ret;
+	whole &= json_print_checksum(out, text, size);
+	return ret || whole ? ret : -ENOMEM;
 }
 
 char *sidecar_text(const struct sidecar *sidecar)
@@ -280,7 +282,7 @@ char *sidecar_text(const struct sidecar *sidecar)
 
 	json_decref(root);
 	free(others);
-	if (out && fclose(out))
+	if (out && text_stream_close(out))
 		ret = -ENOMEM;
 	if (ret) {
 		free(text);
@@ -476,7 +478,7 @@ static int parse_prototypes(const json_t *item, struct sidecar_instance *instanc
 		if (line)
 			fprintf(out, "%s\n", clean);
 	}
-	if (fclose(out)) {
+	if (text_stream_close(out)) {
 		free(lines);
 		return -ENOMEM;
 	}

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 #include "formats/base/fs.h"
+#include "formats/base/text.h"
 
 enum { BATCH = 256 };
 
@@ -185,7 +186,7 @@ static int append_batch(struct site_names *names)
 
 	for (; !ret && next < names->count && next - names->appended < BATCH; next++)
 		ret = sidecar_print_symbol(lines, &names->symbols[next]);
-	if (lines && fclose(lines))
+	if (lines && text_stream_close(lines))
 		ret = -ENOMEM;
 	if (!ret)
 		ret = file_write_at(names->fd, text, size, names->size, &done);

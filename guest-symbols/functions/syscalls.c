@@ -189,7 +189,7 @@ static int add_prototypes(struct image_syscalls *calls, const struct kernel_imag
 		return -ENOMEM;
 	for (size_t i = 0; at && at < end && i < MAX_SYSCALLS; i++, at += sizeof(uint64_t))
 		print_prototype(out, image, read_pointer(image, at), abi);
-	return fclose(out) ? -ENOMEM : 0;
+	return text_stream_close(out);
 }
 
 /* `sys_call_table`, arch/x86/entry/syscall_64.c, which calls go through up to 6.8, and which is

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include "formats/hist/hists.h"
+#include "formats/base/text.h"
 #include "formats/profile/profiles.h"
 #include "formats/base/json.h"
 #include "vmm/monitor/metrics.h"
@@ -195,7 +196,7 @@ void recorder_put_metrics(struct recorder *r)
 	if (out)
 		metrics_print(out, trace);
 	json_decref(trace);
-	if (!out || fclose(out))
+	if (!out || text_stream_close(out))
 		free(text);
 	else
 		metrics_file_put(r->metrics, text);

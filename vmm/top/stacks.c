@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "formats/base/clock.h"
+#include "formats/base/text.h"
 #include "formats/export/stacks.h"
 #include "vmm/top/part.h"
 
@@ -63,7 +64,7 @@ static char *print_chains(const struct chains *c, const struct stack *all, size_
 	for (size_t i = 0; i < n; i++)
 		if (is_of_site(&all[i], site))
 			print_chain(out, sidecar, &all[i]);
-	if (!fclose(out))
+	if (!text_stream_close(out))
 		return texts;
 	free(texts);
 	return NULL;
