@@ -4,24 +4,45 @@
 #include <errno.h>
 #include <stdlib.h>
 #include "formats/base/budget.h"
+#include "introspect/kernel/identify.h"
 #include "introspect/kernel/module-list.h"
+
+enum { JUMP_BYTES = 5 }; /* that a kprobe hides at most */
 
 struct reader {
 	const struct kernel *kernel;
 	size_t left; /* bytes of text that may still be read */
+	struct address_list kprobes;
 	uint8_t bytes[MODULE_EXITS_MAX_FUNCTION];
 };
+
+static int note_kprobe(void *arg, const struct guest_kprobe *kprobe)
+{
+	return address_list_add(arg, kprobe->address);
+}
+
+static bool has_kprobes(const struct reader *reader, uint64_t gva, size_t size)
+{
+	const struct address_list *list = &reader->kprobes;
+	bool any = false;
+
+	for (size_t i = 0; i < list->n; i++)
+		any |= list->v[i] < gva + size && list->v[i] + JUMP_BYTES > gva;
+	return any;
+}
 
 static const uint8_t *read_bytes(void *arg, uint64_t address, size_t size)
 {
 	struct reader *reader = arg;
+	const uint64_t gva = kernel_gva(reader->kernel, address);
 
 	if (size > sizeof(reader->bytes) || size > reader->left)
 		return NULL;
 	reader->left -= size;
-	if (kernel_read(reader->kernel, kernel_gva(reader->kernel, address), reader->bytes, size,
-			NULL))
+	if (kernel_read(reader->kernel, gva, reader->bytes, size, NULL))
 		return NULL;
+	if (has_kprobes(reader, gva, size))
+		guest_kprobes_restore(reader->kernel, gva, reader->bytes, size);
 	return reader->bytes;
 }
 
@@ -96,7 +117,7 @@ static int list_sites(const struct kernel *kernel, const struct site_table *site
 static int find_exits(struct module_exits *exits, const struct kernel *kernel,
 		      struct exit_text *text, struct error *err)
 {
-	struct reader *reader = malloc(sizeof(*reader));
+	struct reader *reader = calloc(1, sizeof(*reader));
 	int ret;
 
 	if (!reader)
@@ -108,7 +129,12 @@ static int find_exits(struct module_exits *exits, const struct kernel *kernel,
 	text->first_slot = kernel->image->nr_return_sites;
 	text->bytes = read_bytes;
 	text->arg = reader;
-	ret = function_exits_create(kernel->image, text, &exits->exits, err);
+	ret = guest_kprobes_for_each(kernel, note_kprobe, &reader->kprobes);
+	if (ret)
+		error_set(err, -ret, "no memory for the guest's kprobes");
+	else
+		ret = function_exits_create(kernel->image, text, &exits->exits, err);
+	address_list_deinit(&reader->kprobes);
 	free(reader);
 	return ret;
 }

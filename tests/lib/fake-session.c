@@ -301,20 +301,26 @@ void fake_session_hold_site(struct fake_session *fs, uint64_t gva, uint8_t *byte
 	memcpy(bytes, held ? call : patch->new_bytes, SITE);
 }
 
-void fake_session_put_kprobe(struct fake_session *fs, uint64_t offset, uint32_t flags)
+void fake_session_put_kprobe_at(struct fake_session *fs, uint64_t gva, const uint8_t *text,
+				uint32_t flags)
 {
 	const uint64_t list = FAKE_PHYS_TEXT + FAKE_KPROBE_TABLE + 8 * 63;
 	const uint64_t copied = FAKE_KPROBE_GPA + FAKE_KPROBE_OPTINSN + FAKE_KPROBE_COPIED;
 	struct fake_kernel *base = &fs->fg.base;
-	uint8_t original[SITE] = {0};
 
-	if (offset)
-		memcpy(original, fake_text(&fs->fg, offset), SITE);
-	fake_put64(base, FAKE_KPROBE_GPA + FAKE_KPROBE_ADDR, offset ? fake_gva(offset) : 0);
-	fake_put32(base, FAKE_KPROBE_GPA + FAKE_KPROBE_FLAGS, offset ? flags : 0);
-	base->ram[FAKE_KPROBE_GPA + FAKE_KPROBE_OPCODE] = original[0];
-	memcpy(base->ram + copied, original + 1, SITE - 1);
-	fake_put64(base, list, offset ? fake_direct(FAKE_KPROBE_GPA) : 0);
+	fake_put64(base, FAKE_KPROBE_GPA + FAKE_KPROBE_ADDR, gva);
+	fake_put32(base, FAKE_KPROBE_GPA + FAKE_KPROBE_FLAGS, flags);
+	base->ram[FAKE_KPROBE_GPA + FAKE_KPROBE_OPCODE] = text[0];
+	memcpy(base->ram + copied, text + 1, SITE - 1);
+	fake_put64(base, list, gva ? fake_direct(FAKE_KPROBE_GPA) : 0);
+}
+
+void fake_session_put_kprobe(struct fake_session *fs, uint64_t offset, uint32_t flags)
+{
+	static const uint8_t none[SITE];
+
+	fake_session_put_kprobe_at(fs, offset ? fake_gva(offset) : 0,
+				   offset ? fake_text(&fs->fg, offset) : none, offset ? flags : 0);
 }
 
 void fake_session_create(struct fake_session *fs)

@@ -141,8 +141,11 @@ void fake_session_list_reserved(struct fake_session *fs);
 /* The guest's own ftrace traces the function with this site, which has a patch and these bytes; or
  * no longer. */
 void fake_session_hold_site(struct fake_session *fs, uint64_t gva, uint8_t *bytes, bool held);
-/* The guest's only registered kprobe, at this image offset; 0: there is none. */
+/* The guest's only registered kprobe, at this image offset; 0: there is none. Or at `gva`, where
+ * the text is. It is not armed. */
 void fake_session_put_kprobe(struct fake_session *fs, uint64_t offset, uint32_t flags);
+void fake_session_put_kprobe_at(struct fake_session *fs, uint64_t gva, const uint8_t *text,
+				uint32_t flags);
 
 /* Trace all; and create one that does. */
 void fake_session_start(struct fake_session *fs);

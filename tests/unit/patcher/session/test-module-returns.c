@@ -7,7 +7,7 @@
 #include "tests/lib/fake-module.h"
 #include "tests/lib/tap.h"
 
-enum { RING_BYTES = 64 << 10, CALL = 0xe8, JMP = 0xe9 };
+enum { RING_BYTES = 64 << 10, CALL = 0xe8, JMP = 0xe9, INT3 = 0xcc, NOP = 0x90 };
 
 static struct fake_session fs;
 static uint8_t *ram;
@@ -263,6 +263,25 @@ static void test_probes(void)
 	end();
 }
 
+/* A kprobe of the guest's stands at the only jump by which a function may leave. */
+static void test_kprobe(void)
+{
+	uint8_t *jump;
+
+	create();
+	fake_module_load(&fs);
+	memset(fake_module_text(&fs, FAKE_MODULE_NO_SLOT), NOP, FAKE_MODULE_SLOT_SIZE);
+	jump = fake_module_text(&fs, FAKE_MODULE_JUMP);
+	fake_session_put_kprobe_at(&fs, FAKE_MODULE_TEXT + FAKE_MODULE_JUMP, jump, 0);
+	*jump = INT3;
+	keep_memory();
+	ok(start("probe:r:some brd:brd_write ret=$retval") && are_direct(false, false),
+	   "an armed kprobe hides a jump, by which a function may leave nevertheless");
+	is_u64(fake_session_status(&fs).instances[1].nr_refused, 1, "it is refused by name");
+	fake_module_unload(&fs);
+	end();
+}
+
 int main(void)
 {
 	ram = malloc(FAKE_RAM);
@@ -275,6 +294,7 @@ int main(void)
 	test_early();
 	test_damage();
 	test_probes();
+	test_kprobe();
 	free(ram);
 	return tap_done();
 }
