@@ -96,8 +96,11 @@ static int check_range(struct guest *guest, uint64_t gpa, size_t size, struct er
 	return 0;
 }
 
-int guest_phys_write(struct guest *guest, uint64_t gpa, const void *from, size_t size,
-		     struct error *err)
+typedef int write_fn(struct guest *guest, uint64_t gpa, const void *from, size_t size,
+		     struct error *err);
+
+static int write_by(write_fn *fn, struct guest *guest, uint64_t gpa, const void *from, size_t size,
+		    struct error *err)
 {
 	const struct guest_region *region;
 	const uint8_t *in = from;
@@ -112,12 +115,26 @@ int guest_phys_write(struct guest *guest, uint64_t gpa, const void *from, size_t
 		if (region->hva)
 			memcpy(region->hva + (gpa - region->gpa), in, n);
 		else
-			ret = guest->memory->write(guest, gpa, in, n, err);
+			ret = fn(guest, gpa, in, n, err);
 		gpa += n;
 		in += n;
 		size -= n;
 	}
 	return ret;
+}
+
+int guest_phys_write(struct guest *guest, uint64_t gpa, const void *from, size_t size,
+		     struct error *err)
+{
+	return write_by(guest->memory->write, guest, gpa, from, size, err);
+}
+
+int guest_phys_give(struct guest *guest, uint64_t gpa, const void *from, size_t size,
+		    struct error *err)
+{
+	const struct guest_memory_ops *ops = guest->memory;
+
+	return write_by(ops->give ? ops->give : ops->write, guest, gpa, from, size, err);
 }
 
 int guest_hold_to_read(struct guest *guest, struct error *err)

@@ -32,6 +32,10 @@ struct guest_memory_ops {
 	/* Likewise. Only with GUEST_CAP_WRITE. */
 	int (*write)(struct guest *guest, uint64_t gpa, const void *from, size_t size,
 		     struct error *err);
+	/* As write(), of bytes that are the guest's own from then on: nobody takes them back. NULL:
+	 * write() notes nothing. */
+	int (*give)(struct guest *guest, uint64_t gpa, const void *from, size_t size,
+		    struct error *err);
 };
 
 /*
@@ -55,6 +59,10 @@ struct guest_scratch_ops {
 int guest_phys_read(struct guest *guest, uint64_t gpa, void *to, size_t size, struct error *err);
 int guest_phys_write(struct guest *guest, uint64_t gpa, const void *from, size_t size,
 		     struct error *err);
+/* Likewise, of data that the guest goes on with, such as a return address on a task's stack: it is
+ * not put back when tracing ends, nor by a recovery. */
+int guest_phys_give(struct guest *guest, uint64_t gpa, const void *from, size_t size,
+		    struct error *err);
 
 /* Host address of [gpa, gpa + size) if it is mapped RAM of one region, else NULL. */
 void *guest_phys_hva(struct guest *guest, uint64_t gpa, size_t size);

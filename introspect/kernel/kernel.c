@@ -319,8 +319,11 @@ static int check_mapped(const struct kernel *kernel, uint64_t gva, size_t size, 
 	return ret;
 }
 
-int kernel_write(const struct kernel *kernel, uint64_t gva, const void *from, size_t size,
-		 struct error *err)
+typedef int phys_write_fn(struct guest *guest, uint64_t gpa, const void *from, size_t size,
+			  struct error *err);
+
+static int write_by(phys_write_fn *fn, const struct kernel *kernel, uint64_t gva, const void *from,
+		    size_t size, struct error *err)
 {
 	const uint8_t *in = from;
 	int ret = check_mapped(kernel, gva, size, err);
@@ -331,12 +334,24 @@ int kernel_write(const struct kernel *kernel, uint64_t gva, const void *from, si
 
 		ret = kernel_translate(kernel, gva, &gpa, err);
 		if (!ret)
-			ret = guest_phys_write(kernel->guest, gpa, in, n, err);
+			ret = fn(kernel->guest, gpa, in, n, err);
 		gva += n;
 		in += n;
 		size -= n;
 	}
 	return ret;
+}
+
+int kernel_write(const struct kernel *kernel, uint64_t gva, const void *from, size_t size,
+		 struct error *err)
+{
+	return write_by(guest_phys_write, kernel, gva, from, size, err);
+}
+
+int kernel_give(const struct kernel *kernel, uint64_t gva, const void *from, size_t size,
+		struct error *err)
+{
+	return write_by(guest_phys_give, kernel, gva, from, size, err);
 }
 
 int kernel_set_break(const struct kernel *kernel, uint64_t gva, bool on, struct error *err)

@@ -113,6 +113,9 @@ int kernel_read(const struct kernel *kernel, uint64_t gva, void *to, size_t size
 		struct error *err);
 int kernel_write(const struct kernel *kernel, uint64_t gva, const void *from, size_t size,
 		 struct error *err);
+/* As guest_phys_give(). */
+int kernel_give(const struct kernel *kernel, uint64_t gva, const void *from, size_t size,
+		struct error *err);
 
 /* An integer at a kernel gva. */
 static inline int kernel_get_u64(const struct kernel *kernel, uint64_t gva, uint64_t *out,

@@ -35,7 +35,7 @@ int session_watch_leaving(struct trace_session *s, struct error *err)
 static int make_sleep(const struct trace_session *s, struct guest_regs *regs, struct error *err)
 {
 	const uint64_t back = regs->rip, rsp = regs->rsp - sizeof(back);
-	int ret = kernel_write(&s->kernel, rsp, &back, sizeof(back), err);
+	int ret = kernel_give(&s->kernel, rsp, &back, sizeof(back), err);
 
 	if (ret)
 		return ret;

@@ -68,9 +68,18 @@ static int write_piece(struct libvirt_guest *g, uint64_t gpa, const uint8_t *fro
 	return ret;
 }
 
-/* Through QEMU, which then drops its translations of changed code. */
-static int phys_write(struct guest *guest, uint64_t gpa, const void *from, size_t size,
+static int give_piece(struct libvirt_guest *g, uint64_t gpa, const uint8_t *from, size_t size,
 		      struct error *err)
+{
+	return rsp_write(&g->stub.rsp, gpa, from, size, err);
+}
+
+typedef int piece_fn(struct libvirt_guest *g, uint64_t gpa, const uint8_t *from, size_t size,
+		     struct error *err);
+
+/* Through QEMU, which then drops its translations of changed code. */
+static int write_pieces(piece_fn *fn, struct guest *guest, uint64_t gpa, const void *from,
+			size_t size, struct error *err)
 {
 	struct libvirt_guest *g = libvirt_from_guest(guest);
 	const uint8_t *bytes = from;
@@ -79,12 +88,24 @@ static int phys_write(struct guest *guest, uint64_t gpa, const void *from, size_
 	while (!ret && size) {
 		size_t n = size < JOURNAL_MAX_WRITE ? size : JOURNAL_MAX_WRITE;
 
-		ret = write_piece(g, gpa, bytes, n, err);
+		ret = fn(g, gpa, bytes, n, err);
 		gpa += n;
 		bytes += n;
 		size -= n;
 	}
 	return ret;
+}
+
+static int phys_write(struct guest *guest, uint64_t gpa, const void *from, size_t size,
+		      struct error *err)
+{
+	return write_pieces(write_piece, guest, gpa, from, size, err);
+}
+
+static int phys_give(struct guest *guest, uint64_t gpa, const void *from, size_t size,
+		     struct error *err)
+{
+	return write_pieces(give_piece, guest, gpa, from, size, err);
 }
 
 /* --- time ------------------------------------------------------------------------------------ */
@@ -182,8 +203,11 @@ static int scratch_renew(struct guest *guest, const struct guest_region *code, s
 	return ret;
 }
 
-static const struct guest_memory_ops memory_ops = {
-	.regions = regions, .follow = follow, .read = phys_read, .write = phys_write};
+static const struct guest_memory_ops memory_ops = {.regions = regions,
+						   .follow = follow,
+						   .read = phys_read,
+						   .write = phys_write,
+						   .give = phys_give};
 static const struct guest_control_ops control_ops = {
 	.stop = libvirt_guest_stop,
 	.resume = libvirt_guest_resume,

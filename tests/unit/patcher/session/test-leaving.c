@@ -20,6 +20,17 @@ static void begin(bool exitless)
 	ok(!trace_session_start(fs.session, NULL, NULL), "a session starts");
 }
 
+/* Writes of the guest's own data while it is traced; with another write() they would be taken back.
+ */
+static const struct guest_memory_ops *memory_ops;
+static uint64_t given;
+
+static int give(struct guest *guest, uint64_t gpa, const void *from, size_t size, struct error *err)
+{
+	memcpy(&given, from, sizeof(given));
+	return memory_ops->write(guest, gpa, from, size, err);
+}
+
 static bool sleeps(unsigned int vcpu)
 {
 	return fs.fg.vcpus[vcpu].regs.rip == fake_gva(FAKE_MSLEEP);
@@ -68,6 +79,27 @@ static void test_leaving(uint64_t function, const char *why, bool exitless)
 		   !trace_session_must_end(fs.session) &&
 		   *fake_text(&fs.fg, function) == TRAP,
 	   "tracing may start again, and watches for the next time");
+	fake_session_end(&fs);
+}
+
+/* A recovery that took it for the tracer's would write over a return address that the task uses. */
+static void test_return_address(void)
+{
+	struct guest_memory_ops noting;
+
+	begin(false);
+	memory_ops = fs.fg.guest.memory;
+	noting = *memory_ops;
+	noting.give = give;
+	fs.fg.guest.memory = &noting;
+	given = 0;
+	fake_session_call(&fs, 1, FAKE_HIBERNATE, 0);
+	ok(sleeps(1) && given == fake_gva(FAKE_HIBERNATE),
+	   "the address that the task returns to is the guest's, not to be put back");
+	fs.fg.guest.memory = memory_ops;
+	fs.session->leaving_ms -= LATE_MS;
+	wake(1);
+	fs.text[FAKE_MSLEEP] = RET;
 	fake_session_end(&fs);
 }
 
@@ -152,6 +184,7 @@ int main(void)
 		test_leaving(FAKE_HIBERNATE, "the guest hibernates", exitless);
 		test_leaving(FAKE_KEXEC, "the guest starts another kernel (kexec)", exitless);
 	}
+	test_return_address();
 	test_paused();
 	test_late();
 	test_panicked();

@@ -44,14 +44,22 @@ static void tear_down(struct fixture *f)
 	libvirt_journal_close(&f->journal);
 }
 
-static int write_text(struct fixture *f, uint64_t gpa, const char *text)
+typedef int write_fn(struct guest *guest, uint64_t gpa, const void *from, size_t size,
+		     struct error *err);
+
+static int write_by(write_fn *fn, struct fixture *f, uint64_t gpa, const char *text)
 {
 	int ret = libvirt_guest_stop(f->guest, NULL);
 
 	if (!ret)
-		ret = guest_phys_write(f->guest, gpa, text, strlen(text), NULL);
+		ret = fn(f->guest, gpa, text, strlen(text), NULL);
 	libvirt_guest_resume(f->guest, NULL);
 	return ret;
+}
+
+static int write_text(struct fixture *f, uint64_t gpa, const char *text)
+{
+	return write_by(guest_phys_write, f, gpa, text);
 }
 
 static void test_memory(bool by_stub)
@@ -88,6 +96,26 @@ static void test_memory(bool by_stub)
 	   "what was there before is written without a line, and the journal knows it");
 	ok(guest_phys_write(f.guest, PLACE, "x", 1, NULL) == -EBUSY,
 	   "a guest that runs is not written to");
+	tear_down(&f);
+}
+
+/* Neither the end of tracing nor a recovery takes back what the guest goes on with. */
+static void test_given_memory(void)
+{
+	struct journal_contents contents;
+	struct fixture f;
+
+	set_up(&f, false);
+	memcpy(fake_qemu_ram(f.qemu) + PLACE, "before", 6);
+	ok(!write_by(guest_phys_give, &f, PLACE, "behind") &&
+		   !memcmp(fake_qemu_ram(f.qemu) + PLACE, "behind", 6),
+	   "the guest is given data of its own");
+	if (libvirt_journal_read(&f.journal, &contents, NULL))
+		abort();
+	ok(!contents.nr_places, "which the journal does not note");
+	journal_contents_deinit(&contents);
+	ok(guest_phys_give(f.guest, PLACE, "x", 1, NULL) == -EBUSY,
+	   "a guest that runs is given nothing");
 	tear_down(&f);
 }
 
@@ -375,6 +403,7 @@ int main(int argc, char **argv)
 	test_memory(true);
 	test_modules(false);
 	test_modules(true);
+	test_given_memory();
 	test_stub_fails();
 	test_scratch();
 	test_vcpus();
