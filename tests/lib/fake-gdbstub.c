@@ -230,17 +230,20 @@ static void take(struct fake_qemu *q, char c)
 static void *serve(void *arg)
 {
 	struct fake_qemu *q = arg;
+	const int fd = q->fd;
 	char c;
 
-	while (recv(q->fd, &c, 1, 0) == 1) {
+	while (recv(fd, &c, 1, 0) == 1) {
 		clock_wait_ms(atomic_exchange(&q->late_ms, 0));
 		pthread_mutex_lock(&q->lock);
 		take(q, c);
 		pthread_mutex_unlock(&q->lock);
 	}
 	pthread_mutex_lock(&q->lock);
-	close(q->fd);
-	q->fd = -1;
+	close(fd);
+	/* a client that comes later, in another process, may have one */
+	if (q->thread_pid == getpid())
+		q->fd = -1;
 	pthread_mutex_unlock(&q->lock);
 	return NULL;
 }

@@ -36,6 +36,12 @@ END {
 	$? = $status;
 }
 
+# Whether a thread of the process waits in the kernel for a file system (proc(5): D).
+sub hangs {
+	my ($pid) = @_;
+	return grep { slurp($_) =~ /^.*\) D/s } glob "/proc/$pid/task/*/stat";
+}
+
 # A file system of its own for traces, or why there is none.
 sub mount_disk {
 	my $at = "$work/out";
@@ -128,6 +134,24 @@ sub test_traps {
 	is_as_before($name, 'after traps');
 }
 
+# A tracer that is killed while one of its threads hangs in the kernel keeps its journal, and its connection to the gdbstub.
+sub test_killed {
+	my ($name) = @_;
+	push @tracers, my $pid = $libvirt->spawn('killed', attach_command($name, '--mode', 'trap'));
+	ok(wait_tracing(), 'attach traces by traps again') or diag(log_of('killed'));
+	sleep 1;
+	ok(freeze(), 'the disk hangs');
+	ok(wait_until(30, sub { hangs($pid) }), 'and so does a thread of the tracer');
+	kill KILL => $pid;
+	ok(wait_until(40, sub { text_of($name) eq text_before($name) }), 'it is killed: its watchdog takes all breakpoints out') or diag(log_of('killed'));
+	my $left = times_behind($name, 0);
+	ok(wait_until(30, sub { times_behind($name, 0) > $left + 20 }), 'and the guest works on') or describe($name);
+	ok(hangs($pid), 'though the thread hangs all the time');
+	thaw();
+	$libvirt->wait_for(pop @tracers, 60);
+	is_as_before($name, 'after the kill');
+}
+
 AttachTest::start();
 my $why = mount_disk();
 plan skip_all => $why if $why;
@@ -137,6 +161,7 @@ like($libvirt->serial('frozen'), qr/^watchdogs: 1 after @{[LOCKUP]}, @{[STALL]}\
 test_frozen('frozen');
 test_left('frozen');
 test_traps('frozen');
+test_killed('frozen');
 is_untroubled($libvirt->serial('frozen') =~ s/\r//gr, "the guest's log has no warnings in the end", WARNINGS);
 $libvirt->destroy('frozen');
 done_testing();

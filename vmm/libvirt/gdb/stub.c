@@ -108,7 +108,7 @@ static int add_chardev(struct libvirt_domain *domain, struct error *err)
 
 	if (ret != -EREMOTEIO)
 		return ret;
-	ret = wait_free(domain, err);
+	ret = domain->owner_dead ? 0 : wait_free(domain, err);
 	if (ret)
 		return ret;
 	stop_server(domain, NULL);

@@ -101,7 +101,8 @@ static int lock(const struct libvirt_journal *j, struct error *err)
 	return error_set(err, EBUSY, "another sonde is attached to this domain, or recovers it");
 }
 
-static int open_journal(const char *uuid, bool create, struct libvirt_journal *j, struct error *err)
+static int open_unlocked(const char *uuid, bool create, struct libvirt_journal *j,
+			 struct error *err)
 {
 	int ret;
 
@@ -119,8 +120,18 @@ static int open_journal(const char *uuid, bool create, struct libvirt_journal *j
 		return ret;
 	}
 	ret = check_private(j->fd, j->path, S_IFREG, err);
-	if (!ret)
-		ret = lock(j, err);
+	if (ret)
+		libvirt_journal_close(j);
+	return ret;
+}
+
+static int open_journal(const char *uuid, bool create, struct libvirt_journal *j, struct error *err)
+{
+	int ret = open_unlocked(uuid, create, j, err);
+
+	if (ret)
+		return ret;
+	ret = lock(j, err);
 	if (ret)
 		libvirt_journal_close(j);
 	return ret;
@@ -184,16 +195,20 @@ static int drop_unfinished(struct libvirt_journal *j, struct error *err)
 	return 0;
 }
 
-int libvirt_journal_adopt(const char *uuid, struct libvirt_journal *out, struct error *err)
+/* `ret` is the result of what has opened it. */
+static int adopt(int ret, struct libvirt_journal *j, struct error *err)
 {
-	int ret = open_journal(uuid, false, out, err);
-
 	if (ret)
 		return ret;
-	ret = drop_unfinished(out, err);
+	ret = drop_unfinished(j, err);
 	if (ret)
-		libvirt_journal_close(out);
+		libvirt_journal_close(j);
 	return ret;
+}
+
+int libvirt_journal_adopt(const char *uuid, struct libvirt_journal *out, struct error *err)
+{
+	return adopt(open_journal(uuid, false, out, err), out, err);
 }
 
 void libvirt_journal_close(struct libvirt_journal *j)
@@ -233,41 +248,86 @@ int libvirt_journal_read(const struct libvirt_journal *j, struct journal_content
 	return ret;
 }
 
-/* --- writing --------------------------------------------------------------------------------- */
+/* --- another file in its place --------------------------------------------------------------- */
 
-/*
- * Write the same contents in fewer lines to a new file, which takes the journal's place. It is
- * locked before it does. A sonde that has opened the old one finds it removed.
- */
-static int rewrite(struct libvirt_journal *j, const struct journal_contents *contents,
-		   size_t nr_places)
+typedef int fill_fn(int fd, const void *arg);
+
+/* fill() writes a new file, which takes the journal's place. It is locked before it does. A sonde
+ * that has opened the old one finds it removed. */
+static int replace(struct libvirt_journal *j, fill_fn *fill, const void *arg)
 {
-	struct libvirt_journal next = *j;
 	char name[LIBVIRT_UUID_TEXT + 4];
+	int fd;
 
 	snprintf(name, sizeof(name), "%s.new", j->name);
 	unlinkat(j->folder, name, 0);
-	next.fd = open_new(j, name);
-	if (next.fd < 0)
+	fd = open_new(j, name);
+	if (fd < 0)
 		return -errno;
-	if (flock(next.fd, LOCK_EX | LOCK_NB) ||
-	    journal_write_contents(next.fd, contents, nr_places) ||
+	if (flock(fd, LOCK_EX | LOCK_NB) || fill(fd, arg) ||
 	    renameat(j->folder, name, j->folder, j->name)) {
 		unlinkat(j->folder, name, 0);
-		close(next.fd);
+		close(fd);
 		return -EIO;
 	}
 	close(j->fd);
-	j->fd = next.fd;
+	j->fd = fd;
 	return 0;
+}
+
+static int fill_with_copy(int fd, const void *from)
+{
+	char text[JOURNAL_MAX_LINE];
+	off_t at = 0;
+	ssize_t n;
+
+	while ((n = pread(*(const int *)from, text, sizeof(text), at)) > 0) {
+		if (write(fd, text, (size_t)n) != n)
+			return -EIO;
+		at += n;
+	}
+	return (int)n;
+}
+
+static int take(const char *uuid, struct libvirt_journal *j, struct error *err)
+{
+	int ret = open_unlocked(uuid, false, j, err);
+
+	if (ret || !lock(j, NULL))
+		return ret;
+	ret = replace(j, fill_with_copy, &j->fd);
+	if (!ret)
+		return 0;
+	libvirt_journal_close(j);
+	return error_set(err, -ret, "cannot write a copy of %s: %s", j->path, strerror(-ret));
+}
+
+int libvirt_journal_take(const char *uuid, struct libvirt_journal *out, struct error *err)
+{
+	return adopt(take(uuid, out, err), out, err);
+}
+
+/* --- writing --------------------------------------------------------------------------------- */
+
+struct shorter {
+	const struct journal_contents *contents;
+	size_t nr_places; /* the first ones */
+};
+
+static int fill_with_contents(int fd, const void *arg)
+{
+	const struct shorter *shorter = arg;
+
+	return journal_write_contents(fd, shorter->contents, shorter->nr_places);
 }
 
 /* Without the places that are put back. */
 static void rewrite_contents(struct libvirt_journal *j, struct journal_contents *contents)
 {
 	const size_t kept = contents->nr_places - journal_index_sort(j, contents);
+	const struct shorter shorter = {contents, kept};
 
-	if (rewrite(j, contents, kept))
+	if (replace(j, fill_with_contents, &shorter))
 		return;
 	for (size_t i = kept; i < contents->nr_places; i++)
 		journal_index_set(j, contents->places[i].gpa, contents->places[i].size,

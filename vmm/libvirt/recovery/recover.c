@@ -20,8 +20,8 @@ struct recovery {
 	struct libvirt_guest *backend;
 	struct guest *guest;
 	struct journal_contents contents;
-	bool just_died; /* the tracer has */
-	bool held;      /* this recovery holds the guest stopped */
+	unsigned int death; /* of enum libvirt_death */
+	bool held;          /* this recovery holds the guest stopped */
 	struct libvirt_recovery *out;
 };
 
@@ -150,7 +150,7 @@ static bool was_paused_since(struct recovery *r)
 {
 	enum libvirt_pause pause;
 
-	return !r->just_died && !libvirt_domain_pause(&r->domain, &pause, NULL) &&
+	return !(r->death & LIBVIRT_JUST_DIED) && !libvirt_domain_pause(&r->domain, &pause, NULL) &&
 	       pause == LIBVIRT_PAUSE_OTHERS;
 }
 
@@ -256,9 +256,15 @@ static int undo_noted(struct recovery *r, struct error *err)
 	return undo(r, err);
 }
 
+static int open_journal(struct recovery *r, const char *uuid, struct error *err)
+{
+	return r->death & LIBVIRT_HANGS_DEAD ? libvirt_journal_take(uuid, &r->journal, err)
+					     : libvirt_journal_adopt(uuid, &r->journal, err);
+}
+
 static int recover(struct recovery *r, struct error *err)
 {
-	int ret = libvirt_journal_adopt(r->domain.uuid, &r->journal, err);
+	int ret = open_journal(r, r->domain.uuid, err);
 
 	if (ret && ret != -ENOENT)
 		return ret;
@@ -268,27 +274,26 @@ static int recover(struct recovery *r, struct error *err)
 
 /* The domain is unknown at this connection. Its journal is removed, unless the domain may run at
  * another connection: journals are named by uuid only. */
-static int forget(const char *uuid, int why, struct libvirt_recovery *out, struct error *err)
+static int forget(struct recovery *r, const char *uuid, int why, struct error *err)
 {
-	struct libvirt_journal journal;
 	struct journal_contents contents = {0};
 	bool runs;
 
-	if (libvirt_journal_adopt(uuid, &journal, NULL))
+	if (open_journal(r, uuid, NULL))
 		return why;
 	/* a damaged journal's instance is unknown */
-	libvirt_journal_read(&journal, &contents, NULL);
+	libvirt_journal_read(&r->journal, &contents, NULL);
 	libvirt_shmem_remove_file(contents.file);
 	runs = libvirt_instance_runs(uuid, &contents.instance);
 	journal_contents_deinit(&contents);
 	if (runs) {
-		libvirt_journal_close(&journal);
+		libvirt_journal_close(&r->journal);
 		return error_set(err, EBUSY,
 				 "no such domain runs at this connection, but its QEMU does on "
 				 "this host, and it has a journal: name its connection with -c");
 	}
-	libvirt_journal_remove(&journal);
-	out->had_journal = out->ended = true;
+	libvirt_journal_remove(&r->journal);
+	r->out->had_journal = r->out->ended = true;
 	return 0;
 }
 
@@ -298,9 +303,10 @@ static int recover_domain(struct recovery *r, const char *uri, const char *id,
 	int ret = open_patiently(r, uri, id, patience_ms, err);
 
 	if ((ret == -ENOENT || ret == -ESRCH) && strlen(id) == LIBVIRT_UUID_TEXT - 1)
-		return forget(id, ret, r->out, err);
+		return forget(r, id, ret, err);
 	if (ret)
 		return ret;
+	r->domain.owner_dead = r->death & LIBVIRT_HANGS_DEAD;
 	ret = recover(r, err);
 	if (ret && libvirt_process_ended(&r->domain.qemu)) {
 		r->out->ended = true;
@@ -316,10 +322,10 @@ static int recover_domain(struct recovery *r, const char *uri, const char *id,
 	return ret;
 }
 
-int libvirt_recover(const char *uri, const char *id, bool just_died, unsigned int patience_ms,
+int libvirt_recover(const char *uri, const char *id, unsigned int death, unsigned int patience_ms,
 		    struct libvirt_recovery *out, struct error *err)
 {
-	struct recovery r = {.journal = {.fd = -1}, .just_died = just_died, .out = out};
+	struct recovery r = {.journal = {.fd = -1}, .death = death, .out = out};
 	struct libvirt_events events = {0};
 	int ret;
 

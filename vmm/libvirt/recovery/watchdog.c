@@ -24,6 +24,9 @@ enum {
 	/* behind that: 2 s in which this process runs */
 	LOOK_MS = 100,
 	LOOKS = 20,
+	/* how often, and how long, a dead tracer is seen that keeps its end of the pipe */
+	DEAD_LOOK_MS = 1000,
+	DEAD_MS = 2000,
 };
 
 /* What follows the uuid. */
@@ -34,13 +37,16 @@ static const char undone_mark = 'q', beat_mark = 'b', idle_mark = 'i';
 struct watch {
 	int fd;
 	int tracer; /* pidfd; -1 before Linux 5.3 */
+	pid_t pid;  /* the tracer's */
 	const char *uri;
 	char uuid[LIBVIRT_UUID_TEXT];
 	size_t nr_uuid;    /* bytes of it so far */
 	bool undone;       /* by the tracer */
 	uint64_t deadline; /* ms, for the next beat; 0: none */
 	unsigned int looks; /* without a beat, behind the deadline */
-	bool killed;       /* the tracer was */
+	bool killed;        /* the tracer was */
+	uint64_t dead_ms;   /* since when the tracer is seen dead; 0: it is not */
+	unsigned int death; /* of enum libvirt_death */
 };
 
 static void take(struct watch *w, char c)
@@ -63,14 +69,49 @@ static void kill_tracer(struct watch *w)
 	w->killed = !syscall(SYS_pidfd_send_signal, w->tracer, SIGKILL, NULL, 0);
 }
 
-/* How long to wait for the tracer; -1: for any time. */
+/* How long to wait for the tracer. */
 static int patience_ms(const struct watch *w)
 {
 	const uint64_t now = clock_monotonic_ms();
 
-	if (!w->deadline)
-		return -1;
-	return w->deadline > now ? (int)(w->deadline - now) : LOOK_MS;
+	if (w->deadline && w->deadline <= now)
+		return LOOK_MS;
+	return w->deadline && w->deadline - now < DEAD_LOOK_MS ? (int)(w->deadline - now)
+							       : DEAD_LOOK_MS;
+}
+
+/* Its main thread is a zombie (proc(5), /proc/PID/stat), or it was waited for. */
+static bool is_dead(pid_t pid)
+{
+	char path[32], text[256] = "";
+	const char *state;
+	int fd;
+
+	if (kill(pid, 0))
+		return errno == ESRCH;
+	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return false;
+	if (read(fd, text, sizeof(text) - 1) < 0)
+		text[0] = '\0';
+	close(fd);
+	state = strrchr(text, ')');
+	return state && (!strncmp(state, ") Z", 3) || !strncmp(state, ") X", 3));
+}
+
+/*
+ * A tracer whose thread hangs in the kernel, such as in a write to a frozen file system, keeps its
+ * end of the pipe when it is killed. None of its threads runs any more, so that it is as good as
+ * ended. Its pid is not given to another process before it is.
+ */
+static bool hangs_dead(struct watch *w)
+{
+	if (!is_dead(w->pid))
+		w->dead_ms = 0;
+	else if (!w->dead_ms)
+		w->dead_ms = clock_monotonic_ms();
+	return w->dead_ms && clock_monotonic_ms() - w->dead_ms >= DEAD_MS;
 }
 
 /* The clock goes on while both processes are frozen, or their host is. Then this one may be the
@@ -84,6 +125,7 @@ static void look_again(struct watch *w)
 /* Reads until the tracer ends. */
 static void read_all(struct watch *w)
 {
+	w->death = LIBVIRT_JUST_DIED;
 	for (;;) {
 		struct pollfd poll_fd = {.fd = w->fd, .events = POLLIN};
 		int n = poll(&poll_fd, 1, patience_ms(w));
@@ -92,6 +134,10 @@ static void read_all(struct watch *w)
 
 		if (n < 0 && errno == EINTR)
 			continue;
+		if (!n && hangs_dead(w)) {
+			w->death |= LIBVIRT_HANGS_DEAD;
+			return;
+		}
 		if (!n) {
 			look_again(w);
 			continue;
@@ -136,8 +182,9 @@ static unsigned int longer(unsigned int step)
 
 /* In a process that no other waits for. It gives up stderr, as a reader of the tracer's output may
  * wait for its end. */
-static void keep_trying(const char *uri, const char *uuid)
+static void keep_trying(const struct watch *w)
 {
+	const unsigned int death = w->death & ~(unsigned int)LIBVIRT_JUST_DIED;
 	struct libvirt_recovery recovery;
 	unsigned int waited = 0;
 	int ret = -EBUSY;
@@ -147,17 +194,16 @@ static void keep_trying(const char *uri, const char *uuid)
 	     step = longer(step)) {
 		sleep(step);
 		waited += step;
-		ret = libvirt_recover(uri, uuid, false, PATIENCE_MS, &recovery, NULL);
+		ret = libvirt_recover(w->uri, w->uuid, death, PATIENCE_MS, &recovery, NULL);
 	}
 }
 
 /* Nothing is printed before the recovery: the terminal may be what blocks. */
 static int recover(const struct watch *w)
 {
-	const char *uri = w->uri, *uuid = w->uuid;
 	struct libvirt_recovery recovery;
 	struct error err;
-	int ret = libvirt_recover(uri, uuid, true, PATIENCE_MS, &recovery, &err);
+	int ret = libvirt_recover(w->uri, w->uuid, w->death, PATIENCE_MS, &recovery, &err);
 
 	if (w->killed)
 		fprintf(stderr,
@@ -179,7 +225,7 @@ static int recover(const struct watch *w)
 	cli_error("attach", &err);
 	/* a tracer that lives waits for this process's exit status */
 	if (!fork())
-		keep_trying(uri, uuid);
+		keep_trying(w);
 	return CLI_FAILED;
 }
 
@@ -198,9 +244,9 @@ static void become_independent(void)
 	dup2(null, STDOUT_FILENO);
 }
 
-static int watch(int fd, int tracer, const char *uri)
+static int watch(int fd, int tracer, pid_t pid, const char *uri)
 {
-	struct watch w = {.fd = fd, .tracer = tracer, .uri = uri};
+	struct watch w = {.fd = fd, .tracer = tracer, .pid = pid, .uri = uri};
 
 	become_independent();
 	read_all(&w);
@@ -215,7 +261,8 @@ static int watch(int fd, int tracer, const char *uri)
 /* Returns in the tracer, not in the watchdog. -errno. */
 static pid_t start(int ends[2], const char *uri)
 {
-	int tracer = (int)syscall(SYS_pidfd_open, getpid(), 0), code;
+	const pid_t self = getpid();
+	int tracer = (int)syscall(SYS_pidfd_open, self, 0), code;
 	pid_t pid;
 
 	/* the watchdog could not end it */
@@ -225,7 +272,7 @@ static pid_t start(int ends[2], const char *uri)
 	code = errno;
 	if (!pid) {
 		close(ends[1]);
-		_exit(watch(ends[0], tracer, uri));
+		_exit(watch(ends[0], tracer, self, uri));
 	}
 	close(tracer);
 	return pid < 0 ? -code : pid;

@@ -54,6 +54,27 @@ static void test_file(void)
 	   "a name that is not a uuid is refused");
 }
 
+static void test_taken(void)
+{
+	struct libvirt_journal dead, journal, other;
+	struct journal_contents contents;
+
+	ok(libvirt_journal_take(uuid, &journal, NULL) == -ENOENT, "there is no journal to take");
+	if (libvirt_journal_create(uuid, &dead, NULL) || libvirt_journal_stop(&dead, true, NULL))
+		abort();
+	ok(write(dead.fd, "write 10", 8) == 8 && !libvirt_journal_take(uuid, &journal, NULL),
+	   "a journal is taken from a tracer that is dead, but still has the lock");
+	ok(!libvirt_journal_read(&journal, &contents, NULL) && contents.stopped,
+	   "with what it says");
+	journal_contents_deinit(&contents);
+	ok(libvirt_journal_adopt(uuid, &other, NULL) == -EBUSY,
+	   "no other process may have it then");
+	libvirt_journal_close(&dead);
+	libvirt_journal_close(&journal);
+	ok(!libvirt_journal_take(uuid, &journal, NULL), "one without a lock is adopted");
+	libvirt_journal_remove(&journal);
+}
+
 /* A full disk, and a tracer that dies while it writes a line. */
 static void test_unfinished(void)
 {
@@ -569,6 +590,7 @@ int main(void)
 	become_nobody(folder);
 	test_no_folder(folder);
 	test_file();
+	test_taken();
 	test_unfinished();
 	test_long_line();
 	test_pending();

@@ -63,7 +63,8 @@ static inline void end(void)
 static inline int recover(bool just_died)
 {
 	libvirt_journal_close(&journal);
-	return libvirt_recover(NULL, fake_qemu_uuid(), just_died, 0, &outcome, &why);
+	return libvirt_recover(NULL, fake_qemu_uuid(), just_died ? LIBVIRT_JUST_DIED : 0, 0,
+			       &outcome, &why);
 }
 
 /* The tracer has written into the guest's memory. */

@@ -248,6 +248,54 @@ static void test_hanging(void)
 	end();
 }
 
+/*
+ * A tracer that is killed while a thread of its own hangs in the kernel keeps its descriptors, of
+ * the pipe and the journal. A process that has them stands for that thread here. It ends when
+ * `release` is closed.
+ */
+static void run_hanging_tracer(int release)
+{
+	struct libvirt_watchdog watchdog;
+	struct libvirt_journal mine;
+	char c;
+
+	if (libvirt_watchdog_start(NULL, &watchdog, NULL) ||
+	    libvirt_watchdog_arm(&watchdog, fake_qemu_uuid(), NULL) ||
+	    libvirt_journal_adopt(fake_qemu_uuid(), &mine, NULL))
+		_exit(99);
+	if (!fork())
+		_exit((int)read(release, &c, 1));
+	_exit(0);
+}
+
+static void test_hangs_dead(bool reaped)
+{
+	int release[2];
+	pid_t child;
+
+	begin();
+	libvirt_journal_stop(&journal, true, NULL);
+	libvirt_journal_close(&journal);
+	fake_qemu_suspend(qemu);
+	if (pipe2(release, O_CLOEXEC))
+		abort();
+	child = fork();
+	if (!child) {
+		close(release[1]);
+		run_hanging_tracer(release[0]);
+	}
+	if (reaped)
+		waitpid(child, NULL, 0);
+	ok(await_end_of_journal() && fake_qemu_runs(qemu),
+	   "a tracer is dead%s, but keeps its descriptors: its watchdog recovers the domain",
+	   reaped ? " and waited for" : "");
+	close(release[0]);
+	close(release[1]);
+	if (!reaped)
+		waitpid(child, NULL, 0);
+	end();
+}
+
 /* A pipe's ends are the last descriptors that this process may open. */
 static void test_no_descriptors(void)
 {
@@ -282,6 +330,8 @@ int main(int argc, char **argv)
 	test_watchdog_gives_up();
 	test_watchdog_at_once();
 	test_hanging();
+	test_hangs_dead(false);
+	test_hangs_dead(true);
 	test_no_descriptors();
 	return tap_done();
 }
