@@ -146,6 +146,7 @@ sub test_killed {
 	ok(wait_until(40, sub { text_of($name) eq text_before($name) }), 'it is killed: its watchdog takes all breakpoints out') or diag(log_of('killed'));
 	my $left = times_behind($name, 0);
 	ok(wait_until(30, sub { times_behind($name, 0) > $left + 20 }), 'and the guest works on') or describe($name);
+	ok(wait_undone(), 'it undoes everything') or diag(log_of('killed'));
 	ok(hangs($pid), 'though the thread hangs all the time');
 	thaw();
 	$libvirt->wait_for(pop @tracers, 60);
