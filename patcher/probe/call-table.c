@@ -42,6 +42,12 @@ void call_table_set_stack(struct call_table *table, uint32_t bytes)
 	table->stack_shift = (unsigned int)__builtin_ctz(bytes);
 }
 
+void call_table_set_leaving(struct call_table *table, call_table_fn *fn, void *arg)
+{
+	table->leaves = fn;
+	table->leaves_arg = arg;
+}
+
 static void free_list(struct budget *budget, struct call_node *node)
 {
 	while (node) {
@@ -87,6 +93,8 @@ void call_table_drop_dead(const struct call_table *table, struct call_chain *cha
 		}
 		if (other == key)
 			result->superseded++;
+		else if (table->leaves && table->leaves(table->leaves_arg, &(*link)->entry))
+			result->left++;
 		else
 			result->lost++;
 		call_table_unlink(chain, link);

@@ -45,8 +45,12 @@ struct call_chain {
 	struct call_node *spare; /* freed nodes, kept for the next push */
 };
 
+typedef bool call_table_fn(void *arg, const struct open_call *call);
+
 struct call_table {
 	unsigned int stack_shift;
+	call_table_fn *leaves; /* NULL: none */
+	void *leaves_arg;
 	struct budget *budget; /* or NULL */
 	struct call_chain chains[CALL_TABLE_CHAINS];
 };
@@ -58,9 +62,13 @@ void call_table_destroy(struct call_table *table);
 /* Bytes of a task's stack, a power of two, at first 16 KiB. The table must be empty. */
 void call_table_set_stack(struct call_table *table, uint32_t bytes);
 
+/* Which open calls may return unseen, as their functions are not traced any more. */
+void call_table_set_leaving(struct call_table *table, call_table_fn *fn, void *arg);
+
 struct call_table_push_result {
 	unsigned int superseded; /* calls with the same key: they tail-called this one */
 	unsigned int lost;       /* deeper calls that cannot be live any more */
+	unsigned int left;       /* likewise, which may have returned unseen */
 };
 
 static inline struct call_chain *call_table_chain(struct call_table *table, uint64_t key)
@@ -193,7 +201,6 @@ static inline void call_table_forget_inner(struct open_call *outer, uint64_t obj
 bool call_table_is_open(struct call_table *table);
 
 /* Remove the calls for which `fn` says so; returns how many. */
-typedef bool call_table_fn(void *arg, const struct open_call *call);
 uint64_t call_table_drop(struct call_table *table, call_table_fn *fn, void *arg);
 
 /* Remove all calls; returns how many were open. */

@@ -191,6 +191,9 @@ struct probe_ref {
 	uint32_t id;
 	/* No instance wants its hits: they are passed over. One thread at a time sets it. */
 	_Atomic bool off;
+	/* It is about to be off: returns of its open calls may pass unseen. Another thread sets it.
+	 */
+	_Atomic bool leaving;
 };
 
 /* A struct direct_stack of so many words, which may be the guest's memory. NULL: there is none. */

@@ -138,6 +138,8 @@ int session_change(struct trace_session *s, struct instance_list *next, struct e
 		ret = instances_prepare(s, next, &s->instances, err);
 	if (!ret)
 		ret = ordered_prepare(s, next, &c, err);
+	if (!ret && c)
+		ordered_begin(c);
 	if (!ret)
 		do
 			ret = apply(s, next, c, err);

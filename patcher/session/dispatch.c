@@ -18,6 +18,7 @@ count_pushed(struct trace_session *s, const struct call_table_push_result *pushe
 {
 	count_event(&s->counters, COUNTER_NESTED, pushed->superseded);
 	count_event(&s->counters, COUNTER_LOST, pushed->lost + !call);
+	count_event(&s->counters, COUNTER_IN_FLIGHT, pushed->left);
 }
 
 /* NULL if there is no room for it, which is counted. */
@@ -28,7 +29,7 @@ static inline struct open_call *open_call(struct trace_session *s, const struct 
 	struct open_call *call = call_table_push(s->calls, key, &pushed);
 
 	boot_window_note_entry(&s->boot, call_site);
-	if (!call || pushed.superseded || pushed.lost)
+	if (!call || pushed.superseded || pushed.lost || pushed.left)
 		count_pushed(s, &pushed, call);
 	if (!call)
 		return NULL;

@@ -408,6 +408,10 @@ int session_change(struct trace_session *session, struct instance_list *next, st
 struct ordered_change;
 int ordered_prepare(struct trace_session *session, const struct instance_list *next,
 		    struct ordered_change **out, struct error *err);
+/* Before patches change: from then on returns of probes that go may pass unseen. */
+void ordered_begin(struct ordered_change *change);
+/* Whether that of a call which is open may: a call_table_fn of the session. From any thread. */
+bool ordered_is_leaving(void *session, const struct open_call *call);
 /* Before it is settled. */
 void ordered_discard(struct ordered_change *change);
 

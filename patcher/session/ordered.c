@@ -22,10 +22,20 @@ struct ordered_change {
 	atomic_bool effect; /* it is in use: what it has now are the former instances */
 };
 
+/* Probes that go, from before their patches do. */
+static void set_leaving(struct ordered_change *c, bool leaving)
+{
+	struct tracer_set *set = &c->session->tracers;
+
+	for (size_t i = 0; i < set->nr_refs; i++)
+		atomic_store(&set->refs[i].leaving, leaving && c->tracers.off[i]);
+}
+
 static void destroy(struct ordered_change *c)
 {
 	if (!c)
 		return;
+	set_leaving(c, false);
 	tracer_change_deinit(&c->session->tracers, &c->tracers);
 	free(c->off);
 	free(c);
@@ -108,6 +118,11 @@ int ordered_prepare(struct trace_session *s, const struct instance_list *next,
 	return make(s, next, out, err);
 }
 
+void ordered_begin(struct ordered_change *c)
+{
+	set_leaving(c, true);
+}
+
 void ordered_discard(struct ordered_change *c)
 {
 	destroy(c);
@@ -139,12 +154,26 @@ void ordered_forget(struct trace_session *s)
 
 /* --- taking effect ---------------------------------------------------------------------------- */
 
-static bool is_off(const struct trace_session *s, const struct open_call *call)
+static const struct probe_ref *ref_of(const struct trace_session *s, const struct open_call *call)
 {
 	for (size_t i = 0; i < s->tracers.nr_refs; i++)
 		if (s->tracers.refs[i].probe == call->probe)
-			return s->tracers.refs[i].off;
-	return false;
+			return &s->tracers.refs[i];
+	return NULL;
+}
+
+static bool is_off(const struct trace_session *s, const struct open_call *call)
+{
+	const struct probe_ref *ref = ref_of(s, call);
+
+	return ref && ref->off;
+}
+
+bool ordered_is_leaving(void *session, const struct open_call *call)
+{
+	const struct probe_ref *ref = ref_of(session, call);
+
+	return ref && ref->leaving;
 }
 
 /* Its return is not recorded any more. A later call with the same key must not get its arguments.

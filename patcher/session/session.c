@@ -48,6 +48,8 @@ int trace_session_create(struct guest *guest, const struct kernel_image *image,
 	if (!ret)
 		ret = call_table_create(guest->budget, &s->calls, err);
 	if (!ret)
+		call_table_set_leaving(s->calls, ordered_is_leaving, s);
+	if (!ret)
 		ret = module_orcs_create(guest->budget, &s->module_orcs, err);
 	if (!ret)
 		ret = trap_reader_init(&s->reader, err);

@@ -82,6 +82,27 @@ static void test_dead(void)
 	is_u64(pop(STACK + 0x3f00), 4, "the new call is there");
 }
 
+static bool is_second(void *arg, const struct open_call *call)
+{
+	(void)arg;
+	return call->words[0] == 2;
+}
+
+/* Those of functions that are not traced any more may have returned. */
+static void test_leaving(void)
+{
+	struct call_table_push_result result;
+
+	push(STACK + 0x3e00, 1);
+	push(STACK + 0x3d00, 2);
+	call_table_set_leaving(table, is_second, NULL);
+	result = push(STACK + 0x3f00, 3);
+	is_u64(result.left, 1, "a call whose return passes unseen is not lost");
+	is_u64(result.lost, 1, "another one is");
+	call_table_set_leaving(table, NULL, NULL);
+	is_u64(pop(STACK + 0x3f00), 3, "the new call is there");
+}
+
 /* Interrupt stacks are only page-aligned, with a guard page between them. */
 static void test_shared_window(void)
 {
@@ -224,6 +245,7 @@ int main(void)
 	test_nesting();
 	test_superseded();
 	test_dead();
+	test_leaving();
 	test_shared_window();
 	test_inner();
 	call_table_clear(table);

@@ -99,6 +99,38 @@ static void test_types(void)
 	fake_session_end(&fs);
 }
 
+static const struct probe_ref *leaving;
+static bool is_told; /* at each stop */
+
+static void see_stop(struct fake_guest *fg)
+{
+	(void)fg;
+	is_told = leaving->leaving;
+}
+
+/* A call that is open when its function goes returns unseen. Before the change takes effect a call
+ * around it shows that it has. */
+static void test_unseen_return(void)
+{
+	struct probe_hit inner = {
+		.key = fake_stack_top(0) - 64, .args = {64}, .slab_cache = fake_cache()};
+	struct probe_hit outer = inner;
+
+	outer.key += 32;
+	begin(false, "kmem", NULL);
+	leaving = fake_session_ref(&fs, FAKE_KMALLOC);
+	fs.fg.on_stop = see_stop;
+	ok(!set("kmem:pages", NULL, NULL) && is_told, "before a function's patch goes it is known");
+	ok(!set("kmem", NULL, NULL) && !is_told, "when it comes again, it stays");
+	fake_session_emit(&fs, leaving, POINT_ENTRY, &inner);
+	atomic_store(&((struct probe_ref *)(uintptr_t)leaving)->leaving, true);
+	fake_session_emit(&fs, fake_session_ref(&fs, FAKE_ALLOC_PAGES), POINT_ENTRY, &outer);
+	is_u64(count(COUNTER_IN_FLIGHT), 1, "its open call was unfinished");
+	is_u64(count(COUNTER_LOST), 0, "and is not lost");
+	session_forget_open_calls(fs.session);
+	fake_session_end(&fs);
+}
+
 /* A call that is open when its function goes. */
 static void test_open_calls(void)
 {
@@ -495,6 +527,7 @@ int main(void)
 	self = pthread_self();
 	test_types();
 	test_open_calls();
+	test_unseen_return();
 	test_failure(false);
 	test_functions_by_traps();
 	test_rings();
