@@ -244,15 +244,21 @@ static int check_returns(const struct finder *f, struct error *err)
 	if (ret)
 		return ret;
 	returns = function_returns_of(exits, kernel_link(f->kernel, f->place->function));
+	if (returns == FUNCTION_RETURNS_NONE && freed)
+		return error_set_at(err, ENOTSUP, f->place->function,
+				    "no return of '%s' can be recorded: %s", f->place->name, freed);
 	if (returns == FUNCTION_RETURNS_NONE)
 		return error_set_at(err, ENOTSUP, f->place->function,
-				    "no return of '%s' can be recorded: %s", f->place->name,
-				    freed ? freed : "it has none of its own");
+				    "no return of '%.80s' can be recorded: it has none of its own; "
+				    "where it ends with a jump to another function, "
+				    "'graph:%.80s,ret,tails' records that one's",
+				    f->place->name, f->place->name);
 	if (returns == FUNCTION_RETURNS_SOME)
 		return error_set_at(err, ENOTSUP, f->place->function,
-				    "not all returns of '%s' can be recorded: it may leave by a "
-				    "jump to another function",
-				    f->place->name);
+				    "not all returns of '%.80s' can be recorded: it may leave by a "
+				    "jump to another function; 'graph:%.80s,ret,tails' records "
+				    "that one's, too",
+				    f->place->name, f->place->name);
 	return 0;
 }
 
