@@ -127,7 +127,10 @@ static int no_group(const struct direct_lane *lane, const struct direct_want *wa
 
 static struct direct_layout layout_of(const struct direct_want *want)
 {
-	return direct_layout_with(want->fields, want->fetch ? want->fetch->bytes : 0);
+	const struct fetch_program *fetch = want->fetch;
+
+	return direct_layout_with(want->fields, fetch ? fetch->bytes : 0,
+				  fetch ? fetch_long_bytes(fetch) : 0);
 }
 
 static struct ring_shape shape_of(const struct direct_want *want,
@@ -138,7 +141,7 @@ static struct ring_shape shape_of(const struct direct_want *want,
 	if (direct_counts(want))
 		return (struct ring_shape){0};
 	if (want->fetch && want->fetch->nr_long_strings) {
-		shape.items = fetch_long_words(want->fetch);
+		shape.items = (uint16_t)(fetch_long_bytes(want->fetch) / sizeof(uint64_t));
 		shape.items_at = (uint16_t)(layout->values + fetch_words_at(want->fetch));
 	}
 	return shape;

@@ -24,7 +24,7 @@ void direct_read_stacks(const struct ring_engine *x, const struct direct_slot *s
 
 	for (size_t i = 0; i < run->n; i++, from += run->size, events += slot->plan.stride) {
 		const struct probe_chain chain = {(const uint64_t *)(const void *)from,
-						  DIRECT_STACK_WORDS,
+						  slot->layout.stack_words,
 						  instruction_of(slot, events)};
 
 		chain_unwind(x->kernel, x->facts.stack_bytes, &chain, frames);

@@ -253,10 +253,10 @@ struct fetch_program {
 struct fetch_program fetch_program_of(const struct fetch_probe *probe,
 				      const struct fetch_helpers *helpers);
 
-/* The most words that all long strings take. */
-static inline uint16_t fetch_long_words(const struct fetch_program *program)
+/* The most bytes that all long strings take. */
+static inline uint16_t fetch_long_bytes(const struct fetch_program *program)
 {
-	return (uint16_t)(program->nr_long_strings * (FETCH_LONG_STRING / sizeof(uint64_t)));
+	return (uint16_t)(program->nr_long_strings * FETCH_LONG_STRING);
 }
 
 /* Where an argument's bytes begin in what is recorded. */

@@ -166,9 +166,9 @@ enum direct_field {
 	DIRECT_RETURN_FIELDS = DIRECT_TASK_FIELDS | DIRECT_PARENT | DIRECT_FRAME | DIRECT_RESULT,
 	DIRECT_FRAME_BIAS = 8,
 	DIRECT_SYSCALL_ARGS = 6,
-	DIRECT_COMM_SIZE = 16,    /* bytes; TASK_COMM_LEN of Linux, include/linux/sched.h */
-	DIRECT_STACK_WORDS = 240, /* of a direct record's slice of the stack */
-	STACK_MAX_WORDS = 480,    /* of any */
+	DIRECT_COMM_SIZE = 16,   /* bytes; TASK_COMM_LEN of Linux, include/linux/sched.h */
+	STACK_LEAST_WORDS = 240, /* of a direct record's slice of the stack; or it is too large */
+	STACK_MAX_WORDS = 480,   /* of any record's */
 };
 
 /*
@@ -185,11 +185,7 @@ struct direct_stack {
 	uint64_t words[STACK_MAX_WORDS]; /* a record has only some of them */
 };
 
-enum {
-	DIRECT_PAGE_BYTES = 4096,
-	/* of a direct record's */
-	DIRECT_STACK_BYTES = offsetof(struct direct_stack, words) + 8 * DIRECT_STACK_WORDS,
-};
+enum { DIRECT_PAGE_BYTES = 4096 };
 
 static inline bool direct_stack_is_task(const struct direct_stack *stack, uint32_t stack_bytes)
 {
@@ -230,12 +226,21 @@ static inline uint32_t direct_stack_rest(const struct direct_stack *stack, uint3
 /* Bytes from the record's start; only of fields that it has. */
 struct direct_layout {
 	uint16_t size, parent, pid, tgid, comm, cgroup, frame, result, syscall, stack;
-	uint16_t values; /* what a dynamic probe fetches, behind all others */
+	uint16_t stack_words; /* of the slice: as many as the record has room for */
+	uint16_t values;      /* what a dynamic probe fetches, behind all others */
 };
 
-static inline struct direct_layout direct_layout(uint32_t fields)
+/*
+ * Of a record that has `values` bytes of what a probe fetches, and up to `items` bytes behind
+ * those, multiples of 8. With many of them, and a slice of the stack, it may be larger than
+ * RING_MAX_RECORD.
+ */
+static inline struct direct_layout direct_layout_with(uint32_t fields, uint16_t values,
+						      uint16_t items)
 {
+	const size_t stack_fixed = offsetof(struct direct_stack, words);
 	struct direct_layout l = {.parent = sizeof(struct direct_record)};
+	size_t room;
 
 	l.pid = (uint16_t)(l.parent + (fields & DIRECT_PARENT ? sizeof(uint32_t) : 0));
 	l.tgid = (uint16_t)(l.pid + (fields & DIRECT_PID ? sizeof(uint32_t) : 0));
@@ -248,18 +253,21 @@ static inline struct direct_layout direct_layout(uint32_t fields)
 	l.stack =
 		(uint16_t)(l.syscall +
 			   (fields & DIRECT_SYSCALL ? DIRECT_SYSCALL_ARGS * sizeof(uint64_t) : 0));
-	l.size = (uint16_t)(l.stack + (fields & DIRECT_STACK ? DIRECT_STACK_BYTES : 0));
+	l.values = l.stack;
+	if (fields & DIRECT_STACK) {
+		room = (RING_MAX_RECORD - l.stack - stack_fixed - values - items) /
+		       sizeof(uint64_t);
+		room = room > STACK_LEAST_WORDS ? room : STACK_LEAST_WORDS;
+		l.stack_words = (uint16_t)(room < STACK_MAX_WORDS ? room : STACK_MAX_WORDS);
+		l.values = (uint16_t)(l.stack + stack_fixed + l.stack_words * sizeof(uint64_t));
+	}
+	l.size = (uint16_t)(l.values + values);
 	return l;
 }
 
-/* Of a record that has `values` bytes of what a probe fetches, a multiple of 8. */
-static inline struct direct_layout direct_layout_with(uint32_t fields, uint16_t values)
+static inline struct direct_layout direct_layout(uint32_t fields)
 {
-	struct direct_layout l = direct_layout(fields);
-
-	l.values = l.size;
-	l.size = (uint16_t)(l.size + values);
-	return l;
+	return direct_layout_with(fields, 0, 0);
 }
 
 #define RING_COMMITTED (UINT32_C(1) << 31)

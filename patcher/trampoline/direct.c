@@ -138,14 +138,15 @@ static void emit_syscall(const struct direct_code *d, const struct ring_code *ri
 	}
 }
 
-static void emit_stack(const struct direct_code *d, const struct ring_code *ring, size_t to)
+static void emit_stack(const struct direct_code *d, const struct ring_code *ring,
+		       const struct direct_layout *layout)
 {
 	const struct stack_code code = {.a = d->a,
 					.kernel = d->kernel,
 					.ring = ring,
 					.caller_at = d->caller_at + d->pushed,
-					.to = to,
-					.words = DIRECT_STACK_WORDS,
+					.to = layout->stack,
+					.words = layout->stack_words,
 					.keep_rax = d->point == POINT_RETURN};
 
 	stack_emit(&code);
@@ -164,22 +165,21 @@ static void emit_task(const struct direct_code *d, const struct ring_code *ring,
 		emit_cgroup(d, ring, layout->cgroup);
 }
 
-static void emit_fields(struct direct_code *d, const struct ring_code *ring, uint32_t fields)
+static void emit_fields(struct direct_code *d, const struct ring_code *ring, uint32_t fields,
+			const struct direct_layout *layout)
 {
-	struct direct_layout layout = direct_layout(fields);
-
 	emit_ip(d, ring);
 	if (fields & DIRECT_PARENT)
-		emit_stack_word(d, ring, d->caller_at, layout.parent);
-	emit_task(d, ring, fields, &layout);
+		emit_stack_word(d, ring, d->caller_at, layout->parent);
+	emit_task(d, ring, fields, layout);
 	if (fields & DIRECT_FRAME)
-		emit_frame(d, ring, layout.frame);
+		emit_frame(d, ring, layout->frame);
 	if (fields & DIRECT_RESULT)
-		asm_store(d->a, ASM_64, ring_record_at(ring, layout.result), ASM_RAX);
+		asm_store(d->a, ASM_64, ring_record_at(ring, layout->result), ASM_RAX);
 	if (fields & DIRECT_SYSCALL)
-		emit_syscall(d, ring, layout.syscall, fields & DIRECT_SYSCALL_IA32);
+		emit_syscall(d, ring, layout->syscall, fields & DIRECT_SYSCALL_IA32);
 	if (fields & DIRECT_STACK)
-		emit_stack(d, ring, layout.stack);
+		emit_stack(d, ring, layout);
 }
 
 /* R10 must be right wherever the code before goes on, so it does not depend on gates. */
@@ -209,8 +209,9 @@ static struct count_code count_code(const struct direct_code *d, const struct di
 static void emit_record(struct direct_code *d, const struct direct_spec *spec,
 			struct ring_code *ring)
 {
-	const uint16_t values = spec->fetch ? spec->fetch->bytes : 0;
-	const struct direct_layout layout = direct_layout_with(spec->fields, values);
+	const struct fetch_program *fetch = spec->fetch;
+	const struct direct_layout layout = direct_layout_with(
+		spec->fields, fetch ? fetch->bytes : 0, fetch ? fetch_long_bytes(fetch) : 0);
 
 	if (spec->fetch)
 		fetch_emit_read(d, spec, ring);
@@ -218,7 +219,7 @@ static void emit_record(struct direct_code *d, const struct direct_spec *spec,
 	fetch_emit_size(d, spec->fetch, layout.size);
 	ring_emit_reserve(ring);
 	ring_emit_clock(ring);
-	emit_fields(d, ring, spec->fields);
+	emit_fields(d, ring, spec->fields, &layout);
 	if (spec->fetch)
 		fetch_emit_store(d, ring, spec->fetch, layout.values);
 	ring_emit_commit(ring, spec->id);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <x86intrin.h>
+#include "patcher/fetch/fetch.h"
 #include "tests/lib/tap.h"
 
 enum {
@@ -338,7 +339,8 @@ static bool syscall_is(const uint8_t *at, const unsigned int *places)
 }
 
 /* What follows the first words: *n of them. */
-static bool rest_is(const struct fake_site *s, const struct direct_stack *stack, uint32_t *n)
+static bool rest_is(const struct fake_site *s, const struct direct_stack *stack, uint32_t most,
+		    uint32_t *n)
 {
 	const uint64_t end = task.stack + FAKE_STACK;
 	const uint8_t *memory;
@@ -348,13 +350,12 @@ static bool rest_is(const struct fake_site *s, const struct direct_stack *stack,
 	memcpy(&from, s->stack + FAKE_STACK - sizeof(from), sizeof(from));
 	if (from >= task.stack && from < end)
 		words = (uint32_t)(end - from) / 8;
-	if (words > DIRECT_STACK_WORDS - *n)
-		words = DIRECT_STACK_WORDS - *n;
+	if (words > most - *n)
+		words = most - *n;
 	memory = (const uint8_t *)(uintptr_t)from;
 	if (words && task.stack == (uintptr_t)s->cpu->stack)
 		memory = s->stack + (from - task.stack);
-	if (!word_is((const uint8_t *)&(uint32_t){direct_stack_rest(stack, FAKE_STACK, *n,
-								    DIRECT_STACK_WORDS)},
+	if (!word_is((const uint8_t *)&(uint32_t){direct_stack_rest(stack, FAKE_STACK, *n, most)},
 		     words, "the words of the stack before") ||
 	    (words && memcmp(stack->words + *n, memory, words * 8)))
 		return false;
@@ -363,13 +364,12 @@ static bool rest_is(const struct fake_site *s, const struct direct_stack *stack,
 }
 
 /* Up to the end of the stack; what lies behind in the record is as it was. */
-static bool stack_is(const struct fake_site *s, const uint8_t *at, uint64_t sp)
+static bool stack_is(const struct fake_site *s, const uint8_t *at, uint64_t sp, uint32_t most)
 {
 	uint32_t n = (uint32_t)((uintptr_t)s->cpu->stack + FAKE_STACK - sp) / 8;
-	const uint32_t most = DIRECT_STACK_WORDS;
 	struct direct_stack stack;
 
-	memcpy(&stack, at, DIRECT_STACK_BYTES);
+	memcpy(&stack, at, offsetof(struct direct_stack, words) + most * sizeof(uint64_t));
 	if (!long_is((const uint8_t *)&stack.sp, sp, "sp") ||
 	    !long_is((const uint8_t *)&stack.bp, s->cpu->in.reg[RBP], "bp") ||
 	    !long_is((const uint8_t *)&stack.task, task.stack, "the task's stack") ||
@@ -378,7 +378,7 @@ static bool stack_is(const struct fake_site *s, const uint8_t *at, uint64_t sp)
 	    !long_is((const uint8_t *)stack.words, (uintptr_t)fake_cpu_return_address,
 		     "the caller") ||
 	    memcmp(stack.words + 1, s->stack + FAKE_STACK - (n - 1) * 8, (n - 1) * 8) ||
-	    !rest_is(s, &stack, &n))
+	    !rest_is(s, &stack, most, &n))
 		return false;
 	for (uint32_t i = n; i < most; i++)
 		if (stack.words[i])
@@ -406,7 +406,9 @@ bool fake_site_recorded(const struct fake_site *s, unsigned int i, uint64_t posi
 	const uint8_t *at = fake_site_data(group) + (position & (group->rings.data_bytes - 1));
 	const struct direct_record *r = (const struct direct_record *)(const void *)at;
 	uint32_t fields = s->records[i].fields;
-	struct direct_layout layout = direct_layout(fields);
+	const struct fetch_program *fetch = s->records[i].fetch;
+	const struct direct_layout layout = direct_layout_with(fields, fetch ? fetch->bytes : 0,
+							       fetch ? fetch_long_bytes(fetch) : 0);
 	const uint64_t *in = s->cpu->in.reg;
 	const uint64_t frame = in[RSP] - sizeof(uint64_t); /* of the return address */
 	const uint32_t ip = fake_site_is_return(s) ? 0 : (uint32_t)s->function.site_end;
@@ -423,7 +425,8 @@ bool fake_site_recorded(const struct fake_site *s, unsigned int i, uint64_t posi
 	       (!(fields & DIRECT_SYSCALL) ||
 		syscall_is(at + layout.syscall,
 			   fields & DIRECT_SYSCALL_IA32 ? ia32_places : syscall_places)) &&
-	       (!(fields & DIRECT_STACK) || stack_is(s, at + layout.stack, frame));
+	       (!(fields & DIRECT_STACK) ||
+		stack_is(s, at + layout.stack, frame, layout.stack_words));
 }
 
 uint64_t fake_site_register(const struct fake_site *s, enum fetch_register reg)

@@ -250,7 +250,7 @@ bool fetch_oracle_call(struct fake_site *s, const struct fetch_program *program,
 		       bool nested, unsigned int *faults)
 {
 	const struct direct_layout layout =
-		direct_layout_with(s->records[0].fields, program->bytes);
+		direct_layout_with(s->records[0].fields, program->bytes, fetch_long_bytes(program));
 	const uint8_t *at = fake_site_data(&s->groups[0]) + (start & (FAKE_DATA - 1));
 	struct expected expected;
 

@@ -282,6 +282,7 @@ static void test_hangs_dead(bool reaped)
 	child = fork();
 	if (!child) {
 		close(release[1]);
+		dup2(open("/dev/null", O_WRONLY | O_CLOEXEC), STDERR_FILENO);
 		run_hanging_tracer(release[0]);
 	}
 	if (reaped)
