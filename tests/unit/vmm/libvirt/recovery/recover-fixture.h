@@ -10,6 +10,7 @@
 #include <unistd.h>
 #include "formats/base/clock.h"
 #include "tests/lib/fake-qemu.h"
+#include "tests/lib/tap.h"
 #include "vmm/libvirt/gdb/rsp.h"
 #include "vmm/libvirt/gdb/stub.h"
 #include "vmm/libvirt/recovery/recover.h"
@@ -139,6 +140,16 @@ static inline void set_up_tests(int argc, char **argv)
 	deaf = mmap(NULL, sizeof(*deaf), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (deaf == MAP_FAILED)
 		abort();
+}
+
+/* Call it last in main(), and return what it does. */
+static inline int end_tests(void)
+{
+	char journals[64];
+
+	snprintf(journals, sizeof(journals), "%s/sonde", folder);
+	ok(!rmdir(journals) && !rmdir(folder), "no journal is left");
+	return tap_done();
 }
 
 #endif

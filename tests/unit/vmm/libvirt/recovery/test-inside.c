@@ -238,5 +238,5 @@ int main(int argc, char **argv)
 	test_unknown_place();
 	test_no_answers();
 	test_unmapped();
-	return tap_done();
+	return end_tests();
 }

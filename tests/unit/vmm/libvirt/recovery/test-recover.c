@@ -441,5 +441,5 @@ int main(int argc, char **argv)
 	test_verb();
 	test_alive();
 	test_hangs_dead();
-	return tap_done();
+	return end_tests();
 }

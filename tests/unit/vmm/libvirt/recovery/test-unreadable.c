@@ -54,5 +54,5 @@ int main(int argc, char **argv)
 	set_up_tests(argc, argv);
 	test_unreadable(-1, "a journal that cannot be read");
 	test_unreadable(20, "one of which a part can be read");
-	return tap_done();
+	return end_tests();
 }

@@ -334,5 +334,5 @@ int main(int argc, char **argv)
 	test_hangs_dead(false);
 	test_hangs_dead(true);
 	test_no_descriptors();
-	return tap_done();
+	return end_tests();
 }
