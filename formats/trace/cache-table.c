@@ -28,13 +28,12 @@ void cache_table_deinit(struct cache_table *table)
 }
 
 /* FNV-1a. */
-static uint64_t hash_cache(const char *name, uint64_t object_size, uint64_t size)
+static uint64_t hash_cache(const char *name, uint64_t size)
 {
 	uint64_t hash = 0xcbf29ce484222325;
 
 	for (; *name; name++)
 		hash = (hash ^ (unsigned char)*name) * 0x100000001b3;
-	hash = (hash ^ object_size) * 0x100000001b3;
 	return (hash ^ size) * 0x100000001b3;
 }
 
@@ -61,9 +60,10 @@ static int add(struct cache_table *table, const struct sidecar_cache *cache)
 	return 0;
 }
 
+/* The size of its objects grows when SLUB merges another cache into it. */
 static bool same(const struct sidecar_cache *a, const struct sidecar_cache *b)
 {
-	return a->object_size == b->object_size && a->size == b->size && !strcmp(a->name, b->name);
+	return a->size == b->size && !strcmp(a->name, b->name);
 }
 
 /* The place of an equal cache in by_hash, or else a new one (NULL: no memory). */
@@ -73,7 +73,7 @@ static size_t *locate(struct cache_table *table, const struct sidecar_cache *cac
 	size_t *index;
 
 	/* Of two caches with one hash the second takes the next key. */
-	*key = hash_cache(cache->name, cache->object_size, cache->size);
+	*key = hash_cache(cache->name, cache->size);
 	for (;; ++*key) {
 		index = u64_map_insert(&table->by_hash, *key, is_new);
 		if (!index || *is_new || same(&table->items[*index], cache))
@@ -90,6 +90,8 @@ static uint16_t find_or_add(struct cache_table *table, struct sidecar_cache *cac
 
 	if (!index)
 		return 0;
+	if (!is_new && table->items[*index].object_size < cache->object_size)
+		table->items[*index].object_size = cache->object_size;
 	if (!is_new)
 		return table->items[*index].id;
 	*index = table->count;

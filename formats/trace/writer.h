@@ -121,8 +121,7 @@ int trace_writer_append(struct trace_writer *writer, unsigned int vcpu,
 /* Whether sinks lose events rather than wait for a slow disk. At first false. */
 void trace_writer_set_drop(struct trace_writer *writer, bool drop);
 
-/* Id (>= 1) for a slab cache, the same for the same three values; 0 if the table (65535) is full.
- */
+/* Id (>= 1) for a slab cache, as cache_table_id(); 0 if the table (65535) is full. */
 uint16_t trace_writer_cache_id(struct trace_writer *writer, const char *name, uint64_t object_size,
 			       uint64_t size);
 

@@ -15,6 +15,10 @@ static void test_ids(void)
 	is_u64(cache_table_id(&table, "dentry", 190, 192), 1, "the first cache has id 1");
 	is_u64(cache_table_id(&table, "dentry", 190, 192), 1, "and keeps it");
 	is_u64(cache_table_id(&table, "dentry", 190, 256), 2, "another size is another cache");
+	is_u64(cache_table_id(&table, "dentry", 192, 192), 1, "one that was merged is the same");
+	ok(cache_table_find(&table, 1, &found) && found.object_size == 192,
+	   "its objects are as large as the largest");
+	is_u64(cache_table_id(&table, "dentry", 190, 192), 1, "smaller ones change nothing");
 	ok(!cache_table_adopt(&table, &adopted) && cache_table_find(&table, 7, &found) &&
 		   !strcmp(found.name, "old"),
 	   "a cache of another trace keeps its id");
