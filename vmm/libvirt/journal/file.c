@@ -307,6 +307,19 @@ int libvirt_journal_take(const char *uuid, struct libvirt_journal *out, struct e
 	return adopt(take(uuid, out, err), out, err);
 }
 
+uint64_t libvirt_journal_number(const char *uuid)
+{
+	struct libvirt_journal journal;
+	struct stat st = {0};
+
+	if (open_unlocked(uuid, false, &journal, NULL))
+		return 0;
+	if (fstat(journal.fd, &st))
+		st.st_ino = 0;
+	libvirt_journal_close(&journal);
+	return st.st_ino;
+}
+
 /* --- writing --------------------------------------------------------------------------------- */
 
 struct shorter {

@@ -49,6 +49,9 @@ int libvirt_journal_adopt(const char *uuid, struct libvirt_journal *out, struct 
 /* Likewise, of a tracer that is dead for certain, but still has the lock, as one of its threads
  * hangs in the kernel: it is left with a file that was removed. */
 int libvirt_journal_take(const char *uuid, struct libvirt_journal *out, struct error *err);
+/* The file's number; 0: there is none. It is another one when the journal was taken, or is another
+ * tracer's. */
+uint64_t libvirt_journal_number(const char *uuid);
 /* Unlock and keep the file. A journal that is not open may be closed, too. */
 void libvirt_journal_close(struct libvirt_journal *journal);
 /* When everything is undone: remove the file. */

@@ -47,6 +47,7 @@ struct watch {
 	bool killed;        /* the tracer was */
 	uint64_t dead_ms;   /* since when the tracer is seen dead; 0: it is not */
 	unsigned int death; /* of enum libvirt_death */
+	uint64_t journal;   /* libvirt_journal_number() then */
 };
 
 static void take(struct watch *w, char c)
@@ -180,11 +181,19 @@ static unsigned int longer(unsigned int step)
 	return step * 2 < AGAIN_MOST_S ? step * 2 : AGAIN_MOST_S;
 }
 
+/* An administrator may have recovered the domain since, and another tracer be attached to it: the
+ * journal is taken from none but the one that is dead. */
+static unsigned int death_by_now(const struct watch *w)
+{
+	if (!w->journal || libvirt_journal_number(w->uuid) != w->journal)
+		return 0;
+	return w->death & LIBVIRT_HANGS_DEAD;
+}
+
 /* In a process that no other waits for. It gives up stderr, as a reader of the tracer's output may
  * wait for its end. */
 static void keep_trying(const struct watch *w)
 {
-	const unsigned int death = w->death & ~(unsigned int)LIBVIRT_JUST_DIED;
 	struct libvirt_recovery recovery;
 	unsigned int waited = 0;
 	int ret = -EBUSY;
@@ -194,7 +203,8 @@ static void keep_trying(const struct watch *w)
 	     step = longer(step)) {
 		sleep(step);
 		waited += step;
-		ret = libvirt_recover(w->uri, w->uuid, death, PATIENCE_MS, &recovery, NULL);
+		ret = libvirt_recover(w->uri, w->uuid, death_by_now(w), PATIENCE_MS, &recovery,
+				      NULL);
 	}
 }
 
@@ -253,6 +263,7 @@ static int watch(int fd, int tracer, pid_t pid, const char *uri)
 	if (w.nr_uuid < sizeof(w.uuid) || w.undone)
 		return CLI_OK;
 	w.uuid[sizeof(w.uuid) - 1] = '\0';
+	w.journal = libvirt_journal_number(w.uuid);
 	return recover(&w);
 }
 

@@ -58,17 +58,22 @@ static void test_taken(void)
 {
 	struct libvirt_journal dead, journal, other;
 	struct journal_contents contents;
+	uint64_t number;
 
 	ok(libvirt_journal_take(uuid, &journal, NULL) == -ENOENT, "there is no journal to take");
+	is_u64(libvirt_journal_number(uuid), 0, "it has no number");
 	if (libvirt_journal_create(uuid, &dead, NULL) || libvirt_journal_stop(&dead, true, NULL))
 		abort();
+	number = libvirt_journal_number(uuid);
+	ok(number, "one that is there has a number");
 	ok(write(dead.fd, "write 10", 8) == 8 && !libvirt_journal_take(uuid, &journal, NULL),
 	   "a journal is taken from a tracer that is dead, but still has the lock");
 	ok(!libvirt_journal_read(&journal, &contents, NULL) && contents.stopped,
 	   "with what it says");
 	journal_contents_deinit(&contents);
-	ok(libvirt_journal_adopt(uuid, &other, NULL) == -EBUSY,
-	   "no other process may have it then");
+	ok(libvirt_journal_number(uuid) && libvirt_journal_number(uuid) != number,
+	   "it has another number then");
+	ok(libvirt_journal_adopt(uuid, &other, NULL) == -EBUSY, "no other process may have it");
 	libvirt_journal_close(&dead);
 	libvirt_journal_close(&journal);
 	ok(!libvirt_journal_take(uuid, &journal, NULL), "one without a lock is adopted");
