@@ -119,7 +119,7 @@ static bool hangs_dead(struct watch *w)
  * first to run again. So looks are counted, of which that takes one. */
 static void look_again(struct watch *w)
 {
-	if (clock_monotonic_ms() >= w->deadline && ++w->looks > LOOKS)
+	if (w->deadline && clock_monotonic_ms() >= w->deadline && ++w->looks > LOOKS)
 		kill_tracer(w);
 }
 

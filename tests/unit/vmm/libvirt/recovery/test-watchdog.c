@@ -46,7 +46,7 @@ static void run_tracer(bool undone, bool exposed, bool hang)
 	if (!hang)
 		clock_wait_ms(50);
 	else
-		sleep(16);
+		sleep(24); /* more than the watchdog's looks for one that is dead */
 	be_interrupted();
 	_exit(libvirt_watchdog_end(&watchdog, undone) ? 0 : 1);
 }
