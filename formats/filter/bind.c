@@ -99,21 +99,10 @@ static int clean_word(struct bound_term *out)
 	return 0;
 }
 
-/* Functions alone have no offsets, so that nothing would match. */
-static bool has_offset(const struct filter_term *term, const struct bound_term *out)
-{
-	return out->field && out->field->type == EVENT_FUNCTION && strstr(term->text, "+0x");
-}
-
 /* A value that is a word: the text of a field that has one, or bits by name. */
 static int bind_word(const struct filter_term *term, const struct event_names *names,
 		     struct bound_term *out, struct error *err)
 {
-	if (is_text_op(term->op) && has_offset(term, out))
-		return fail(term, term->value_at,
-			    "is a place inside a function, and the field is a function: name it "
-			    "without +0x...",
-			    err);
 	if (is_address(out->field) && names->ranges && is_text_op(term->op))
 		return filter_bind_ranges(term, names, out, err);
 	if (is_flags(out->field) && term->op != FILTER_GLOB && !is_order(term->op))

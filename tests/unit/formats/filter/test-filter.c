@@ -113,25 +113,6 @@ static void test_foreign(void)
 	   "a name outside ASCII is found");
 }
 
-/* Where a function begins there is no offset. */
-static void test_function(void)
-{
-	static const struct event_field ip[] = {
-		{.name = "ip", .type = EVENT_FUNCTION, .size = sizeof(uint64_t)}};
-	const struct event_class calls = {
-		.system = "test", .name = "call", .fields = ip, .nr_fields = 1};
-	const struct event event = {.class = &calls, .bytes = &sample};
-	struct error err = {0};
-
-	ok(match_of("ip == kmalloc-192", &event, NULL) == 1, "a function matches by its name");
-	ok(match_of("ip == 'ext4_write+0x10'", &event, &err) == -EINVAL,
-	   "a place inside of one cannot match");
-	is_str(err.text,
-	       "filter, character 7: 'ext4_write+0x10' is a place inside a function, and the field "
-	       "is a function: name it without +0x...",
-	       "the error says so");
-}
-
 /* Fields that arguments of probes have the names of. */
 static void test_own(void)
 {
@@ -431,7 +412,6 @@ int main(void)
 	test_foreign();
 	test_own();
 	test_errors();
-	test_function();
 	test_caps();
 	return tap_done();
 }
