@@ -62,6 +62,10 @@ struct guest_kprobe {
 typedef int guest_kprobe_fn(void *arg, const struct guest_kprobe *kprobe);
 int guest_kprobes_for_each(const struct kernel *kernel, guest_kprobe_fn *fn, void *arg);
 
+/* Whether one of these addresses of kprobes, which are sorted, or the jump that it may become,
+ * reaches into [gva, gva + size). */
+bool guest_kprobes_reach(const struct address_list *kprobes, uint64_t gva, size_t size);
+
 /*
  * Make bytes that were read from the text at `gva` what they were without kprobes. An armed one has
  * an INT3 in the place of its instruction's first byte, an optimised one a jump over five bytes.

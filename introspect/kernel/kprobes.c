@@ -2,6 +2,7 @@
 #include "introspect/kernel/identify.h"
 
 #include <stdbool.h>
+#include "formats/base/u64-map.h"
 #include "guest-symbols/btf/btf.h"
 
 enum {
@@ -88,6 +89,18 @@ int guest_kprobes_for_each(const struct kernel *kernel, guest_kprobe_fn *fn, voi
 	for (size_t i = 0; !ret && i < NR_LISTS; i++)
 		ret = walk_list(&walk, first[i]);
 	return ret;
+}
+
+static uint64_t reach_at(const void *addresses, size_t i)
+{
+	return ((const uint64_t *)addresses)[i] + JMP_BYTES - 1;
+}
+
+bool guest_kprobes_reach(const struct address_list *kprobes, uint64_t gva, size_t size)
+{
+	const size_t first = search_from(kprobes->n, gva, reach_at, kprobes->v);
+
+	return first < kprobes->n && kprobes->v[first] < gva + size;
 }
 
 /* --- what they hide --------------------------------------------------------------------------- */

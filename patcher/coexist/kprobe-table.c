@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include "formats/base/u64-map.h"
 #include "introspect/kernel/identify.h"
 
 enum { JUMP_REACH = 4 }; /* bytes of an optimised kprobe behind its first */
@@ -41,16 +40,9 @@ void kprobe_table_deinit(struct kprobe_table *table)
 	address_list_deinit(&table->list);
 }
 
-static uint64_t reach_at(const void *addresses, size_t i)
-{
-	return ((const uint64_t *)addresses)[i] + JUMP_REACH;
-}
-
 bool kprobe_table_reaches(const struct kprobe_table *table, uint64_t gva, size_t size)
 {
-	const size_t first = search_from(table->list.n, gva, reach_at, table->list.v);
-
-	return first < table->list.n && table->list.v[first] < gva + size;
+	return guest_kprobes_reach(&table->list, gva, size);
 }
 
 void kprobe_table_keep_sites(const struct kprobe_table *table, struct shared_sites *sites)

@@ -7,29 +7,12 @@
 #include "introspect/kernel/identify.h"
 #include "introspect/kernel/module-list.h"
 
-enum { JUMP_BYTES = 5 }; /* that a kprobe hides at most */
-
 struct reader {
 	const struct kernel *kernel;
 	size_t left; /* bytes of text that may still be read */
-	struct address_list kprobes;
+	const struct address_list *kprobes;
 	uint8_t bytes[MODULE_EXITS_MAX_FUNCTION];
 };
-
-static int note_kprobe(void *arg, const struct guest_kprobe *kprobe)
-{
-	return address_list_add(arg, kprobe->address);
-}
-
-static bool has_kprobes(const struct reader *reader, uint64_t gva, size_t size)
-{
-	const struct address_list *list = &reader->kprobes;
-	bool any = false;
-
-	for (size_t i = 0; i < list->n; i++)
-		any |= list->v[i] < gva + size && list->v[i] + JUMP_BYTES > gva;
-	return any;
-}
 
 static const uint8_t *read_bytes(void *arg, uint64_t address, size_t size)
 {
@@ -41,7 +24,7 @@ static const uint8_t *read_bytes(void *arg, uint64_t address, size_t size)
 	reader->left -= size;
 	if (kernel_read(reader->kernel, gva, reader->bytes, size, NULL))
 		return NULL;
-	if (has_kprobes(reader, gva, size))
+	if (guest_kprobes_reach(reader->kprobes, gva, size))
 		guest_kprobes_restore(reader->kernel, gva, reader->bytes, size);
 	return reader->bytes;
 }
@@ -115,33 +98,29 @@ static int list_sites(const struct kernel *kernel, const struct site_table *site
 }
 
 static int find_exits(struct module_exits *exits, const struct kernel *kernel,
-		      struct exit_text *text, struct error *err)
+		      const struct address_list *kprobes, struct exit_text *text, struct error *err)
 {
-	struct reader *reader = calloc(1, sizeof(*reader));
+	struct reader *reader = malloc(sizeof(*reader));
 	int ret;
 
 	if (!reader)
 		return error_set(err, ENOMEM, "out of memory");
 	reader->kernel = kernel;
+	reader->kprobes = kprobes;
 	reader->left = MODULE_EXITS_MAX_TEXT;
 	text->slots = exits->slots.v;
 	text->nr_slots = exits->slots.n;
 	text->first_slot = kernel->image->nr_return_sites;
 	text->bytes = read_bytes;
 	text->arg = reader;
-	ret = guest_kprobes_for_each(kernel, note_kprobe, &reader->kprobes);
-	if (ret)
-		error_set(err, -ret, "no memory for the guest's kprobes");
-	else
-		ret = function_exits_create(kernel->image, text, &exits->exits, err);
-	address_list_deinit(&reader->kprobes);
+	ret = function_exits_create(kernel->image, text, &exits->exits, err);
 	free(reader);
 	return ret;
 }
 
 int module_exits_read(struct module_exits *exits, const struct kernel *kernel,
 		      const struct kernel_names *names, const struct site_table *sites,
-		      struct error *err)
+		      const struct address_list *kprobes, struct error *err)
 {
 	struct exit_function *functions = NULL;
 	struct exit_text text = {0};
@@ -163,7 +142,7 @@ int module_exits_read(struct module_exits *exits, const struct kernel *kernel,
 	text.functions = functions;
 	text.sites = links;
 	if (!ret)
-		ret = find_exits(exits, kernel, &text, err);
+		ret = find_exits(exits, kernel, kprobes, &text, err);
 	budget_free(kernel->guest->budget, links, (sites->n + 1) * sizeof(*links));
 	budget_free(kernel->guest->budget, functions,
 		    (kernel_names_count(names) + 1) * sizeof(*functions));

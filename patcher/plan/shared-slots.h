@@ -33,10 +33,10 @@ struct module_exits {
 	struct function_exits *exits; /* slots of modules are numbered behind the image's */
 };
 
-/* `names` and `sites` are of now. -ENOMEM. */
+/* `names`, `sites` and the sorted addresses of `kprobes` are of now. -ENOMEM. */
 int module_exits_read(struct module_exits *exits, const struct kernel *kernel,
 		      const struct kernel_names *names, const struct site_table *sites,
-		      struct error *err);
+		      const struct address_list *kprobes, struct error *err);
 /* Also of one that is zeroed. */
 void module_exits_deinit(struct module_exits *exits);
 /* Whether lists that were not complete may be now. */

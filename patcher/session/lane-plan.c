@@ -41,7 +41,8 @@ static bool wants_returns(const struct instance_list *list)
 static int read_slots(struct lane_plan *p, struct error *err)
 {
 	const struct trace_session *s = p->session;
-	int ret = module_exits_read(&p->exits, &s->kernel, p->names, &p->table, err);
+	int ret = module_exits_read(&p->exits, &s->kernel, p->names, &p->table, &p->kprobes.list,
+				    err);
 
 	if (!ret)
 		ret = shared_slots_make(&p->slots, &s->kernel, &p->exits, &s->plan, p->part, err);

@@ -91,17 +91,18 @@ static void test_exits_budget(void)
 	struct budget budget, *const own = fs.fg.guest.budget;
 	struct module_exits exits;
 	struct site_table table;
+	const struct address_list no_kprobes = {0};
 	size_t used;
 
 	if (read_table(&table, SIZE_MAX, &budget))
 		abort();
 	used = budget.used;
-	ok(!module_exits_read(&exits, &fs.fg.kernel, names, &table, NULL),
+	ok(!module_exits_read(&exits, &fs.fg.kernel, names, &table, &no_kprobes, NULL),
 	   "the exits of modules' functions are read");
 	module_exits_deinit(&exits);
 	is_u64(budget.used, used, "the budget has back what they needed");
 	budget.most = used + table.n * sizeof(uint64_t);
-	ok(module_exits_read(&exits, &fs.fg.kernel, names, &table, NULL) == -ENOMEM,
+	ok(module_exits_read(&exits, &fs.fg.kernel, names, &table, &no_kprobes, NULL) == -ENOMEM,
 	   "without room for the functions and sites they are not");
 	is_u64(budget.used, used, "and take nothing");
 	site_table_deinit(&table);
