@@ -125,14 +125,6 @@ static int no_group(const struct direct_lane *lane, const struct direct_want *wa
 			 lane->nr_groups);
 }
 
-static struct direct_layout layout_of(const struct direct_want *want)
-{
-	const struct fetch_program *fetch = want->fetch;
-
-	return direct_layout_with(want->fields, fetch ? fetch->bytes : 0,
-				  fetch ? fetch_long_bytes(fetch) : 0);
-}
-
 static struct ring_shape shape_of(const struct direct_want *want,
 				  const struct direct_layout *layout)
 {
@@ -150,7 +142,7 @@ static struct ring_shape shape_of(const struct direct_want *want,
 static int check_size(const struct direct_lane *lane, const struct direct_want *want,
 		      struct error *err)
 {
-	const struct direct_layout layout = layout_of(want);
+	const struct direct_layout layout = direct_layout_of(want->fields, want->fetch);
 	const struct ring_shape shape = shape_of(want, &layout);
 	const size_t most = shape.size + shape.items * sizeof(uint64_t);
 
@@ -185,7 +177,9 @@ static int find_slot(struct direct_lane *lane, const struct direct_want *want, u
 	if (group == DIRECT_GROUPS)
 		return no_group(lane, want, err);
 	lane->slots[vacant] =
-		(struct direct_slot){.want = *want, .layout = layout_of(want), .group = group};
+		(struct direct_slot){.want = *want,
+				     .layout = direct_layout_of(want->fields, want->fetch),
+				     .group = group};
 	lane->slots[vacant].state = DIRECT_NEW;
 	direct_plan_make(&lane->slots[vacant].plan, want, &lane->slots[vacant].layout);
 	lane->shapes[vacant] = shape_of(want, &lane->slots[vacant].layout);

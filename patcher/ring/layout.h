@@ -166,9 +166,11 @@ enum direct_field {
 	DIRECT_RETURN_FIELDS = DIRECT_TASK_FIELDS | DIRECT_PARENT | DIRECT_FRAME | DIRECT_RESULT,
 	DIRECT_FRAME_BIAS = 8,
 	DIRECT_SYSCALL_ARGS = 6,
-	DIRECT_COMM_SIZE = 16,   /* bytes; TASK_COMM_LEN of Linux, include/linux/sched.h */
-	STACK_LEAST_WORDS = 240, /* of a direct record's slice of the stack; or it is too large */
-	STACK_MAX_WORDS = 480,   /* of any record's */
+	DIRECT_COMM_SIZE = 16, /* bytes; TASK_COMM_LEN of Linux, include/linux/sched.h */
+	/* Of a direct record's slice of the stack. A record without room for so many is too large.
+	 */
+	STACK_LEAST_WORDS = 240,
+	STACK_MAX_WORDS = 480, /* of any record's slice */
 };
 
 /*

@@ -206,12 +206,16 @@ static struct count_code count_code(const struct direct_code *d, const struct di
 	};
 }
 
+struct direct_layout direct_layout_of(uint32_t fields, const struct fetch_program *fetch)
+{
+	return direct_layout_with(fields, fetch ? fetch->bytes : 0,
+				  fetch ? fetch_long_bytes(fetch) : 0);
+}
+
 static void emit_record(struct direct_code *d, const struct direct_spec *spec,
 			struct ring_code *ring)
 {
-	const struct fetch_program *fetch = spec->fetch;
-	const struct direct_layout layout = direct_layout_with(
-		spec->fields, fetch ? fetch->bytes : 0, fetch ? fetch_long_bytes(fetch) : 0);
+	const struct direct_layout layout = direct_layout_of(spec->fields, spec->fetch);
 
 	if (spec->fetch)
 		fetch_emit_read(d, spec, ring);

@@ -128,6 +128,9 @@ struct direct_spec {
 
 enum { DIRECT_MAX_RECORDS = 16 }; /* of one call */
 
+/* Of a record with these fields, and with what a dynamic probe fetches; NULL: nothing. */
+struct direct_layout direct_layout_of(uint32_t fields, const struct fetch_program *fetch);
+
 /* --- one trampoline -------------------------------------------------------------------------- */
 
 struct trampoline_spec {

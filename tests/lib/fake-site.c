@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <x86intrin.h>
-#include "patcher/fetch/fetch.h"
 #include "tests/lib/tap.h"
 
 enum {
@@ -406,9 +405,7 @@ bool fake_site_recorded(const struct fake_site *s, unsigned int i, uint64_t posi
 	const uint8_t *at = fake_site_data(group) + (position & (group->rings.data_bytes - 1));
 	const struct direct_record *r = (const struct direct_record *)(const void *)at;
 	uint32_t fields = s->records[i].fields;
-	const struct fetch_program *fetch = s->records[i].fetch;
-	const struct direct_layout layout = direct_layout_with(fields, fetch ? fetch->bytes : 0,
-							       fetch ? fetch_long_bytes(fetch) : 0);
+	const struct direct_layout layout = direct_layout_of(fields, s->records[i].fetch);
 	const uint64_t *in = s->cpu->in.reg;
 	const uint64_t frame = in[RSP] - sizeof(uint64_t); /* of the return address */
 	const uint32_t ip = fake_site_is_return(s) ? 0 : (uint32_t)s->function.site_end;

@@ -249,8 +249,7 @@ static bool has_strings(const struct expected *expected, const uint8_t *at)
 bool fetch_oracle_call(struct fake_site *s, const struct fetch_program *program, uint64_t start,
 		       bool nested, unsigned int *faults)
 {
-	const struct direct_layout layout =
-		direct_layout_with(s->records[0].fields, program->bytes, fetch_long_bytes(program));
+	const struct direct_layout layout = direct_layout_of(s->records[0].fields, program);
 	const uint8_t *at = fake_site_data(&s->groups[0]) + (start & (FAKE_DATA - 1));
 	struct expected expected;
 

@@ -24,7 +24,7 @@ static void setup(void)
 		abort();
 	program = fetch_program_of(&probe, &helpers);
 	want = (struct direct_want){.fields = DIRECT_PID, .fetch = &program};
-	layout = direct_layout_with(want.fields, program.bytes, 0);
+	layout = direct_layout_of(want.fields, &program);
 	direct_plan_make(&plan, &want, &layout);
 	memset(record, FILL, sizeof(record));
 	memset(events, FILL, sizeof(events));
@@ -131,7 +131,7 @@ static void test_texts(void)
 	if (fetch_parse("p f n=%si a=+0(%di):char[64] b=+8(%di):char[17]", &probe, &err))
 		abort();
 	program = fetch_program_of(&probe, &helpers);
-	layout = direct_layout_with(want.fields, program.bytes, 0);
+	layout = direct_layout_of(want.fields, &program);
 	direct_plan_make(&plan, &want, &layout);
 	is_u64(plan.stride, sizeof(struct function_event) + program.bytes + ROOM,
 	       "an event has room for two arrays of characters");
@@ -178,13 +178,15 @@ static void test_slices(void)
 {
 	const uint32_t all = DIRECT_ENTRY_FIELDS;
 
-	is_u64(direct_layout(all & ~(uint32_t)DIRECT_STACK).stack_words, 0, "no slice, no words");
+	is_u64(direct_layout(all & ~(uint32_t)DIRECT_STACK).stack_words, 0,
+	       "a record without a slice has no words of one");
 	is_u64(slice_words(all, 0, 0), STACK_MAX_WORDS, "beside all fields of a task and a call");
 	is_u64(slice_words(0, 128, 0), STACK_MAX_WORDS, "beside some values");
-	is_u64(slice_words(0, 512, 1024), (4096 - 16 - 24 - 512 - 1024) / 8, "beside many, fewer");
-	is_u64(slice_words(0, 512, 1792), STACK_LEAST_WORDS,
-	       "but not fewer than of any use: the record is too large then");
-	ok(direct_layout_with(DIRECT_STACK, 512, 1792).size + 1792 > RING_MAX_RECORD, "it is");
+	is_u64(slice_words(0, 512, 1024), (RING_MAX_RECORD - 16 - 24 - 512 - 1024) / 8,
+	       "fewer beside many");
+	is_u64(slice_words(0, 512, 1792), STACK_LEAST_WORDS, "but as many as are of use");
+	ok(direct_layout_with(DIRECT_STACK, 512, 1792).size + 1792 > RING_MAX_RECORD,
+	   "even if that makes the record too large");
 }
 
 int main(void)
