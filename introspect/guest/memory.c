@@ -96,11 +96,8 @@ static int check_range(struct guest *guest, uint64_t gpa, size_t size, struct er
 	return 0;
 }
 
-typedef int write_fn(struct guest *guest, uint64_t gpa, const void *from, size_t size,
-		     struct error *err);
-
-static int write_by(write_fn *fn, struct guest *guest, uint64_t gpa, const void *from, size_t size,
-		    struct error *err)
+static int write_by(guest_write_fn *fn, struct guest *guest, uint64_t gpa, const void *from,
+		    size_t size, struct error *err)
 {
 	const struct guest_region *region;
 	const uint8_t *in = from;

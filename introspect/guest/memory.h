@@ -15,6 +15,9 @@ struct guest_region {
 	uint8_t *hva;
 };
 
+typedef int guest_write_fn(struct guest *guest, uint64_t gpa, const void *from, size_t size,
+			   struct error *err);
+
 /* A backend's guest-physical memory. 0 or a negative errno with *err set. Any thread. */
 struct guest_memory_ops {
 	/*
@@ -30,12 +33,10 @@ struct guest_memory_ops {
 	/* [gpa, gpa + size) lies in one region. NULL if every region has an hva. */
 	int (*read)(struct guest *guest, uint64_t gpa, void *to, size_t size, struct error *err);
 	/* Likewise. Only with GUEST_CAP_WRITE. */
-	int (*write)(struct guest *guest, uint64_t gpa, const void *from, size_t size,
-		     struct error *err);
+	guest_write_fn *write;
 	/* As write(), of bytes that are the guest's own from then on: nobody takes them back. NULL:
-	 * write() notes nothing. */
-	int (*give)(struct guest *guest, uint64_t gpa, const void *from, size_t size,
-		    struct error *err);
+	 * nobody takes back what write() has written. */
+	guest_write_fn *give;
 };
 
 /*
@@ -57,12 +58,10 @@ struct guest_scratch_ops {
 /* Read or write guest-physical memory, across regions. -EFAULT (with the address) if any byte is
  * not guest RAM: then nothing was written. -EROFS without GUEST_CAP_WRITE. */
 int guest_phys_read(struct guest *guest, uint64_t gpa, void *to, size_t size, struct error *err);
-int guest_phys_write(struct guest *guest, uint64_t gpa, const void *from, size_t size,
-		     struct error *err);
+guest_write_fn guest_phys_write;
 /* Likewise, of data that the guest goes on with, such as a return address on a task's stack: it is
  * not put back when tracing ends, nor by a recovery. */
-int guest_phys_give(struct guest *guest, uint64_t gpa, const void *from, size_t size,
-		    struct error *err);
+guest_write_fn guest_phys_give;
 
 /* Host address of [gpa, gpa + size) if it is mapped RAM of one region, else NULL. */
 void *guest_phys_hva(struct guest *guest, uint64_t gpa, size_t size);

@@ -319,10 +319,7 @@ static int check_mapped(const struct kernel *kernel, uint64_t gva, size_t size, 
 	return ret;
 }
 
-typedef int phys_write_fn(struct guest *guest, uint64_t gpa, const void *from, size_t size,
-			  struct error *err);
-
-static int write_by(phys_write_fn *fn, const struct kernel *kernel, uint64_t gva, const void *from,
+static int write_by(guest_write_fn *fn, const struct kernel *kernel, uint64_t gva, const void *from,
 		    size_t size, struct error *err)
 {
 	const uint8_t *in = from;

@@ -44,10 +44,7 @@ static void tear_down(struct fixture *f)
 	libvirt_journal_close(&f->journal);
 }
 
-typedef int write_fn(struct guest *guest, uint64_t gpa, const void *from, size_t size,
-		     struct error *err);
-
-static int write_by(write_fn *fn, struct fixture *f, uint64_t gpa, const char *text)
+static int write_by(guest_write_fn *fn, struct fixture *f, uint64_t gpa, const char *text)
 {
 	int ret = libvirt_guest_stop(f->guest, NULL);
 
