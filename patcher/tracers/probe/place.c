@@ -250,14 +250,14 @@ static int check_returns(const struct finder *f, struct error *err)
 	if (returns == FUNCTION_RETURNS_NONE)
 		return error_set_at(err, ENOTSUP, f->place->function,
 				    "no return of '%.80s' can be recorded: it has none of its own; "
-				    "where it ends with a jump to another function, "
-				    "'graph:%.80s,ret,tails' records that one's",
+				    "if it leaves by a jump to another function, "
+				    "'graph:%.80s,ret,tails' records that function's return",
 				    f->place->name, f->place->name);
 	if (returns == FUNCTION_RETURNS_SOME)
 		return error_set_at(err, ENOTSUP, f->place->function,
 				    "not all returns of '%.80s' can be recorded: it may leave by a "
-				    "jump to another function; 'graph:%.80s,ret,tails' records "
-				    "that one's, too",
+				    "jump to another function, whose return "
+				    "'graph:%.80s,ret,tails' records",
 				    f->place->name, f->place->name);
 	return 0;
 }
