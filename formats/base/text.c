@@ -176,14 +176,14 @@ void text_print_word(FILE *out, const char *word)
 		fputc('\'', out);
 }
 
-/* --- bytes as digits ------------------------------------------------------------------------- */
-
 int text_stream_close(FILE *out)
 {
 	const bool whole = !ferror(out);
 
 	return fclose(out) || !whole ? -ENOMEM : 0;
 }
+
+/* --- bytes as digits ------------------------------------------------------------------------- */
 
 size_t hex_encode(char *out, const void *bytes, size_t size)
 {

@@ -60,7 +60,7 @@ static int add(struct cache_table *table, const struct sidecar_cache *cache)
 	return 0;
 }
 
-/* The size of its objects grows when SLUB merges another cache into it. */
+/* The size of its objects is no part of it: that grows when SLUB merges another cache into it. */
 static bool same(const struct sidecar_cache *a, const struct sidecar_cache *b)
 {
 	return a->size == b->size && !strcmp(a->name, b->name);
@@ -81,6 +81,14 @@ static size_t *locate(struct cache_table *table, const struct sidecar_cache *cac
 	}
 }
 
+/* Returns the id. */
+static uint16_t grow(struct sidecar_cache *known, uint64_t object_size)
+{
+	if (known->object_size < object_size)
+		known->object_size = object_size;
+	return known->id;
+}
+
 /* Returns the id, or 0. */
 static uint16_t find_or_add(struct cache_table *table, struct sidecar_cache *cache)
 {
@@ -90,10 +98,8 @@ static uint16_t find_or_add(struct cache_table *table, struct sidecar_cache *cac
 
 	if (!index)
 		return 0;
-	if (!is_new && table->items[*index].object_size < cache->object_size)
-		table->items[*index].object_size = cache->object_size;
 	if (!is_new)
-		return table->items[*index].id;
+		return grow(&table->items[*index], cache->object_size);
 	*index = table->count;
 	if (table->last_id == MAX_CACHES || add(table, cache)) {
 		u64_map_remove(&table->by_hash, key);

@@ -25,9 +25,9 @@ struct cache_table {
 void cache_table_init(struct cache_table *table, struct budget *budget);
 void cache_table_deinit(struct cache_table *table);
 
-/* The id of the cache with this name and size, added if new; 0 if there is no room or memory. Its
- * objects' size is the largest that was given: it grows when the guest merges another cache into
- * it, of which neither the guest's slabs nor its statistics tell. */
+/* The id of the cache with this name and size, added if new; 0 if there is no room or memory. The
+ * size of its objects is the largest that was given: it grows when the guest merges another cache
+ * into this one. */
 uint16_t cache_table_id(struct cache_table *table, const char *name, uint64_t object_size,
 			uint64_t size);
 

@@ -4,9 +4,9 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include "formats/hist/hists.h"
-#include "formats/base/text.h"
 #include "formats/profile/profiles.h"
 #include "formats/base/json.h"
+#include "formats/base/text.h"
 #include "vmm/monitor/metrics.h"
 #include "vmm/recorder/internal.h"
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include "formats/base/text.h"
 #include "tests/lib/tap.h"
@@ -141,6 +142,22 @@ static void test_beginning(void)
 	ok(!text_begins_as("threes", 6, names), "nor more than one");
 }
 
+/* A stream whose text is not whole may close without an error. */
+static void test_stream(void)
+{
+	char few[4], *text = NULL;
+	size_t size;
+	FILE *whole = open_memstream(&text, &size), *cut = fmemopen(few, sizeof(few), "w");
+
+	if (!whole || !cut || setvbuf(cut, NULL, _IONBF, 0))
+		abort();
+	fputs("all of it", whole);
+	ok(!text_stream_close(whole) && !strcmp(text, "all of it"), "a text is whole");
+	free(text);
+	fputs("all of it", cut);
+	ok(ferror(cut) && text_stream_close(cut) == -ENOMEM, "one that lacks something is not");
+}
+
 int main(void)
 {
 	test_numbers();
@@ -153,5 +170,6 @@ int main(void)
 	test_all_bytes();
 	test_digits();
 	test_shell_words();
+	test_stream();
 	return tap_done();
 }
