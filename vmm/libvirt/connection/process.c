@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pwd.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -368,6 +369,19 @@ bool libvirt_process_ended(const struct libvirt_process *p)
 		n = poll(&poll_fd, 1, 0);
 	while (n < 0 && errno == EINTR);
 	return n > 0;
+}
+
+bool libvirt_is_dead(pid_t pid)
+{
+	char path[64], text[MAX_STAT];
+	const char *state;
+
+	if (kill(pid, 0))
+		return errno == ESRCH;
+	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	read_file(path, text, sizeof(text));
+	state = strrchr(text, ')');
+	return state && (!strncmp(state, ") Z", 3) || !strncmp(state, ") X", 3));
 }
 
 bool libvirt_process_uses_chardev(const struct libvirt_process *p, const char *label)

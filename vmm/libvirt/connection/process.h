@@ -55,6 +55,10 @@ void libvirt_process_close(struct libvirt_process *process);
 /* False if the process is unknown. From any thread. */
 bool libvirt_process_ended(const struct libvirt_process *process);
 
+/* Whether any process is a zombie (proc(5), /proc/PID/stat) or is gone: none of its code runs. A
+ * thread of it may still be in the kernel. */
+bool libvirt_is_dead(pid_t pid);
+
 /* The user that QEMU runs as. False if the process is not visible. */
 bool libvirt_process_user(const struct libvirt_process *process, uid_t *out);
 /* Whether what belongs to this user may be QEMU's: it is the user that QEMU runs as, or, if that is

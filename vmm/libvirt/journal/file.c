@@ -195,12 +195,11 @@ static int drop_unfinished(struct libvirt_journal *j, struct error *err)
 	return 0;
 }
 
-/* `ret` is the result of what has opened it. */
-static int adopt(int ret, struct libvirt_journal *j, struct error *err)
+/* A journal that was opened for a recovery. It is closed on error. */
+static int prepare(struct libvirt_journal *j, struct error *err)
 {
-	if (ret)
-		return ret;
-	ret = drop_unfinished(j, err);
+	int ret = drop_unfinished(j, err);
+
 	if (ret)
 		libvirt_journal_close(j);
 	return ret;
@@ -208,7 +207,9 @@ static int adopt(int ret, struct libvirt_journal *j, struct error *err)
 
 int libvirt_journal_adopt(const char *uuid, struct libvirt_journal *out, struct error *err)
 {
-	return adopt(open_journal(uuid, false, out, err), out, err);
+	int ret = open_journal(uuid, false, out, err);
+
+	return ret ? ret : prepare(out, err);
 }
 
 void libvirt_journal_close(struct libvirt_journal *j)
@@ -289,7 +290,7 @@ static int fill_with_copy(int fd, const void *from)
 	return (int)n;
 }
 
-static int take(const char *uuid, struct libvirt_journal *j, struct error *err)
+static int copy_from_dead(const char *uuid, struct libvirt_journal *j, struct error *err)
 {
 	int ret = open_unlocked(uuid, false, j, err);
 
@@ -304,7 +305,9 @@ static int take(const char *uuid, struct libvirt_journal *j, struct error *err)
 
 int libvirt_journal_take(const char *uuid, struct libvirt_journal *out, struct error *err)
 {
-	return adopt(take(uuid, out, err), out, err);
+	int ret = copy_from_dead(uuid, out, err);
+
+	return ret ? ret : prepare(out, err);
 }
 
 uint64_t libvirt_journal_number(const char *uuid)

@@ -46,11 +46,11 @@ int libvirt_journal_check(const char *uuid, struct error *err);
 /* For a recovery. -EBUSY: another sonde has it. -ENOENT: there is none. -EIO: it cannot be read.
  * -EPROTO: its last line is longer than any is. It is left as it is then. */
 int libvirt_journal_adopt(const char *uuid, struct libvirt_journal *out, struct error *err);
-/* Likewise, of a tracer that is dead for certain, but still has the lock, as one of its threads
- * hangs in the kernel: it is left with a file that was removed. */
+/* Likewise, from a tracer that is certainly dead but still has the lock, because one of its threads
+ * hangs in the kernel. It is left with a file that was removed. */
 int libvirt_journal_take(const char *uuid, struct libvirt_journal *out, struct error *err);
-/* The file's number; 0: there is none. It is another one when the journal was taken, or is another
- * tracer's. */
+/* The number of the file; 0: there is no journal. A journal that was taken has another number, and
+ * so has another tracer's. */
 uint64_t libvirt_journal_number(const char *uuid);
 /* Unlock and keep the file. A journal that is not open may be closed, too. */
 void libvirt_journal_close(struct libvirt_journal *journal);

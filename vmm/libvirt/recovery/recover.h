@@ -31,7 +31,8 @@ enum libvirt_death {
  * destroyed and started again, it is another guest: it is left alone, and the journal is removed.
  *
  * -EBUSY: one of
- *  - the tracer lives, or another process recovers the domain;
+ *  - the tracer lives, or is dead without LIBVIRT_HANGS_DEAD and has not ended yet, or another
+ *    process recovers the domain;
  *  - the guest has its own code back, but a vCPU or a task may still be in scratch memory, most
  *    likely because the domain is paused: try again;
  *  - there is no journal, but the scratch memory is in use;

@@ -13,6 +13,7 @@
 #include "formats/base/clock.h"
 #include "formats/cli/cli.h"
 #include "vmm/libvirt/connection/lib.h"
+#include "vmm/libvirt/connection/process.h"
 #include "vmm/libvirt/recovery/recover.h"
 
 enum {
@@ -24,7 +25,8 @@ enum {
 	/* behind that: 2 s in which this process runs */
 	LOOK_MS = 100,
 	LOOKS = 20,
-	/* how often, and how long, a dead tracer is seen that keeps its end of the pipe */
+	/* How often to look whether the tracer is dead although its end of the pipe is open, and
+	 * for how long it must have been. */
 	DEAD_LOOK_MS = 1000,
 	DEAD_MS = 2000,
 };
@@ -47,7 +49,7 @@ struct watch {
 	bool killed;        /* the tracer was */
 	uint64_t dead_ms;   /* since when the tracer is seen dead; 0: it is not */
 	unsigned int death; /* of enum libvirt_death */
-	uint64_t journal;   /* libvirt_journal_number() then */
+	uint64_t journal_number; /* libvirt_journal_number() when it died */
 };
 
 static void take(struct watch *w, char c)
@@ -81,34 +83,14 @@ static int patience_ms(const struct watch *w)
 							       : DEAD_LOOK_MS;
 }
 
-/* Its main thread is a zombie (proc(5), /proc/PID/stat), or it was waited for. */
-static bool is_dead(pid_t pid)
-{
-	char path[32], text[256] = "";
-	const char *state;
-	int fd;
-
-	if (kill(pid, 0))
-		return errno == ESRCH;
-	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return false;
-	if (read(fd, text, sizeof(text) - 1) < 0)
-		text[0] = '\0';
-	close(fd);
-	state = strrchr(text, ')');
-	return state && (!strncmp(state, ") Z", 3) || !strncmp(state, ") X", 3));
-}
-
 /*
  * A tracer whose thread hangs in the kernel, such as in a write to a frozen file system, keeps its
- * end of the pipe when it is killed. None of its threads runs any more, so that it is as good as
- * ended. Its pid is not given to another process before it is.
+ * end of the pipe when it is killed. None of its code runs any more, so that it is as good as
+ * ended. Its pid is not given to another process before it has ended.
  */
 static bool hangs_dead(struct watch *w)
 {
-	if (!is_dead(w->pid))
+	if (!libvirt_is_dead(w->pid))
 		w->dead_ms = 0;
 	else if (!w->dead_ms)
 		w->dead_ms = clock_monotonic_ms();
@@ -185,7 +167,7 @@ static unsigned int longer(unsigned int step)
  * journal is taken from none but the one that is dead. */
 static unsigned int death_by_now(const struct watch *w)
 {
-	if (!w->journal || libvirt_journal_number(w->uuid) != w->journal)
+	if (!w->journal_number || libvirt_journal_number(w->uuid) != w->journal_number)
 		return 0;
 	return w->death & LIBVIRT_HANGS_DEAD;
 }
@@ -263,7 +245,7 @@ static int watch(int fd, int tracer, pid_t pid, const char *uri)
 	if (w.nr_uuid < sizeof(w.uuid) || w.undone)
 		return CLI_OK;
 	w.uuid[sizeof(w.uuid) - 1] = '\0';
-	w.journal = libvirt_journal_number(w.uuid);
+	w.journal_number = libvirt_journal_number(w.uuid);
 	return recover(&w);
 }
 

@@ -366,6 +366,21 @@ static size_t open_files(void)
 	return n;
 }
 
+static void test_dead(void)
+{
+	siginfo_t info;
+	pid_t child = fork();
+
+	if (!child)
+		_exit(0);
+	if (child < 0 || waitid(P_PID, (id_t)child, &info, WEXITED | WNOWAIT))
+		abort();
+	ok(!libvirt_is_dead(getpid()), "a process that runs is not dead");
+	ok(libvirt_is_dead(child), "a zombie is");
+	waitpid(child, NULL, 0);
+	ok(libvirt_is_dead(child), "so is one that was waited for");
+}
+
 int main(void)
 {
 	const size_t before = open_files();
@@ -379,6 +394,7 @@ int main(void)
 	test_stranger();
 	test_qemus_user();
 	test_same_start();
+	test_dead();
 	test_cgroups();
 	test_pid_files();
 	test_start();
