@@ -20,8 +20,7 @@ static void begin(bool exitless)
 	ok(!trace_session_start(fs.session, NULL, NULL), "a session starts");
 }
 
-/* Writes of the guest's own data while it is traced; with another write() they would be taken back.
- */
+/* What is written as the guest's own data: what write() writes would be taken back. */
 static const struct guest_memory_ops *memory_ops;
 static uint64_t given;
 

@@ -120,8 +120,9 @@ static void test_unseen_return(void)
 	begin(false, "kmem", NULL);
 	leaving = fake_session_ref(&fs, FAKE_KMALLOC);
 	fs.fg.on_stop = see_stop;
-	ok(!set("kmem:pages", NULL, NULL) && is_told, "before a function's patch goes it is known");
-	ok(!set("kmem", NULL, NULL) && !is_told, "when it comes again, it stays");
+	ok(!set("kmem:pages", NULL, NULL) && is_told,
+	   "a function is known to go before its patch does");
+	ok(!set("kmem", NULL, NULL) && !is_told, "a function that comes is not");
 	fake_session_emit(&fs, leaving, POINT_ENTRY, &inner);
 	atomic_store(&((struct probe_ref *)(uintptr_t)leaving)->leaving, true);
 	fake_session_emit(&fs, fake_session_ref(&fs, FAKE_ALLOC_PAGES), POINT_ENTRY, &outer);

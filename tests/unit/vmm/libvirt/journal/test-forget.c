@@ -7,12 +7,10 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include "tests/lib/tap.h"
-#include "vmm/libvirt/journal/journal.h"
+#include "tests/unit/vmm/libvirt/journal/journal-fixture.h"
 
-enum { NOBODY = 65534, SITE = 5, BOUND = 3 << 20, MANY = 1 << 17, FULL = 32 << 20 };
+enum { SITE = 5, BOUND = 3 << 20, MANY = 1 << 17, FULL = 32 << 20 };
 
-static const char uuid[] = "096ac222-3dde-4d48-89b6-8842d1b1d526";
 static const char original[] = "\x0f\x1f\x44\x00\x00", ours[] = "\xe8\x01\x02\x03\x04";
 static struct libvirt_journal journal;
 static struct error why;
@@ -286,12 +284,8 @@ static void test_full(void)
 
 int main(void)
 {
-	char folder[] = "/tmp/sonde-journal-XXXXXX", sub[64];
-
-	if (!mkdtemp(folder) || setenv("XDG_RUNTIME_DIR", folder, 1))
-		abort();
-	if (!geteuid() && (chown(folder, NOBODY, NOBODY) || setgid(NOBODY) || setuid(NOBODY)))
-		abort();
+	make_folder();
+	become_nobody();
 	signal(SIGXFSZ, SIG_IGN);
 	test_modules();
 	test_which();
@@ -301,8 +295,6 @@ int main(void)
 	test_stop_without_room(false);
 	test_stop_without_room(true);
 	test_full();
-	snprintf(sub, sizeof(sub), "%s/sonde", folder);
-	rmdir(sub);
-	rmdir(folder);
+	remove_folder();
 	return tap_done();
 }

@@ -288,8 +288,8 @@ static void test_hangs_dead(bool reaped)
 	if (reaped)
 		waitpid(child, NULL, 0);
 	ok(await_end_of_journal() && fake_qemu_runs(qemu),
-	   "a tracer is dead%s, but keeps its descriptors: its watchdog recovers the domain",
-	   reaped ? " and waited for" : "");
+	   "a dead tracer%s keeps its descriptors: its watchdog recovers the domain",
+	   reaped ? ", which was waited for," : "");
 	close(release[0]);
 	close(release[1]);
 	if (!reaped)
