@@ -8,24 +8,18 @@
 #include "formats/allocators/told-calls.h"
 #include "formats/analysis/analysis.h"
 #include "formats/base/json.h"
-#include "formats/heap/course.h"
+#include "formats/heap/held-course.h"
 #include "formats/heap/held.h"
+#include "formats/report/parts.h"
 #include "formats/report/table.h"
 #include "formats/report/trace-text.h"
 
-enum { LABEL = 14, SPARKS = 32 };
-
-/* Pages over time: the last value, and what was before. */
-struct pages_course {
-	struct course course; /* without steps: no record yet */
-	uint64_t last, peak;
-	int64_t last_ns, peak_ns, first_ns;
-	double page_ns; /* the integral, from the first record on */
-};
+enum { LABEL = 14 };
 
 struct allocators {
 	struct analysis base;
 	struct model model;
+	const char *unknown;  /* why nobody knows what the guest held; NULL: the trace says it */
 	bool is_assumed;      /* the model is of the guest, but its allocator is not known */
 	bool guesses_buckets; /* the model has them, the guest has not (buckets.c) */
 	uint64_t copy_flags;  /* of memdup_user(); 0: not known */
@@ -36,11 +30,28 @@ struct allocators {
 	struct simulation *simulation;
 	struct pending pending;
 	uint64_t shrunk; /* the cache whose slabs the guest is giving back; 0: it is not */
-	struct pages_course guest, replayed; /* bytes */
+	struct held_course guest, replayed;  /* bytes */
 	struct heap_holdings held;           /* by the guest, at the end */
 	size_t *order;                       /* caches, most pages first; at the end */
 	size_t shown;
 };
+
+/* Whether the instance has seen the guest's first allocation. */
+static bool is_from_first(const struct replay *replay)
+{
+	const struct sidecar *sidecar = trace_reader_sidecar(replay->reader);
+
+	return sidecar && sidecar->info.from_first_allocation && replay->is_of_first;
+}
+
+static const char *why_unknown(const struct replay *replay)
+{
+	const struct sidecar *sidecar = trace_reader_sidecar(replay->reader);
+
+	if (!replay->instance || !sidecar_is_whole(sidecar, replay->instance))
+		return "only some of the allocations were traced";
+	return is_from_first(replay) ? NULL : "the trace may lack the guest's first allocations";
+}
 
 static int load_model(struct allocators *a, const struct sidecar *sidecar, const char *name,
 		      struct error *err)
@@ -52,8 +63,7 @@ static int load_model(struct allocators *a, const struct sidecar *sidecar, const
 		return model_load(name, &a->model, err);
 	a->is_assumed = !*allocator;
 	ret = model_of_guest(allocator, sidecar ? sidecar->info.banner : "", &a->model, err);
-	a->has_no_sheaves =
-		!ret && sidecar && sidecar->info.from_first_allocation && a->model.cache.sheaf;
+	a->has_no_sheaves = !ret && is_from_first(a->base.replay) && a->model.cache.sheaf;
 	return ret;
 }
 
@@ -86,12 +96,13 @@ static int init(struct analysis *base, struct error *err)
 	struct allocators *a = (struct allocators *)base;
 	int ret = load_model(a, sidecar, base->options.allocator, err);
 
+	a->unknown = why_unknown(base->replay);
 	if (!ret)
 		ret = simulation_create(&a->model, trace_reader_vcpu_end(base->replay->reader),
 					&a->simulation, err);
 	if (!ret)
 		prepare_buckets(a, sidecar);
-	if (!ret && sidecar && sidecar->info.from_first_allocation)
+	if (!ret && is_from_first(base->replay))
 		simulation_from_start(a->simulation);
 	if (!ret && sidecar && !strcmp(sidecar->info.slab_allocator, "slab"))
 		simulation_follow_timer(a->simulation);
@@ -106,42 +117,14 @@ static void deinit(struct analysis *base)
 {
 	struct allocators *a = (struct allocators *)base;
 
-	course_deinit(&a->guest.course);
-	course_deinit(&a->replayed.course);
+	held_course_deinit(&a->guest);
+	held_course_deinit(&a->replayed);
 	simulation_destroy(a->simulation);
 	heap_holdings_deinit(&a->held);
 	free(a->order);
 }
 
 /* --- events ---------------------------------------------------------------------------------- */
-
-static int put_pages(struct pages_course *pages, int64_t begin_ns, int64_t ns, uint64_t bytes)
-{
-	if (!pages->course.steps) {
-		if (course_init(&pages->course, COURSE_STEPS, begin_ns))
-			return -ENOMEM;
-		pages->first_ns = pages->last_ns = begin_ns;
-	}
-	if (ns > pages->last_ns) {
-		pages->page_ns +=
-			(double)pages->last * (double)((uint64_t)ns - (uint64_t)pages->last_ns);
-		pages->last_ns = ns;
-	}
-	pages->last = bytes;
-	if (bytes > pages->peak) {
-		pages->peak = bytes;
-		pages->peak_ns = ns;
-	}
-	course_put(&pages->course, ns, bytes);
-	return 0;
-}
-
-static uint64_t mean(const struct pages_course *pages)
-{
-	const double ns = (double)pages->last_ns - (double)pages->first_ns;
-
-	return ns > 0 ? whole_number(pages->page_ns / ns) : pages->last;
-}
 
 /* What the guest holds for objects: slabs, and blocks of large kmalloc(). */
 static uint64_t guest_bytes(const struct replay *replay)
@@ -325,10 +308,10 @@ static int change(struct analysis *base, const struct heap_change *change)
 	ret = replay_change(a, change);
 	if (ret || !replay->in_window)
 		return ret;
-	ret = put_pages(&a->guest, replay->first_ns, ns, guest_bytes(replay));
+	ret = held_course_put(&a->guest, replay->first_ns, ns, guest_bytes(replay));
 	if (!ret)
-		ret = put_pages(&a->replayed, replay->first_ns, ns,
-				simulation_pages(a->simulation) * MODEL_PAGE_SIZE);
+		ret = held_course_put(&a->replayed, replay->first_ns, ns,
+				      simulation_pages(a->simulation) * MODEL_PAGE_SIZE);
 	return ret;
 }
 
@@ -352,8 +335,8 @@ static int finish_pending(struct allocators *a)
 	if (pending_flush(&a->pending, a->simulation))
 		return -ENOMEM;
 	return a->replayed.course.steps
-		       ? put_pages(&a->replayed, replay->first_ns, a->replayed.last_ns,
-				   simulation_pages(a->simulation) * MODEL_PAGE_SIZE)
+		       ? held_course_put(&a->replayed, replay->first_ns, a->replayed.last_ns,
+					 simulation_pages(a->simulation) * MODEL_PAGE_SIZE)
 		       : 0;
 }
 
@@ -378,12 +361,14 @@ static int finish(struct analysis *base)
 	return 0;
 }
 
-/* Of caches with this name. False: the guest has none, as the model names others. */
+/* Of caches with this name. False: the guest has none, as the model names others, or that is not
+ * known. */
 static bool guest_held(const struct allocators *a, const struct model_cache *cache,
 		       struct heap_held *out)
 {
 	*out = a->held.large;
-	return simulation_is_large(cache) || heap_holdings_of_cache(&a->held, cache->name, out);
+	return !a->unknown &&
+	       (simulation_is_large(cache) || heap_holdings_of_cache(&a->held, cache->name, out));
 }
 
 /* Bytes that live objects take beyond what was requested, and bytes of slabs in no object. */
@@ -410,58 +395,49 @@ static uint64_t sum(const struct allocators *a, uint64_t (*value)(const struct m
 
 /* --- text ------------------------------------------------------------------------------------ */
 
-static struct text difference_text(uint64_t model, uint64_t guest)
+/* Ends the line of a value of the model. */
+static void print_guest(FILE *out, const struct allocators *a, uint64_t model, uint64_t guest)
 {
-	struct text text;
-
-	if (guest)
-		snprintf(text.s, sizeof(text.s), "%+.1f %%",
-			 100 * ((double)model - (double)guest) / (double)guest);
-	else
-		snprintf(text.s, sizeof(text.s), "-");
-	return text;
+	if (!a->unknown)
+		fprintf(out, ", the guest %s", text_bytes(guest).s);
+	if (!a->unknown && guest)
+		fprintf(out, " (%+.1f %%)", 100 * ((double)model - (double)guest) / (double)guest);
+	fputc('\n', out);
 }
 
 static void print_course(FILE *out, const char *label, const struct allocators *a,
-			 const struct pages_course *pages)
+			 const struct held_course *held)
 {
-	struct course_step steps[SPARKS];
-	uint64_t values[SPARKS] = {0};
+	uint64_t peaks[HELD_COURSE_PARTS];
 
-	if (pages->course.steps)
-		course_resample(&pages->course, a->base.replay->last_ns, steps, SPARKS);
-	for (size_t i = 0; pages->course.steps && i < SPARKS; i++)
-		values[i] = steps[i].peak;
-	fprintf(out, "%-*s%s  peak %s, mean %s\n", LABEL, label, sparkline(values, SPARKS).s,
-		text_bytes(pages->peak).s, text_bytes(mean(pages)).s);
+	held_course_peaks(held, a->base.replay->last_ns, peaks);
+	fprintf(out, "%-*s%s  peak %s, mean %s\n", LABEL, label,
+		sparkline(peaks, HELD_COURSE_PARTS).s, text_bytes(held->peak).s,
+		text_bytes(held_course_mean(held)).s);
 }
 
-/* Without the guest's pages, nothing says what it wastes. */
-static void print_waste(FILE *out, const struct allocators *a, const char *label, uint64_t model,
+static void print_value(FILE *out, const struct allocators *a, const char *label, uint64_t model,
 			uint64_t guest, const char *what)
 {
 	fprintf(out, "%-*s%s %s", LABEL, label, text_bytes(model).s, what);
-	if (a->held.all.bytes)
-		fprintf(out, ", the guest %s (%s)", text_bytes(guest).s,
-			difference_text(model, guest).s);
-	fputc('\n', out);
+	print_guest(out, a, model, guest);
 }
 
 static void print_summary(FILE *out, const struct allocators *a)
 {
-	const uint64_t model = a->replayed.last, guest = a->guest.last;
-
 	fprintf(out, "%-*s%s: %s%s, %s, %s\n", LABEL, "Model", a->model.name, a->model.ops->name,
 		a->is_assumed ? " (assumed: the trace names none)" : "",
 		text_number(simulation_cpus(a->simulation), "CPU").s,
 		text_number((uint64_t)a->model.nodes, "node").s);
-	fprintf(out, "%-*s%s at the end, the guest %s (%s)\n", LABEL, "Held", text_bytes(model).s,
-		text_bytes(guest).s, difference_text(model, guest).s);
+	print_value(out, a, "Held", a->replayed.last, a->guest.last, "at the end");
 	print_course(out, "Course", a, &a->replayed);
-	print_course(out, "  guest", a, &a->guest);
-	print_waste(out, a, "Internal", sum(a, internal_waste), a->held.all.internal,
+	if (a->unknown)
+		line_print(out, LABEL, "  guest", "unknown: %s", a->unknown);
+	else
+		print_course(out, "  guest", a, &a->guest);
+	print_value(out, a, "Internal", sum(a, internal_waste), a->held.all.internal,
 		    "in objects, not requested");
-	print_waste(out, a, "External", sum(a, external_waste), a->held.all.external,
+	print_value(out, a, "External", sum(a, external_waste), a->held.all.external,
 		    "in slabs, in no object");
 }
 
@@ -531,18 +507,26 @@ static int put_count(json_t *root, const char *key, uint64_t value)
 	return json_object_set_new(root, key, json_from_count(value));
 }
 
-static json_t *pages_json(const struct allocators *a, const struct pages_course *pages)
+/* Null: that is not known. */
+static json_t *guest_json(const struct allocators *a, json_t *value)
 {
-	struct course_step steps[SPARKS];
+	if (!a->unknown)
+		return value;
+	json_decref(value);
+	return json_null();
+}
+
+static json_t *course_json(const struct allocators *a, const struct held_course *held)
+{
+	uint64_t peaks[HELD_COURSE_PARTS];
 	json_t *array = json_array();
 
-	if (pages->course.steps)
-		course_resample(&pages->course, a->base.replay->last_ns, steps, SPARKS);
-	for (size_t i = 0; pages->course.steps && i < SPARKS; i++)
-		json_array_append_new(array, json_from_count(steps[i].peak));
-	return json_pack("{so,so,sI,so,so}", "bytes", json_from_count(pages->last), "peak_bytes",
-			 json_from_count(pages->peak), "peak_ns", (json_int_t)pages->peak_ns,
-			 "mean_bytes", json_from_count(mean(pages)), "course", array);
+	held_course_peaks(held, a->base.replay->last_ns, peaks);
+	for (size_t i = 0; held->course.steps && i < HELD_COURSE_PARTS; i++)
+		json_array_append_new(array, json_from_count(peaks[i]));
+	return json_pack("{so,so,sI,so,so}", "bytes", json_from_count(held->last), "peak_bytes",
+			 json_from_count(held->peak), "peak_ns", (json_int_t)held->peak_ns,
+			 "mean_bytes", json_from_count(held_course_mean(held)), "course", array);
 }
 
 static json_t *cache_json(const struct allocators *a, const struct model_cache *cache)
@@ -578,12 +562,14 @@ static int put_json(const struct analysis *base, json_t *root)
 	failed |= json_object_set_new(root, "allocator", json_from_text(a->model.ops->name));
 	failed |= json_object_set_new(root, "assumed", json_boolean(a->is_assumed));
 	failed |= put_count(root, "cpus", simulation_cpus(a->simulation));
-	failed |= json_object_set_new(root, "replayed", pages_json(a, &a->replayed));
-	failed |= json_object_set_new(root, "guest", pages_json(a, &a->guest));
+	failed |= json_object_set_new(root, "replayed", course_json(a, &a->replayed));
+	failed |= json_object_set_new(root, "guest", guest_json(a, course_json(a, &a->guest)));
 	failed |= put_count(root, "internal_bytes", sum(a, internal_waste));
 	failed |= put_count(root, "external_bytes", sum(a, external_waste));
-	failed |= put_count(root, "guest_internal_bytes", a->held.all.internal);
-	failed |= put_count(root, "guest_external_bytes", a->held.all.external);
+	failed |= json_object_set_new(root, "guest_internal_bytes",
+				      guest_json(a, json_from_count(a->held.all.internal)));
+	failed |= json_object_set_new(root, "guest_external_bytes",
+				      guest_json(a, json_from_count(a->held.all.external)));
 	return failed | json_object_set_new(root, "caches", caches);
 }
 

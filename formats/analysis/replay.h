@@ -55,7 +55,8 @@ struct replay {
 	struct heap *heap;
 	struct sites *sites; /* of what is selected (sites.h); NULL: no analysis needs them */
 	const struct trace_instance *instance; /* whose events feed the heap; NULL: there is none */
-	size_t nr_instances;                   /* of the kmem tracer that the trace has */
+	bool is_of_first;    /* that is the first one of kmem: others may have begun later */
+	size_t nr_instances; /* of the kmem tracer that the trace has */
 	size_t nr_named;                       /* of these, that the user named */
 	struct replay_choice chosen;           /* that the user has */
 	bool selects;                          /* some allocations are not selected */

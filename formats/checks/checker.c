@@ -8,6 +8,7 @@
 enum { MAX_CHECKS = 64 };
 
 struct checker {
+	const struct sidecar *sidecar; /* or NULL */
 	bool from_first, lossy;
 	const struct trace_instance *first; /* of kmem */
 	struct check_context context;       /* of the current event */
@@ -54,6 +55,7 @@ struct checker *checker_create(const struct sidecar *sidecar, bool from_first, b
 
 	if (!checker)
 		return NULL;
+	checker->sidecar = sidecar;
 	checker->from_first = from_first;
 	checker->lossy = lossy;
 	for (size_t i = 0; check_table[i]; i++) {
@@ -74,19 +76,14 @@ void checker_destroy(struct checker *checker)
 	free(checker);
 }
 
-/* Whether an instance traces all families, without a filter: "kmem", not "kmem:cache,vcpu=0". */
-static bool is_whole(const struct trace_instance *instance)
-{
-	return !strchr(instance->spec, ':');
-}
-
 /* An instance that was added later has not seen what came before. */
 static void enter_instance(struct checker *checker, const struct trace_instance *instance, bool cut)
 {
 	if (!checker->first)
 		checker->first = instance;
 	checker->context.from_first = checker->from_first && instance == checker->first;
-	checker->context.uncertain = checker->lossy || cut || !is_whole(instance);
+	checker->context.uncertain =
+		checker->lossy || cut || !sidecar_is_whole(checker->sidecar, instance);
 }
 
 int checker_event(struct checker *checker, const struct event *event, bool cut)

@@ -152,6 +152,32 @@ void kmem_print_more_fields(const struct trace_instance *instance, char *out, si
 		print_more(&instance->classes[i], out, size);
 }
 
+/* Items of a spec are separated by commas, and maybe blanks. */
+static bool has_item(const char *items, const char *word)
+{
+	const size_t length = strlen(word);
+
+	for (; *items; items += strcspn(items, ",")) {
+		items += strspn(items, ", ");
+		if (!strncmp(items, word, length) && strchr(", ", items[length]))
+			return true;
+	}
+	return false;
+}
+
+/* Conditions are behind "if", or behind a word and "=". */
+bool kmem_spec_is_whole(const char *spec)
+{
+	const char *items = strchrnul(spec, ':');
+	size_t types = 0;
+
+	if (strstr(spec, " if ") || strchr(items, '='))
+		return false;
+	for (unsigned int type = 0; type < KMEM_TYPE_COUNT; type++)
+		types += *items && has_item(items + 1, kmem_type_names[type]);
+	return !types || types == KMEM_TYPE_COUNT;
+}
+
 bool kmem_has_chains(const struct trace_instance *instance)
 {
 	for (size_t i = 0; i < instance->nr_classes; i++)

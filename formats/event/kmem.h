@@ -128,6 +128,10 @@ bool kmem_class_is_alloc(const struct event_class *class);
  * stack"; "" of events that are not of kmem. Cut off at `size`. */
 void kmem_print_more_fields(const struct trace_instance *instance, char *out, size_t size);
 
+/* Whether an instance of this spec records all events: "kmem:pid", but not "kmem:cache", and not
+ * "kmem:vcpu=0". */
+bool kmem_spec_is_whole(const char *spec);
+
 /* Whether some events of an instance have call chains. */
 bool kmem_has_chains(const struct trace_instance *instance);
 

@@ -191,3 +191,16 @@ const char *sidecar_prototypes(const struct sidecar *sidecar, const char *instan
 			return sidecar->instances[i].about.prototypes;
 	return NULL;
 }
+
+bool sidecar_is_whole(const struct sidecar *sidecar, const struct trace_instance *instance)
+{
+	bool is_whole = kmem_spec_is_whole(instance->spec);
+
+	for (size_t i = 0; sidecar && i < sidecar->nr_instances; i++) {
+		const struct trace_instance *about = &sidecar->instances[i].about;
+
+		if (!strcmp(about->name, instance->name))
+			is_whole &= kmem_spec_is_whole(about->spec);
+	}
+	return is_whole;
+}

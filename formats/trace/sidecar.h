@@ -157,6 +157,9 @@ const struct sidecar_cache *sidecar_cache(const struct sidecar *sidecar, uint16_
 uint64_t sidecar_stack_bytes(const struct sidecar *sidecar);
 /* Those of struct trace_instance, which the streams do not have, by the instance's name. */
 const char *sidecar_prototypes(const struct sidecar *sidecar, const char *instance);
+/* Whether an instance of kmem has recorded all events as long as it did: it has its first spec, the
+ * sidecar the last one that it went on with. */
+bool sidecar_is_whole(const struct sidecar *sidecar, const struct trace_instance *instance);
 
 /* "fn+0x1f/0x90" where the sidecar (may be NULL) has a name for the address, else "0x...". */
 struct text sidecar_symbol_text(const struct sidecar *sidecar, uint64_t address);

@@ -109,6 +109,46 @@ static void test_models(const char *dir, const char *file)
 	json_decref(root);
 }
 
+/* Without its first allocations, or of a part of them, a trace says nothing of what the guest held.
+ */
+static void test_unknown_guest(const char *dir)
+{
+	static const struct {
+		bool from_first;
+		const char *spec, *why;
+	} rows[] = {{false, "kmem", "the trace may lack the guest's first allocations\n"},
+		    {true, "kmem:kmalloc", "only some of the allocations were traced\n"}};
+	const char *const argv[] = {"replay", dir, NULL};
+	char text[sizeof(sidecar) + 256];
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct verb_result result;
+		json_t *root;
+
+		snprintf(text, sizeof(text),
+			 "{\"version\":1,\"complete\":true,\"from_first_allocation\":%s,"
+			 "\"instances\":[{\"name\":\"kmem\",\"spec\":\"%s\",\"lost\":0,"
+			 "\"vcpus\":[]}],%s",
+			 rows[i].from_first ? "true" : "false", rows[i].spec,
+			 strstr(sidecar, "\"vcpus\""));
+		file_put(dir, "sonde.json", text, strlen(text));
+		root = run(dir, "guest", "0,");
+		ok(json_is_null(json_object_get(root, "guest")) &&
+			   json_is_null(json_object_get(root, "guest_internal_bytes")) &&
+			   json_is_null(json_object_get(root, "guest_external_bytes")) &&
+			   !json_object_get(json_array_get(json_object_get(root, "caches"), 0),
+					    "guest_pages"),
+		   "what is not known of the guest is null");
+		json_decref(root);
+		result = verb_run(cmd_replay, argv);
+		ok(strstr(result.out, "KiB at the end\n") && strstr(result.out, rows[i].why) &&
+			   strstr(result.out, "in slabs, in no object\n"),
+		   "the model is compared with nothing, and the text says why");
+		verb_result_deinit(&result);
+	}
+	file_put(dir, "sonde.json", sidecar, strlen(sidecar));
+}
+
 /* A trace that names the guest's allocator, with the same events. */
 static void test_named_allocator(const char *dir)
 {
@@ -379,6 +419,7 @@ int main(void)
 	put_trace(dir.path);
 	test_guest(dir.path);
 	test_models(dir.path, file);
+	test_unknown_guest(dir.path);
 	test_named_allocator(dir.path);
 	test_text(dir.path);
 	test_follow(dir.path);

@@ -246,10 +246,10 @@ static void test_examples(void)
 	checker_destroy(checker);
 }
 
-/* Two instances see the same objects. */
-static void test_instances(void)
+/* Two instances see the same objects, the second one a part of the calls. */
+static void test_instances(const char *part)
 {
-	static const char *const specs[] = {"kmem", "kmem:kmalloc,vcpu=0"};
+	const char *const specs[] = {"kmem", part};
 	static const struct kmem_record records[] = {ALLOC(KMALLOC, P, 8, 8, 1),
 						     FREE(KMALLOC, P, 2)};
 	static const struct kmem_record stray[] = {FREE(KMALLOC, Q, 3), FREE(KMALLOC, P, 4)};
@@ -463,7 +463,8 @@ int main(void)
 {
 	test_classes();
 	test_examples();
-	test_instances();
+	test_instances("kmem:kmalloc,vcpu=0");
+	test_instances("kmem if bytes_req > 4");
 	test_cuts();
 	test_verb();
 	test_untraced();
