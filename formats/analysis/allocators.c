@@ -296,23 +296,38 @@ static int event(struct analysis *base, const struct event *event)
 	return ret;
 }
 
+static uint64_t model_bytes(const struct allocators *a)
+{
+	return simulation_pages(a->simulation) * MODEL_PAGE_SIZE;
+}
+
+/* Before the window has a change: what the model holds once nothing is pending. */
+static int hold_model(struct allocators *a)
+{
+	const int ret = pending_flush(&a->pending, a->simulation);
+
+	held_course_before(&a->replayed, model_bytes(a));
+	return ret;
+}
+
 static int change(struct analysis *base, const struct heap_change *change)
 {
 	struct allocators *a = (struct allocators *)base;
 	const struct replay *replay = base->replay;
 	const int64_t ns = change->record->timestamp;
-	int ret;
 
 	if (!change->object)
 		return 0;
-	ret = replay_change(a, change);
-	if (ret || !replay->in_window)
-		return ret;
-	ret = held_course_put(&a->guest, replay->first_ns, ns, guest_bytes(replay));
-	if (!ret)
-		ret = held_course_put(&a->replayed, replay->first_ns, ns,
-				      simulation_pages(a->simulation) * MODEL_PAGE_SIZE);
-	return ret;
+	if ((replay->in_window && !a->replayed.course.steps && hold_model(a)) ||
+	    replay_change(a, change))
+		return -ENOMEM;
+	if (!replay->in_window) {
+		held_course_before(&a->guest, guest_bytes(replay));
+		return 0;
+	}
+	if (held_course_put(&a->guest, replay->first_ns, ns, guest_bytes(replay)))
+		return -ENOMEM;
+	return held_course_put(&a->replayed, replay->first_ns, ns, model_bytes(a));
 }
 
 /* --- results --------------------------------------------------------------------------------- */
@@ -328,16 +343,18 @@ static int by_pages(const void *left, const void *right, void *arg)
 	return strcmp(x->name, y->name);
 }
 
+/* Of a window in which nothing changes, what is held before is the course. */
 static int finish_pending(struct allocators *a)
 {
 	const struct replay *replay = a->base.replay;
 
+	if (!a->replayed.course.steps) {
+		held_course_before(&a->guest, guest_bytes(replay));
+		return hold_model(a);
+	}
 	if (pending_flush(&a->pending, a->simulation))
 		return -ENOMEM;
-	return a->replayed.course.steps
-		       ? held_course_put(&a->replayed, replay->first_ns, a->replayed.last_ns,
-					 simulation_pages(a->simulation) * MODEL_PAGE_SIZE)
-		       : 0;
+	return held_course_put(&a->replayed, replay->first_ns, a->replayed.last_ns, model_bytes(a));
 }
 
 static int finish(struct analysis *base)
@@ -395,16 +412,6 @@ static uint64_t sum(const struct allocators *a, uint64_t (*value)(const struct m
 
 /* --- text ------------------------------------------------------------------------------------ */
 
-/* Ends the line of a value of the model. */
-static void print_guest(FILE *out, const struct allocators *a, uint64_t model, uint64_t guest)
-{
-	if (!a->unknown)
-		fprintf(out, ", the guest %s", text_bytes(guest).s);
-	if (!a->unknown && guest)
-		fprintf(out, " (%+.1f %%)", 100 * ((double)model - (double)guest) / (double)guest);
-	fputc('\n', out);
-}
-
 static void print_course(FILE *out, const char *label, const struct allocators *a,
 			 const struct held_course *held)
 {
@@ -420,7 +427,11 @@ static void print_value(FILE *out, const struct allocators *a, const char *label
 			uint64_t guest, const char *what)
 {
 	fprintf(out, "%-*s%s %s", LABEL, label, text_bytes(model).s, what);
-	print_guest(out, a, model, guest);
+	if (!a->unknown)
+		fprintf(out, ", the guest %s", text_bytes(guest).s);
+	if (!a->unknown && guest)
+		fprintf(out, " (%+.1f %%)", 100 * ((double)model - (double)guest) / (double)guest);
+	fputc('\n', out);
 }
 
 static void print_summary(FILE *out, const struct allocators *a)
@@ -522,7 +533,7 @@ static json_t *course_json(const struct allocators *a, const struct held_course 
 	json_t *array = json_array();
 
 	held_course_peaks(held, a->base.replay->last_ns, peaks);
-	for (size_t i = 0; held->course.steps && i < HELD_COURSE_PARTS; i++)
+	for (size_t i = 0; i < HELD_COURSE_PARTS; i++)
 		json_array_append_new(array, json_from_count(peaks[i]));
 	return json_pack("{so,so,sI,so,so}", "bytes", json_from_count(held->last), "peak_bytes",
 			 json_from_count(held->peak), "peak_ns", (json_int_t)held->peak_ns,

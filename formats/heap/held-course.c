@@ -9,12 +9,18 @@ void held_course_deinit(struct held_course *held)
 	course_deinit(&held->course);
 }
 
+void held_course_before(struct held_course *held, uint64_t bytes)
+{
+	held->last = held->peak = bytes;
+}
+
 int held_course_put(struct held_course *held, int64_t begin_ns, int64_t ns, uint64_t bytes)
 {
 	if (!held->course.steps) {
 		if (course_init(&held->course, COURSE_STEPS, begin_ns))
 			return -ENOMEM;
-		held->first_ns = held->last_ns = begin_ns;
+		held->first_ns = held->last_ns = held->peak_ns = begin_ns;
+		course_put(&held->course, begin_ns, held->last);
 	}
 	if (ns > held->last_ns) {
 		held->byte_ns +=
@@ -40,10 +46,10 @@ uint64_t held_course_mean(const struct held_course *held)
 void held_course_peaks(const struct held_course *held, int64_t end_ns,
 		       uint64_t peaks[HELD_COURSE_PARTS])
 {
-	struct course_step steps[HELD_COURSE_PARTS] = {{0}};
+	struct course_step steps[HELD_COURSE_PARTS];
 
 	if (held->course.steps)
 		course_resample(&held->course, end_ns, steps, HELD_COURSE_PARTS);
 	for (size_t i = 0; i < HELD_COURSE_PARTS; i++)
-		peaks[i] = steps[i].peak;
+		peaks[i] = held->course.steps ? steps[i].peak : held->last;
 }

@@ -15,12 +15,15 @@ struct held_course {
 
 void held_course_deinit(struct held_course *held);
 
+/* So much is held before the course begins, and if it never does. */
+void held_course_before(struct held_course *held, uint64_t bytes);
+
 /* From `ns` on, so much is held. The first time, the course begins at `begin_ns`. 0 or -ENOMEM. */
 int held_course_put(struct held_course *held, int64_t begin_ns, int64_t ns, uint64_t bytes);
 
 uint64_t held_course_mean(const struct held_course *held);
 
-/* The greatest values of equal parts of the time up to `end_ns`; 0 if it has not begun. */
+/* The greatest values of equal parts of the time up to `end_ns`. */
 enum { HELD_COURSE_PARTS = 32 };
 void held_course_peaks(const struct held_course *held, int64_t end_ns,
 		       uint64_t peaks[HELD_COURSE_PARTS]);

@@ -109,6 +109,52 @@ static void test_models(const char *dir, const char *file)
 	json_decref(root);
 }
 
+/* Of a time without a change, what was held before is the course; else it begins with that. */
+static void test_still(const char *dir)
+{
+	static const char *const times[] = {"1,", "0.0305,0.0308"};
+	static const uint64_t bytes[] = {SLABS * 4096, 2 * 4096};
+	json_t *root;
+
+	for (size_t i = 0; i < 2; i++) {
+		const json_t *held;
+
+		root = run(dir, "guest", times[i]);
+		held = json_object_get(root, "guest");
+		ok(number(held, "bytes") == bytes[i] && number(held, "peak_bytes") == bytes[i] &&
+			   number(held, "mean_bytes") == bytes[i],
+		   "without a record in the time, the guest goes on with what it held");
+		held = json_object_get(root, "replayed");
+		ok(number(held, "bytes") == bytes[i] && number(held, "peak_bytes") == bytes[i] &&
+			   number(held, "mean_bytes") == bytes[i] &&
+			   (uint64_t)json_integer_value(
+				   json_array_get(json_object_get(held, "course"), 31)) == bytes[i],
+		   "so does the model");
+		json_decref(root);
+	}
+}
+
+/* A free of an object that is not known, and a while later the free of a slab. */
+static void test_begin(void)
+{
+	const struct kmem_record records[] = {
+		make_alloc(KMEM_TYPE_KMALLOC, 0x10000, USER, 8192, 8192, MS),
+		make_free(KMEM_TYPE_KMALLOC, 0x5000, USER, 100 * MS),
+		make_free(KMEM_TYPE_KMALLOC, 0x10000, USER, 200 * MS)};
+	struct scratch dir = scratch_make();
+	const json_t *held;
+	json_t *root;
+
+	stream_put(dir.path, 0, records, 3);
+	file_put(dir.path, "sonde.json", sidecar, strlen(sidecar));
+	root = run(dir.path, "slub-6.1", "0.05,");
+	held = json_object_get(root, "replayed");
+	ok(number(held, "peak_bytes") == number(held, "mean_bytes") && number(held, "peak_bytes"),
+	   "a course begins with what was held before it");
+	json_decref(root);
+	scratch_remove(&dir);
+}
+
 /* Without its first allocations, or of a part of them, a trace says nothing of what the guest held.
  */
 static void test_unknown_guest(const char *dir)
@@ -419,6 +465,8 @@ int main(void)
 	put_trace(dir.path);
 	test_guest(dir.path);
 	test_models(dir.path, file);
+	test_still(dir.path);
+	test_begin();
 	test_unknown_guest(dir.path);
 	test_named_allocator(dir.path);
 	test_text(dir.path);
