@@ -279,13 +279,25 @@ static int put_sample(struct pprof *p, const struct stack *stack, uint64_t label
 _Static_assert((STACK_MAX_FRAMES + STACK_NR_SUMS + 4) * PROTO_NUMBER_MAX < FIELD_BYTES,
 	       "a sample fits");
 
+/* Those of events outside of the part that is exported have nothing, unless they are live in it. */
+static bool has_values(const struct pprof *p, const struct stack *stack)
+{
+	bool has = false;
+
+	for (size_t i = 0; i < p->nr_types; i++)
+		has |= stack->sums[p->types[i].sum] > 0;
+	return has;
+}
+
 static int put_samples(struct pprof *p, const struct stack *stacks, size_t n)
 {
 	const uint64_t key = put_string(p, "event");
 	int ret = 0;
 
 	for (size_t i = 0; !ret && i < n; i++)
-		ret = put_sample(p, &stacks[i], key, put_string(p, stack_event_text(&stacks[i]).s));
+		if (has_values(p, &stacks[i]))
+			ret = put_sample(p, &stacks[i], key,
+					 put_string(p, stack_event_text(&stacks[i]).s));
 	return ret;
 }
 
@@ -317,6 +329,17 @@ static uint64_t duration_of(const struct pprof *p)
 	return duration > INT64_MAX ? INT64_MAX : duration;
 }
 
+/* The host's time of day at the first event; when recording began if there is none. */
+static int64_t time_of(const struct pprof *p, const struct trace_info *info)
+{
+	int64_t since, time;
+
+	if (p->has_event && !__builtin_sub_overflow(p->first_ns, info->started_ns, &since) &&
+	    !__builtin_add_overflow(info->started_realtime_ns, since, &time))
+		return time;
+	return info->started_realtime_ns;
+}
+
 static void put_about(struct pprof *p)
 {
 	const struct text about = export_about(&p->base.input);
@@ -331,7 +354,7 @@ static void put_about(struct pprof *p)
 			   put_string(p, p->types[p->nr_types - 1].type));
 	put_mapping(p);
 	if (info && info->started_realtime_ns)
-		put_number(p, PROFILE_TIME_NANOS, (uint64_t)info->started_realtime_ns);
+		put_number(p, PROFILE_TIME_NANOS, (uint64_t)time_of(p, info));
 	put_number(p, PROFILE_DURATION_NANOS, duration_of(p));
 	if (*export_banner(p->base.input.reader))
 		put_number(p, PROFILE_COMMENT, put_string(p, export_banner(p->base.input.reader)));

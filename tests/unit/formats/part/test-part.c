@@ -182,6 +182,8 @@ static void test_trace_dat(void)
 static void put_small(void)
 {
 	static const char sidecar[] = "{\"version\":1,\"complete\":true,\"vcpus\":[{}],"
+				      "\"started_ns\":500000000,"
+				      "\"started_realtime_ns\":1700000000000000000,"
 				      "\"symbols\":[{\"name\":\"free_reserved_area\","
 				      "\"start\":\"0x5000\",\"size\":256}]}";
 	const struct kmem_record records[] = {
@@ -233,6 +235,42 @@ static void test_sums(void)
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
 		is_u64(sum_of(export_of(small, "folded", &rows[i].choice)), rows[i].sum,
 		       rows[i].what);
+}
+
+/* Who passes a profile of a part on passes on nothing of what is not in it. */
+static void test_profile(void)
+{
+	static const struct {
+		struct choice choice;
+		unsigned int samples;
+		const char *time;
+	} rows[] = {{{{"-e", "kmalloc", "--time", "4,8"}}, 2, "time_nanos: 1700000003500000000\n"},
+		    {{{"-f", "bytes_req == 60"}}, 1, "time_nanos: 1700000000500000000\n"},
+		    {{{"--time", "90,"}}, 2, "time_nanos: 1700000000000000000\n"}};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct verb_result result;
+		unsigned int n = 0;
+		char *text;
+
+		if (!tool_exists("protoc")) {
+			tap_skip("protoc reads the profile", "protoc is not installed");
+			return;
+		}
+		result = convert(small, "pprof", "pprof", &rows[i].choice);
+		verb_result_deinit(&result);
+		tool_run(&text,
+			 "gzip -dc '%s' | protoc --proto_path=tests/unit/formats/export/data "
+			 "--decode=Profile profile.proto",
+			 path_of("pprof"));
+		for (const char *at = text; (at = strstr(at, "\nsample {")); at++)
+			n++;
+		is_u64(n, rows[i].samples, "a profile has the stacks of the part");
+		ok(!strstr(text, "free"), "and no names of others");
+		ok(strstr(text, rows[i].time), "its time is that of the part");
+		free(text);
+		unlink(path_of("pprof"));
+	}
 }
 
 /* Objects whose slab is not in the trace are memory of their own. */
@@ -343,6 +381,7 @@ int main(void)
 	test_part_of_copy();
 	test_trace_dat();
 	test_sums();
+	test_profile();
 	test_counters();
 	test_messages();
 	test_what_sums_lack();
