@@ -10,7 +10,6 @@ enum {
 	TOP = 64,        /* pixels above the boxes */
 	LETTER = 7,      /* pixels, roughly */
 	MIN_LETTERS = 3, /* that are worth a text */
-	MAX_DEPTH = EVENT_MAX_FIELDS + 2,
 };
 
 /* Neighbouring stacks that have the same frames up to a place. */
@@ -115,6 +114,8 @@ static size_t count_same(const struct stack_line *lines, size_t n, size_t at, si
 	return i;
 }
 
+/* Calls itself for what is above, as deep as the stacks are: STACK_MAX_FRAMES, each with what is
+ * inlined there. */
 static void put_range(const struct graph *g, const struct range *range)
 {
 	const double least = g->total / (10 * (WIDTH - 2 * MARGIN));
@@ -132,7 +133,7 @@ static void put_range(const struct graph *g, const struct range *range)
 		const size_t same = count_same(part.lines, part.n, part.at, length);
 		const double value = sum_of(part.lines, same);
 
-		if (value >= least && part.depth < MAX_DEPTH) {
+		if (value >= least) {
 			put_box(g, &part, name, length, value);
 			put_range(g, &(struct range){part.lines, same, part.at + length + 1,
 						     part.depth + 1, part.before});

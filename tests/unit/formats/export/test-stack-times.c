@@ -153,6 +153,10 @@ static void test_deep(void)
 	ok(text && strstr(text, "graph:entry;[cut];") && strstr(text, "graph:entry;f1;f0 2\n"),
 	   "of %u calls within each other the stacks are cut", DEEP);
 	free(text);
+	text = convert("flamegraph", "svg");
+	ok(text && strstr(text, " y=\"64\" width"),
+	   "a flame graph has a box at its upper end, where the deepest stacks end");
+	free(text);
 	scratch_remove(&t.dir);
 }
 
