@@ -144,5 +144,11 @@ int replay_put_bound(const struct replay *replay, json_t *root);
 /* "bound", "instance", and the window of "begin_ns" to "end_ns" of the trace clock. Returns 0, or
  * -1 without memory. */
 int replay_put_json(const struct replay *replay, json_t *root);
+/*
+ * What the results are of, for who does not see the command: "part" and "ended" of the trace, the
+ * options in words ("chosen", "" if there is none that leaves out anything), and "instances", how
+ * many of kmem there are. Returns 0, or -1 without memory.
+ */
+int replay_put_origin(const struct replay *replay, json_t *root);
 
 #endif

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* What part of a trace a replay is about: the instance of the heap, and the choice of events; and
  * the options with which users say so. */
+#include <stdio.h>
 #include <string.h>
 #include "formats/analysis/analysis.h"
 #include "formats/analysis/replay.h"
+#include "formats/base/json.h"
 #include "formats/cli/cli.h"
+#include "formats/report/choice-text.h"
 #include "formats/report/event-hints.h"
 
 static bool is_kmem(const struct trace_instance *instance)
@@ -65,6 +68,32 @@ int replay_select(struct replay *replay, struct error *err)
 		return ret;
 	wish.charged = true;
 	return event_selection_create(&wish, all, n, chosen->texts, &chosen->selection, err);
+}
+
+/* "type kmalloc, from 5.000 s on, vCPU 1"; "" of all of the trace. */
+static struct text chosen_text(const struct replay *replay)
+{
+	const struct cli_time_range time = {replay->from_ns, replay->view->time.to_ns};
+	const struct text choice = event_choice_text(&replay->view->choice, &time);
+	struct text out;
+
+	if (replay->view->type >= KMEM_TYPE_COUNT)
+		return choice;
+	snprintf(out.s, sizeof(out.s), "type %s%s%.600s", kmem_type_names[replay->view->type],
+		 *choice.s ? ", " : "", choice.s);
+	return out;
+}
+
+int replay_put_origin(const struct replay *replay, json_t *root)
+{
+	const struct sidecar *sidecar = trace_reader_sidecar(replay->reader);
+
+	return json_object_set_new(root, "part",
+				   json_from_text(sidecar ? sidecar->info.part : "")) |
+	       json_object_set_new(root, "ended",
+				   json_from_text(sidecar ? sidecar->info.ended : "")) |
+	       json_object_set_new(root, "chosen", json_from_text(chosen_text(replay).s)) |
+	       json_object_set_new(root, "instances", json_from_count(replay->nr_instances));
 }
 
 bool replay_has_event(const struct replay *replay, const struct event *event)

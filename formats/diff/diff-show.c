@@ -204,6 +204,7 @@ static json_t *diff_json(const struct diff *diff, const struct diff_options *opt
 
 		text_json_losses(side, replay->reader);
 		replay_put_json(replay, side);
+		replay_put_origin(replay, side);
 		json_object_set_new(root, keys[i], side);
 	}
 	for (size_t i = 0; i < diff->n && (!options->top || i < options->top); i++)

@@ -1181,6 +1181,22 @@ function addViews() {
 		addView('events', 'Events', buildEvents, true, data.events.rows.length);
 }
 
+/* What the figures are of, in sentences, of a report or of a side of a comparison. */
+function originOf(t) {
+	return [
+		t.part && `A part of a trace: ${t.part}.`,
+		t.ended && `Tracing ended as ${t.ended}.`,
+		t.instances > 1 && `Memory is that of instance ${t.instance}, one of ${count(t.instances)} of kmem.`,
+		t.chosen && `Chosen of it: ${t.chosen}.`,
+	].filter(Boolean);
+}
+
+function origins() {
+	if (report)
+		return originOf(data.trace);
+	return [['A', data.diff.a], ['B', data.diff.b]].flatMap(([name, side]) => originOf(side).map((text) => `${name}: ${text}`));
+}
+
 function begin() {
 	const t = data.trace;
 	const title = report ? `Sonde report: ${t.dir}` : `Sonde diff: ${data.dirs[0]} and ${data.dirs[1]}`;
@@ -1191,7 +1207,8 @@ function begin() {
 		make('header', {}, make('h1', {}, title),
 			make('span', {className: 'guest', title: report ? `${t.guest} ${t.build_id}` : ''}, report ? t.guest.split('(')[0].trim() + (t.build_id ? `, build id ${t.build_id.slice(0, 16)}` : '') : ''),
 			make('span', {className: 'tools'}, make('button', {className: 'tool', onclick: switchTheme}, 'Light / dark'),
-				make('button', {className: 'tool', onclick: () => print()}, 'Print'), make('button', {className: 'tool', onclick: () => help.showModal()}, 'Keys ?'))),
+				make('button', {className: 'tool', onclick: () => print()}, 'Print'), make('button', {className: 'tool', onclick: () => help.showModal()}, 'Keys ?')),
+			...origins().map((text) => make('p', {className: 'origin'}, text))),
 		make('nav', {role: 'tablist', 'aria-label': 'Views', onkeydown: tabKey}, ...tabs.values()),
 		make('main', {}, ...sections.values()), help);
 	document.addEventListener('keydown', key);

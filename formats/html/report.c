@@ -295,7 +295,8 @@ static json_t *trace_json(const struct page *page)
 	const struct sidecar *sidecar = trace_reader_sidecar(replay->reader);
 	const struct trace_info *info = sidecar ? &sidecar->info : &(struct trace_info){0};
 	json_t *root = json_object();
-	int failed = text_json_losses(root, replay->reader) | replay_put_json(replay, root);
+	int failed = text_json_losses(root, replay->reader) | replay_put_json(replay, root) |
+		     replay_put_origin(replay, root);
 
 	failed |= json_object_set_new(root, "dir", json_from_text(page->dir));
 	failed |= json_object_set_new(root, "guest", json_from_text(info->banner));

@@ -51,7 +51,7 @@ struct part_place {
 /* Returns 1; 0 if the event is behind the time: the rest of the trace is no part. */
 int trace_part_place(struct trace_part *part, const struct event *event, struct part_place *out);
 
-/* "from 5.000 to before 10.000 s, events kmalloc or kfree"; "" if it is the whole trace. */
+/* "from 5.000 s to before 10.000 s, events kmalloc or kfree"; "" if it is the whole trace. */
 struct text trace_part_text(const struct trace_part *part);
 
 /* What was written, and what is missing. */

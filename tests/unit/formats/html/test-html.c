@@ -187,6 +187,69 @@ static void test_calls(void)
 	json_decref(root);
 }
 
+/* --- what a page is of ----------------------------------------------------------------------- */
+
+/* A copy of a part, with an allocation in each of two instances of kmem. */
+static void put_part(const char *path)
+{
+	static const struct trace_info info = {
+		.mode = "exitless", .page_size = 4096, .part = "before 20 s", .ended = "it failed"};
+	const struct kmem_record record = make_alloc(KMEM_TYPE_KMALLOC, 0x1000, 0x2000, 8, 8, 5000);
+	struct trace_writer *writer;
+
+	if (trace_writer_create(path, 1, 0, &info, &writer, NULL))
+		abort();
+	for (int i = 0; i < 2; i++)
+		trace_put(writer,
+			  trace_add(writer, i ? "two" : "one", kmem_classes,
+				    kmem_instance.nr_classes),
+			  KMEM_CLASS_KMALLOC, 5000, &record);
+	if (trace_writer_finish(writer, &info, NULL, NULL, NULL))
+		abort();
+	trace_writer_destroy(writer);
+}
+
+static void check_origin(const json_t *of, const char *instance, const char *chosen)
+{
+	is_str(json_string_value(json_object_get(of, "part")), "before 20 s",
+	       "the page says of which part the trace is");
+	is_str(json_string_value(json_object_get(of, "ended")), "it failed", "and why it ended");
+	is_u64((uint64_t)json_integer_value(json_object_get(of, "instances")), 2,
+	       "and that it has two instances of kmem");
+	is_str(json_string_value(json_object_get(of, "instance")), instance, "and which one it is");
+	is_str(json_string_value(json_object_get(of, "chosen")), chosen, "and what was chosen");
+}
+
+static void test_origin(void)
+{
+	char of_part[128];
+	json_t *root;
+
+	snprintf(of_part, sizeof(of_part), "%s/part", dir.path);
+	put_part(of_part);
+	run(cmd_report, (const char *const[]){"report", "--html", page, "--force", of_part, NULL},
+	    NULL);
+	root = read_page("page");
+	check_origin(json_object_get(root, "trace"), "one", "");
+	json_decref(root);
+	run(cmd_report,
+	    (const char *const[]){"report", "--html", page, "--force", "-i", "two", "-e", "kmalloc",
+				  "--type", "kmalloc", "--time", "0,1", of_part, NULL},
+	    NULL);
+	root = read_page("page");
+	check_origin(json_object_get(root, "trace"), "two",
+		     "type kmalloc, from 0.000 s to before 1.000 s, instance two, events kmalloc");
+	json_decref(root);
+	run(cmd_diff,
+	    (const char *const[]){"diff", "--html", page, "--force", "-f", "bytes_req > 1", of_part,
+				  of_part, NULL},
+	    NULL);
+	root = read_page("page");
+	check_origin(json_object_get(json_object_get(root, "diff"), "b"), "one",
+		     "filter bytes_req > 1");
+	json_decref(root);
+}
+
 static void test_refusals(void)
 {
 	const struct {
@@ -217,6 +280,7 @@ int main(void)
 	test_diff();
 	test_refusals();
 	test_calls();
+	test_origin();
 	scratch_remove(&dir);
 	return tap_done();
 }
