@@ -623,26 +623,37 @@ function seeViews() {
 	return names.length ? `${names.join(', ')} and Events` : 'Events';
 }
 
+/* Why there is no allocation or free. */
+function noRecords(t) {
+	if (t.instance && t.time_chosen)
+		return 'No allocation or free is in the time that was chosen.';
+	return `${t.chosen ? 'What was chosen of the trace' : 'The trace'} has no allocations.`;
+}
+
+/* What is live at the end, of what was selected. */
+const liveBytes = () => data.trace.selects ? data.overview.memory.selected_bytes : data.overview.memory.live_bytes;
+
 function summaryWords() {
 	const t = data.trace, o = data.overview, m = o.memory, out = [];
 	let others = '';
 	const wasted = m.slabs.bytes - m.objects_in_slabs.bytes;
-	const live = t.selects ? m.selected_bytes : m.live_bytes;
+	const live = liveBytes();
 	const leaks = data.leaks.call_sites.filter((s) => s.verdict === 'leak' || s.verdict === 'only grows');
 
 	if (t.others)
 		others = `${several(t.others, 'event')} of other tracers and instances came in ${(t.others_ns / 1e9).toFixed(1)} s: see ${seeViews()}.`;
-	if (!t.records)
-		return make('div', {className: 'card words'}, make('p', {}, `The trace has no allocations. ${others} ${losses(t)}`));
-	out.push(`In ${seconds.toFixed(1)} s, from ${clockBefore(t.begin_ns)} to ${clockAfter(t.end_ns)} s of the trace clock, on ${several(t.vcpus, 'vCPU')} the guest allocated and freed ${count(t.records)} times` +
-		(t.from_boot ? ', traced from boot on. ' : '. ') + `${bytes(live)} were live at the end` +
+	if (!t.records && !live)
+		return make('div', {className: 'card words'}, make('p', {}, `${noRecords(t)} ${others} ${losses(t)}`));
+	out.push((t.records ? `In ${seconds.toFixed(1)} s, from ${clockBefore(t.begin_ns)} to ${clockAfter(t.end_ns)} s of the trace clock, on ${several(t.vcpus, 'vCPU')} the guest allocated and freed ${count(t.records)} times` +
+		(t.from_boot ? ', traced from boot on. ' : '. ') : `${noRecords(t)} `) + `${bytes(live)} were live at the end` +
 		(t.selects ? ', of the allocations that were selected' : '') +
-		`, ${bytes(m.peak_bytes)} at the peak at ${(m.peak_ns / 1e9).toFixed(3)} s. ` + losses(t));
+		(t.records ? `, ${bytes(m.peak_bytes)} at the peak at ${(m.peak_ns / 1e9).toFixed(3)} s. ` : '. ') + losses(t));
 	if (!t.selects && m.live_bytes)
 		out.push(`Slabs hold ${percent(m.slabs.bytes, m.live_bytes)} of the memory; ${percent(wasted, m.slabs.bytes)} of that (${bytes(wasted)}) is room without objects.`);
-	out.push(leaks.length ? `${several(leaks.length, 'call site')} ${leaks.length === 1 ? 'looks' : 'look'} like a leak: memory that keeps growing with what stays. See Growth.`
-		: o.growing.length ? `${several(o.growing.length, 'call site')} only ever ${o.growing.length === 1 ? 'grows' : 'grow'}; none looks like a leak.`
-			: `${t.growth_takes ? `The time is too short to tell what grows, which takes ${t.growth_takes}` : 'Nothing grows all the time'}, and nothing looks like a leak.`);
+	if (t.records)
+		out.push(leaks.length ? `${several(leaks.length, 'call site')} ${leaks.length === 1 ? 'looks' : 'look'} like a leak: memory that keeps growing with what stays. See Growth.`
+			: o.growing.length ? `${several(o.growing.length, 'call site')} only ever ${o.growing.length === 1 ? 'grows' : 'grow'}; none looks like a leak.`
+				: `${t.growth_takes ? `The time is too short to tell what grows, which takes ${t.growth_takes}` : 'Nothing grows all the time'}, and nothing looks like a leak.`);
 	if (o.call_sites_without_course)
 		out.push(`Of ${several(o.call_sites_without_course, 'call site')} the report has sums only: no growth, course or lifetimes.`);
 	if (others)
@@ -659,7 +670,7 @@ function summaryTiles() {
 	const unrequested = data.sites.rows.reduce((sum, row) => sum + of.wasted(row), 0);
 
 	return make('div', {className: 'tiles'},
-		tile(bytes(t.selects ? m.selected_bytes : m.live_bytes), 'live at the end'), tile(bytes(m.peak_bytes), 'peak'),
+		tile(bytes(liveBytes()), 'live at the end'), ...(t.records ? [tile(bytes(m.peak_bytes), 'peak')] : []),
 		tile(count(data.sites.rows.length), 'call sites and caches'),
 		tile(rate(t.records / seconds), 'records'), tile(bytes(unrequested), 'live, not requested'),
 		tile(t.bound.bounded ? count(t.bound.objects) : 'unknown', 'lost events'));
@@ -694,7 +705,7 @@ function buildSummary(view) {
 	const top = data.sites.rows.slice().sort((a, b) => of.live(b) - of.live(a)).slice(0, 8);
 
 	view.append(summaryWords());
-	if (!data.trace.records) {
+	if (!data.trace.records && !liveBytes()) {
 		view.append(mostFrequent());
 		return;
 	}

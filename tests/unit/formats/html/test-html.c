@@ -250,6 +250,32 @@ static void test_origin(void)
 	json_decref(root);
 }
 
+/* A page of a time without a record knows why it has none, and what is live at the end. */
+static void check_time(const char *time, bool is_chosen, uint64_t live)
+{
+	const char *const argv[] = {"report", "--html", page,  "--force",
+				    "--time", time,     trace, NULL};
+	struct verb_result result = verb_run(cmd_report, argv);
+	json_t *root = read_page("page");
+	json_int_t bytes = -1;
+	int chosen = -1;
+
+	json_unpack(root, "{s:{s:b}, s:{s:{s:I}}}", "trace", "time_chosen", &chosen, "overview",
+		    "memory", "live_bytes", &bytes);
+	ok(chosen == is_chosen, "--time %s: the page knows whether that leaves out anything", time);
+	is_u64((uint64_t)bytes, live, "and has what is live at its end");
+	json_decref(root);
+	verb_result_deinit(&result);
+}
+
+static void test_time(void)
+{
+	snprintf(trace, sizeof(trace), "%s/part", dir.path);
+	check_time("1,", true, 8);
+	check_time(",0.000001", true, 0);
+	check_time(",", false, 8);
+}
+
 static void test_refusals(void)
 {
 	const struct {
@@ -281,6 +307,7 @@ int main(void)
 	test_refusals();
 	test_calls();
 	test_origin();
+	test_time();
 	scratch_remove(&dir);
 	return tap_done();
 }
