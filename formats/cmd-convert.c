@@ -187,7 +187,6 @@ static int check_options(const struct options *options, int nr_operands)
 static void print_result(const struct trace_reader *reader, const struct options *options,
 			 const struct trace_part *part, const struct copy_result *result)
 {
-	const uint64_t lost = counters_lost(&result->losses.counters);
 	const bool is_all = trace_part_is_all(part), on_stdout = path_is_stdout(options->output);
 
 	fprintf(stderr, "sonde convert: %s %s %s\n", text_number(result->events, "record").s,
@@ -195,15 +194,14 @@ static void print_result(const struct trace_reader *reader, const struct options
 	if (!is_all)
 		fprintf(stderr, "sonde convert: a part of the trace, %s\n",
 			trace_part_text(part).s);
-	if (lost)
-		fprintf(stderr, "sonde convert: the recorder lost %s%s\n",
-			text_number(lost, "event").s, is_all ? "" : ", in the whole trace");
 	if (*result->missing.s)
 		fprintf(stderr, "sonde convert: %s from the sums\n", result->missing.s);
 	if (*result->left_out.s)
 		fprintf(stderr, "sonde convert: left out, as the format has no room for it: %s\n",
 			result->left_out.s);
-	text_print_damage(stderr, reader, LABEL);
+	if (!is_all && counters_are_lossy(&result->losses.counters))
+		fprintf(stderr, "sonde convert: missing from the whole trace:\n");
+	text_print_losses_if_any(stderr, reader, LABEL);
 }
 
 static int write_export(const struct exporter_ops *ops, struct trace_reader *reader,

@@ -331,16 +331,6 @@ void text_print_losses_if_any(FILE *out, const struct trace_reader *reader, int 
 	print_limits(out, reader, indent);
 }
 
-void text_print_damage(FILE *out, const struct trace_reader *reader, int indent)
-{
-	struct trace_losses losses;
-
-	trace_reader_losses(reader, &losses);
-	print_missing(out, reader, &losses, indent, true);
-	print_damaged_files(out, reader, indent);
-	print_limits(out, reader, indent);
-}
-
 struct text text_missing(const struct trace_reader *reader)
 {
 	const struct trace_missing missing = trace_reader_missing(reader);

@@ -56,8 +56,6 @@ void text_print_recording(FILE *out, const struct trace_reader *reader, int inde
 void text_print_losses(FILE *out, const struct trace_reader *reader, int indent);
 /* The same, and nothing if it is known that nothing is lost. */
 void text_print_losses_if_any(FILE *out, const struct trace_reader *reader, int indent);
-/* Of these, what the recorder has not counted: what is damaged, cut off, or may be. */
-void text_print_damage(FILE *out, const struct trace_reader *reader, int indent);
 
 /* "up to 7 events are missing", of a trace that was read to its end; "" if none is. */
 struct text text_missing(const struct trace_reader *reader);

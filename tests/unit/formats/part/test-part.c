@@ -324,7 +324,7 @@ static void test_messages(void)
 	says(small, "csv", &none, 0,
 	     "no event is in the time that --time chooses: the trace has some from 1.000");
 	says(trace, "csv", &(struct choice){{"-i", "calls"}}, 0,
-	     "the recorder lost 7 events, in the whole trace\n");
+	     "missing from the whole trace:\nLost   7 records: not written");
 	says(trace, "csv", &event, 2, "did you mean 'kmalloc'?");
 	says(trace, "csv", &instance, 2, "--instance takes");
 	says(trace, "csv", &vcpu, 2, "--vcpu: the trace has none of these");

@@ -22,6 +22,7 @@ static const struct trace_info info = {
 	.from_first_allocation = true,
 	.gfp_names = {{0xcc0, "GFP_KERNEL"}},
 	.nr_gfp_names = 1,
+	.counters = {.v = {[COUNTER_PAUSES] = 1}},
 };
 
 static int symbolize(void *arg, uint64_t address, struct site_function *out)
@@ -68,8 +69,9 @@ static void convert(const char *source, const char *format, const char *out)
 	is_u64((uint64_t)result.status, 0, "sonde convert exits with 0");
 	is_str(result.out, "", "sonde convert prints nothing on standard output");
 	if (!ok(strstr(result.err, "5,000 records in") &&
-			strstr(result.err, "the recorder lost 7 events"),
-		"sonde convert says how many records it wrote, and how many the recorder lost"))
+			strstr(result.err, "\nLost   7 records: not written") &&
+			strstr(result.err, "\n       1 gap: tracing was switched off\n"),
+		"sonde convert says how many records it wrote, what was lost, and why"))
 		tap_diag("%s", result.err);
 	verb_result_deinit(&result);
 }
@@ -295,7 +297,7 @@ static void test_cut(void)
 	result = verb_run(cmd_convert,
 			  (const char *const[]){"convert", ctf, "-t", "ctf", "-o", whole, NULL});
 	is_u64((uint64_t)result.status, 0, "a trace that was cut off is converted");
-	ok(strstr(result.err, "Lost   cpu0: ends within a record: the last "),
+	ok(strstr(result.err, "\n       cpu0: ends within a record: the last "),
 	   "sonde convert says that the last records are missing");
 	verb_result_deinit(&result);
 	result = verb_run(cmd_check, (const char *const[]){"check", "--json", whole, NULL});
