@@ -196,6 +196,9 @@ static void print_result(const struct trace_reader *reader, const struct options
 			trace_part_text(part).s);
 	if (*result->missing.s)
 		fprintf(stderr, "sonde convert: %s from the sums\n", result->missing.s);
+	if (*result->overlap.s)
+		fprintf(stderr, "sonde convert: the sums are %s: --instance chooses one\n",
+			result->overlap.s);
 	if (*result->left_out.s)
 		fprintf(stderr, "sonde convert: left out, as the format has no room for it: %s\n",
 			result->left_out.s);
@@ -219,6 +222,7 @@ static int write_export(const struct exporter_ops *ops, struct trace_reader *rea
 	if (ret)
 		return ret;
 	trace_reader_losses(reader, &result->losses);
+	result->overlap = export_overlap(ops, reader, part, chosen.value);
 	if (export_has_sums(ops, reader, part))
 		result->missing = text_missing(reader);
 	return 0;

@@ -60,15 +60,46 @@ bool export_has_sums(const struct exporter_ops *ops, const struct trace_reader *
 	       (ops->sums == EXPORT_SUMS_ALLOCATIONS && has_allocations(reader, part));
 }
 
-struct text export_about(const struct export_input *input)
+static bool has_memory(const struct trace_instance *instance, const struct trace_part *part)
 {
+	for (size_t i = 0; i < instance->nr_classes; i++) {
+		if (kmem_class_is_known(&instance->classes[i]) &&
+		    (!part || trace_part_has_class(part, instance, &instance->classes[i])))
+			return true;
+	}
+	return false;
+}
+
+struct text export_overlap(const struct exporter_ops *ops, const struct trace_reader *reader,
+			   const struct trace_part *part, enum export_value value)
+{
+	size_t n, nr_memory = 0;
+	const struct trace_instance *instances = trace_reader_instances(reader, &n);
+	struct text out = {""};
+
+	if (ops->sums != EXPORT_SUMS_EVENTS || value == EXPORT_TIME)
+		return out;
+	for (size_t i = 0; i < n; i++)
+		nr_memory += has_memory(&instances[i], part);
+	if (nr_memory > 1)
+		snprintf(out.s, sizeof(out.s),
+			 "of %zu instances of kmem, which may have the same events", nr_memory);
+	return out;
+}
+
+struct text export_about(const struct exporter *exporter)
+{
+	const struct export_input *input = &exporter->input;
 	const struct text missing = text_missing(input->reader);
+	const struct text overlap =
+		export_overlap(exporter->ops, input->reader, input->part, input->value);
 	struct text part = {""}, out;
 
 	if (input->part)
 		part = trace_part_text(input->part);
-	snprintf(out.s, sizeof(out.s), "%s%.300s%s%.300s", *part.s ? "part: " : "", part.s,
-		 *part.s && *missing.s ? "; " : "", missing.s);
+	snprintf(out.s, sizeof(out.s), "%s%.300s%s%.100s%s%.150s", *part.s ? "part: " : "", part.s,
+		 *part.s && *overlap.s ? "; " : "", overlap.s,
+		 (*part.s || *overlap.s) && *missing.s ? "; " : "", missing.s);
 	return out;
 }
 

@@ -93,8 +93,13 @@ bool export_has_instance(const struct export_input *input, const struct trace_in
 bool export_has_sums(const struct exporter_ops *ops, const struct trace_reader *reader,
 		     const struct trace_part *part);
 
-/* For texts: the part, and what is missing from sums over it; "" if all is there. */
-struct text export_about(const struct export_input *input);
+/* "of 2 instances of kmem, which may have the same events", what the sums of a trace, or a part,
+ * are if they are of all instances together; "" if they count nothing twice. */
+struct text export_overlap(const struct exporter_ops *ops, const struct trace_reader *reader,
+			   const struct trace_part *part, enum export_value value);
+
+/* For texts: the part, and what sums over it lack or have twice; "" if there is nothing to say. */
+struct text export_about(const struct exporter *exporter);
 
 /*
  * Read a fresh reader to its end, or to that of the part, and write what the export makes of it to

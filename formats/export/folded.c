@@ -29,11 +29,11 @@ static const char *const value_titles[] = {[EXPORT_COUNT] = "events",
 					   [EXPORT_LIVE] = "bytes live",
 					   [EXPORT_TIME] = "ns"};
 
-/* The guest's kernel, the part of its trace, and what is missing from the sums. */
-static struct text subtitle_of(const struct export_input *input)
+/* The guest's kernel, the part of its trace, and what the sums lack or have twice. */
+static struct text subtitle_of(const struct exporter *exporter)
 {
-	const struct text about = export_about(input);
-	const char *banner = export_banner(input->reader);
+	const struct text about = export_about(exporter);
+	const char *banner = export_banner(exporter->input.reader);
 	struct text out;
 
 	snprintf(out.s, sizeof(out.s), "%.300s%s%.300s", banner, *banner && *about.s ? "; " : "",
@@ -53,7 +53,7 @@ static int finish_lines(struct exporter *base, bool as_svg, struct error *err)
 		return error_set(err, ENOMEM, "out of memory");
 	if (as_svg)
 		flame_svg_put(base->input.file, lines, n, value_titles[base->input.value],
-			      subtitle_of(&base->input).s);
+			      subtitle_of(base).s);
 	for (size_t i = 0; !as_svg && i < n; i++)
 		export_printf(base->input.file, "%s %" PRIu64 "\n", lines[i].text, lines[i].value);
 	stacks_free_lines(lines, n);

@@ -342,7 +342,7 @@ static int64_t time_of(const struct pprof *p, const struct trace_info *info)
 
 static void put_about(struct pprof *p)
 {
-	const struct text about = export_about(&p->base.input);
+	const struct text about = export_about(&p->base);
 	const struct sidecar *sidecar = trace_reader_sidecar(p->base.input.reader);
 	const struct trace_info *info = sidecar ? &sidecar->info : NULL;
 

@@ -59,6 +59,7 @@ struct copy_result {
 	uint64_t events;
 	struct trace_losses losses; /* of the source */
 	struct text missing;        /* from sums over events; "" of what has none */
+	struct text overlap;        /* what they are of that may be in them twice; or "" */
 	struct text left_out;       /* fields that the format has no room for */
 };
 

@@ -468,7 +468,7 @@ static void put_about(struct perfetto *p, const char *about)
 
 static int finish(struct exporter *base, struct error *err)
 {
-	const struct text about = export_about(&base->input);
+	const struct text about = export_about(base);
 
 	(void)err;
 	if (*about.s)

@@ -278,6 +278,42 @@ static void test_options(void)
 		"--value time: the trace has no calls with their returns; use --value count");
 }
 
+/* Two instances that recorded the same: the sums have both, and say so; of one there is no word. */
+static void test_instances(void)
+{
+	static const struct trace_info info = {.mode = "exitless", .page_size = 4096};
+	static const char *const formats[] = {"folded", "flamegraph", "pprof"};
+	static const char words[] = "of 2 instances of kmem, which may have the same events";
+	const struct kmem_record record = make_alloc(KMEM_TYPE_KMALLOC, 1, 0x2000, 8, 8, 5000);
+	struct trace_writer *writer;
+	char two[128];
+
+	snprintf(two, sizeof(two), "%s", path_of("two"));
+	if (trace_writer_create(two, 1, 0, &info, &writer, NULL))
+		abort();
+	for (int i = 0; i < 2; i++)
+		trace_put(writer,
+			  trace_add(writer, i ? "b" : "a", kmem_classes, kmem_instance.nr_classes),
+			  KMEM_CLASS_KMALLOC, 5000, &record);
+	if (trace_writer_finish(writer, &info, NULL, NULL, NULL))
+		abort();
+	trace_writer_destroy(writer);
+	for (size_t i = 0; i < 2 * sizeof(formats) / sizeof(formats[0]); i++) {
+		const bool both = i % 2;
+		const char *const format = formats[i / 2];
+		const char *const argv[] = {"convert",           two, "--to", format, "-o", "-",
+					    both ? NULL : "-ib", NULL};
+		struct verb_result result = verb_run(cmd_convert, argv);
+		const bool is_said = strstr(result.err, words);
+
+		ok(!result.status && is_said == both, "%s says whether two instances are in it",
+		   format);
+		if (!strcmp(format, "flamegraph"))
+			ok(!strstr(result.out, words) != both, "so does the image");
+		verb_result_deinit(&result);
+	}
+}
+
 int main(void)
 {
 	struct event_lines stacks = {0};
@@ -290,6 +326,7 @@ int main(void)
 	test_svg();
 	test_pprof();
 	test_options();
+	test_instances();
 	scratch_remove(&dir);
 	return tap_done();
 }
