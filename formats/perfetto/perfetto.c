@@ -382,9 +382,7 @@ static void count(const struct heap *heap, uint64_t values[NR_COUNTERS])
 
 	values[COUNTER_MEMORY] = heap_live_bytes(heap);
 	values[COUNTER_SLABS] = totals->pages[HEAP_SLAB].bytes;
-	values[COUNTER_OBJECTS] = 0;
-	for (unsigned int i = 0; i < HEAP_PLACES; i++)
-		values[COUNTER_OBJECTS] += totals->objects[i].bytes;
+	values[COUNTER_OBJECTS] = totals->objects[HEAP_IN_SLAB].bytes;
 }
 
 /* The counters that an event of kmem has changed; before the time of the part none is shown. */
