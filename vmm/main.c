@@ -108,6 +108,7 @@ int main(int argc, char **argv)
 	if (!fill_standard_descriptors())
 		return CLI_FAILED;
 	files_allow_all();
+	files_survive_limit();
 	trace_reader_set_kernel_source(kernel_functions);
 	trace_reader_set_lines_source(kernel_lines);
 	if (!word) {

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -151,6 +152,11 @@ void files_allow_all(void)
 		return;
 	limit.rlim_cur = limit.rlim_max;
 	setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+void files_survive_limit(void)
+{
+	signal(SIGXFSZ, SIG_IGN);
 }
 
 bool path_is_stdout(const char *path)

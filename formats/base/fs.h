@@ -34,6 +34,10 @@ int output_file_reopen(int dir_fd, const char *name);
  * allows. */
 void files_allow_all(void);
 
+/* A file that would exceed this process's limit then fails with -EFBIG, as on a full disk. Without
+ * it a signal ends the process, which can say nothing. */
+void files_survive_limit(void);
+
 /* Whether an output is standard output, as in other programs: "-". A file of that name is "./-". */
 bool path_is_stdout(const char *path);
 

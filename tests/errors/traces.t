@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# report, check, events and convert of what is no trace, and places where no trace can be written.
+# report, check, events and convert of what is no trace, and places where no trace or file can be written.
 use strict;
 use warnings;
 use FindBin;
@@ -43,6 +43,11 @@ refuses('output is a file', 1, qr{$work/file: Not a directory}, @run, "$work/fil
 refuses('output below what is not there', 1, qr{$work/a/b: cannot create directory: No such}, @run,
 	"$work/a/b");
 refuses('output where nothing can be made', 1, qr{/proc/x: cannot create directory}, @run, '/proc/x');
+
+refuses('an export larger than the limit', 1, qr/cannot write: File too large/,
+	['sh', '-c', 'ulimit -f 1; exec "$@"', 'sh', "$build/sonde", 'convert', "$work/full", qw(--to perfetto -o),
+	 "$work/large"]);
+ok(!-e "$work/large", 'and there is no file');
 
 SKIP: {
 	skip 'needs root, to become nobody', 2 if $>;

@@ -99,7 +99,6 @@ static int catch_signals(struct recorder *r, struct error *err)
 	}
 	sigprocmask(SIG_BLOCK, &signals, &r->old_signals);
 	signal(SIGPIPE, SIG_IGN);
-	signal(SIGXFSZ, SIG_IGN);
 	r->signal_fd = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
 	if (r->signal_fd < 0)
 		return error_set(err, errno, "cannot watch for signals: %s", strerror(errno));

@@ -4,11 +4,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 #include "tests/lib/tap.h"
 
@@ -141,6 +143,30 @@ static void test_limit(void)
 	setrlimit(RLIMIT_NOFILE, &old);
 }
 
+/* In a process of its own, as the signal would end this one. Exits with the errno. */
+static void write_too_much(void)
+{
+	const struct rlimit limit = {.rlim_cur = 10, .rlim_max = 10};
+	size_t done;
+
+	signal(SIGXFSZ, SIG_DFL);
+	files_survive_limit();
+	setrlimit(RLIMIT_FSIZE, &limit);
+	_exit(-file_write_at(output_file_create(dir_fd, "large"), (char[20]){0}, 20, 0, &done));
+}
+
+static void test_too_large(void)
+{
+	int status = 0;
+	pid_t pid = fork();
+
+	if (!pid)
+		write_too_much();
+	ok(waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == EFBIG,
+	   "a file beyond the limit of its size is an error, and ends no process");
+	unlinkat(dir_fd, "large", 0);
+}
+
 static void replace(const char *what)
 {
 	ok(!file_replace(dir_fd, "file", "temp", "new", 3, FILE_DURABLE) && holds("file", "new") &&
@@ -198,6 +224,7 @@ int main(void)
 	test_owner();
 	test_create();
 	test_limit();
+	test_too_large();
 	test_replace();
 	test_read();
 	close(dir_fd);
