@@ -22,6 +22,10 @@ enum {
 	HEADS_MAX = 16,   /* bytes in front of a record: a time, and a length */
 };
 
+/* Flags of a page's commit, see RB_MISSED_EVENTS: events are missing before the page; their number
+ * is stored behind its records. */
+static const uint64_t MISSED_EVENTS = UINT64_C(1) << 31, MISSED_STORED = UINT64_C(1) << 30;
+
 _Static_assert(PAGE_HEAD + HEADS_MAX + FTRACE_RECORD_MAX < FTRACE_PAGE, "a page holds a record");
 
 /* --- chunks ---------------------------------------------------------------------------------- */
@@ -82,6 +86,19 @@ static uint8_t *page_at_hand(const struct ftrace_stream *stream)
 	return stream->pages + stream->nr_pages * FTRACE_PAGE;
 }
 
+/* As the kernel: a number for which the page has no room is left out. Returns the flags. */
+static uint64_t put_missing(const struct ftrace_stream *stream, uint8_t *page)
+{
+	const size_t end = PAGE_HEAD + stream->used;
+
+	if (!stream->page_lacks)
+		return 0;
+	if (stream->page_lacks == FTRACE_UNKNOWN || end + sizeof(uint64_t) > FTRACE_PAGE)
+		return MISSED_EVENTS;
+	put_le64(page + end, stream->page_lacks);
+	return MISSED_EVENTS | MISSED_STORED;
+}
+
 static int end_page(struct ftrace_stream *stream, struct ftrace_spool *spool)
 {
 	uint8_t *page;
@@ -89,8 +106,8 @@ static int end_page(struct ftrace_stream *stream, struct ftrace_spool *spool)
 	if (!stream->used)
 		return 0;
 	page = page_at_hand(stream);
-	put_le64(page + sizeof(uint64_t), stream->used);
 	memset(page + PAGE_HEAD + stream->used, 0, FTRACE_PAGE - PAGE_HEAD - stream->used);
+	put_le64(page + sizeof(uint64_t), stream->used | put_missing(stream, page));
 	stream->used = 0;
 	return ++stream->nr_pages < CHUNK_PAGES ? 0 : write_chunk(stream, spool);
 }
@@ -107,13 +124,16 @@ static int begin_page(struct ftrace_stream *stream, struct ftrace_spool *spool, 
 		return -ENOMEM;
 	put_le64(page_at_hand(stream), ns);
 	stream->last_ns = ns;
+	stream->page_lacks = stream->lacks;
+	stream->lacks = 0;
 	return 0;
 }
 
-/* A time that steps back, or far forward, takes a page that says it. */
+/* A time that steps back, or far forward, takes a page that says it; so do missing events. */
 static bool fits(const struct ftrace_stream *stream, size_t size, uint64_t ns)
 {
-	return stream->used && stream->used + HEADS_MAX + size <= FTRACE_PAGE - PAGE_HEAD &&
+	return stream->used && !stream->lacks &&
+	       stream->used + HEADS_MAX + size <= FTRACE_PAGE - PAGE_HEAD &&
 	       ns - stream->last_ns < UINT64_C(1) << EXTEND_BITS;
 }
 
@@ -131,6 +151,12 @@ static uint8_t *put_heads(uint8_t *at, uint64_t delta, uint32_t size)
 		return put_le32(at, (uint32_t)(size / WORD | delta << 5));
 	at = put_le32(at, (uint32_t)(delta << 5));
 	return put_le32(at, size + WORD);
+}
+
+void ftrace_stream_miss(struct ftrace_stream *stream, uint64_t events)
+{
+	if (__builtin_add_overflow(stream->lacks, events, &stream->lacks))
+		stream->lacks = FTRACE_UNKNOWN;
 }
 
 int ftrace_stream_put(struct ftrace_stream *stream, struct ftrace_spool *spool,

@@ -34,6 +34,8 @@ struct ftrace_stream {
 	size_t nr_pages;  /* of these, those that are full */
 	size_t used;      /* bytes of the page at hand that have records; 0: none begun */
 	uint64_t last_ns; /* time of the last record */
+	uint64_t lacks, page_lacks; /* missing before the next record, and the page at hand's first
+				     */
 	struct ftrace_chunk *chunks;
 	size_t nr_chunks, chunks_room;
 };
@@ -43,6 +45,10 @@ enum { FTRACE_PAGE = 4096 };
 /* Returns 0 or -errno. A zeroed spool whose fd is -1 may be given back, too. */
 int ftrace_spool_init(struct ftrace_spool *spool, const struct export_file *file);
 void ftrace_spool_deinit(struct ftrace_spool *spool);
+
+/* Before the next event of a stream so many are missing, or FTRACE_UNKNOWN, an unknown number. */
+#define FTRACE_UNKNOWN UINT64_MAX
+void ftrace_stream_miss(struct ftrace_stream *stream, uint64_t events);
 
 /* Append an event to a stream, zeroed at first. Returns 0 or -errno. */
 int ftrace_stream_put(struct ftrace_stream *stream, struct ftrace_spool *spool,

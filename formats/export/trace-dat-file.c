@@ -6,10 +6,14 @@
  */
 #include "formats/export/trace-dat.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <zstd.h>
+#include "formats/base/text.h"
 #include "formats/cli/cli.h"
+#include "formats/report/trace-text.h"
 
 enum section_id {
 	SECTION_OPTIONS = 0,
@@ -33,7 +37,7 @@ enum option_id {
 	OPTION_VERSION = 9,
 };
 
-enum { COMPRESSED = 1 /* flag of a section */, LONG_BYTES = 8 };
+enum { COMPRESSED = 1 /* flag of a section */, LONG_BYTES = 8, LABEL = 7 };
 
 /* A file at work, and where its sections are, by number. */
 struct layout {
@@ -219,20 +223,24 @@ static void put_buffer_option(const struct layout *l, const struct buffer *buffe
 	end_sized(l->file, begin, sizeof(uint32_t));
 }
 
+/* In recording, and from files that are damaged or cut off. */
 static uint64_t lost_on(const struct trace_reader *reader, unsigned int vcpu)
 {
 	const struct sidecar *sidecar = trace_reader_sidecar(reader);
-	uint64_t lost = 0, said = 0;
+	uint64_t lost = 0, said = 0, cut = 0;
 
 	for (size_t i = 0; i < trace_reader_nr_streams(reader); i++) {
 		struct trace_stream_info info;
 
 		trace_reader_stream_info(reader, i, &info);
-		lost += info.vcpu == vcpu ? info.lost : 0;
+		if (info.vcpu != vcpu)
+			continue;
+		lost += info.lost;
+		cut += info.expected > info.records ? info.expected - info.records : 0;
 	}
 	if (sidecar && vcpu < sidecar->nr_vcpus)
 		said = sidecar->vcpus[vcpu].overruns;
-	return said > lost ? said : lost;
+	return (said > lost ? said : lost) + cut;
 }
 
 /* As tracefs has it in per_cpu/cpu<n>/stats: entries are those that were left in the kernel. */
@@ -243,6 +251,24 @@ static void put_stats(const struct layout *l, unsigned int vcpu)
 	snprintf(stats.s, sizeof(stats.s), "CPU: %u\nentries: 0\noverrun: %" PRIu64 "\n", vcpu,
 		 lost_on(l->t->base.input.reader, vcpu));
 	put_text_option(l->file, OPTION_CPUSTAT, stats.s);
+}
+
+/* A text that readers append to the statistics: what no vCPU's has, too. */
+static int put_losses(const struct layout *l)
+{
+	char *text = NULL;
+	size_t size;
+	FILE *out = open_memstream(&text, &size);
+	int ret;
+
+	if (!out)
+		return -ENOMEM;
+	text_print_losses_if_any(out, l->t->base.input.reader, LABEL);
+	ret = text_stream_close(out);
+	if (!ret && size)
+		put_text_option(l->file, OPTION_CPUSTAT, text);
+	free(text);
+	return ret;
 }
 
 static void put_section_options(const struct layout *l)
@@ -256,10 +282,11 @@ static void put_section_options(const struct layout *l)
 	}
 }
 
-static void put_options(struct layout *l)
+static int put_options(struct layout *l)
 {
 	const uint64_t begin = begin_section(l, SECTION_OPTIONS, 0);
 	const char *banner = export_banner(l->t->base.input.reader);
+	int ret;
 
 	put_section_options(l);
 	put_u16(l->file, OPTION_CPUCOUNT);
@@ -269,6 +296,7 @@ static void put_options(struct layout *l)
 		put_buffer_option(l, &l->t->buffers[i]);
 	for (unsigned int i = 0; i < l->t->nr_vcpus; i++)
 		put_stats(l, i);
+	ret = put_losses(l);
 	put_text_option(l->file, OPTION_TRACECLOCK, "[local]");
 	if (*banner)
 		put_text_option(l->file, OPTION_UNAME, banner);
@@ -277,6 +305,7 @@ static void put_options(struct layout *l)
 	put_u32(l->file, sizeof(uint64_t));
 	put_u64(l->file, 0); /* no more options */
 	end_section(l, begin);
+	return ret;
 }
 
 /* --- the file -------------------------------------------------------------------------------- */
@@ -315,7 +344,9 @@ int trace_dat_write(struct trace_dat *t)
 	put_formats(&l);
 	put_kallsyms(&l);
 	put_cmdlines(&l);
-	put_options(&l);
+	ret = put_options(&l);
+	if (ret)
+		return ret;
 	put_le64(offset, l.sections[SECTION_OPTIONS]);
 	export_patch(l.file, options_at, offset, sizeof(offset));
 	return 0;

@@ -113,6 +113,36 @@ static int note_names(struct trace_dat *t, const struct ftrace_class *layout, co
 	return ret;
 }
 
+static struct trace_stream_losses *noted_of(const struct trace_dat *t, const struct event *event)
+{
+	return &t->noted[(size_t)(event->instance - t->instances) * t->nr_vcpus + event->vcpu];
+}
+
+/* Events that are missing since the last one of the same instance and vCPU. */
+static void note_losses(const struct trace_dat *t, const struct event *event,
+			struct ftrace_stream *stream)
+{
+	const struct trace_stream_losses now = trace_reader_stream_losses(t->base.input.reader);
+	struct trace_stream_losses *noted = noted_of(t, event);
+
+	if (now.lost > noted->lost)
+		ftrace_stream_miss(stream, now.lost - noted->lost);
+	if (now.damages != noted->damages)
+		ftrace_stream_miss(stream, FTRACE_UNKNOWN);
+	*noted = now;
+}
+
+/* What was lost before the time of the part is not missing from it. */
+static int pass_event(struct exporter *base, const struct event *event,
+		      const struct part_place *place)
+{
+	struct trace_dat *t = (struct trace_dat *)base;
+
+	if (!place->in_time)
+		*noted_of(t, event) = trace_reader_stream_losses(base->input.reader);
+	return 0;
+}
+
 static int put_event(struct exporter *base, const struct event *event)
 {
 	struct trace_dat *t = (struct trace_dat *)base;
@@ -120,13 +150,13 @@ static int put_event(struct exporter *base, const struct event *event)
 	const struct ftrace_class *layout =
 		&t->classes[t->first_class[instance] +
 			    (size_t)(event->class - event->instance->classes)];
-	struct buffer *buffer = &t->buffers[t->buffer_of[instance]];
-
+	struct ftrace_stream *stream = &t->buffers[t->buffer_of[instance]].streams[event->vcpu];
 	int ret = note_names(t, layout, event->bytes);
 
-	return ret ? ret
-		   : ftrace_stream_put(&buffer->streams[event->vcpu], &t->spool, layout, event->ns,
-				       event->bytes);
+	if (ret)
+		return ret;
+	note_losses(t, event, stream);
+	return ftrace_stream_put(stream, &t->spool, layout, event->ns, event->bytes);
 }
 
 /* --- the whole -------------------------------------------------------------------------------- */
@@ -167,6 +197,7 @@ static void deinit(struct exporter *base)
 	u64_map_deinit(&t->tasks);
 	u64_map_deinit(&t->functions);
 	free(t->classes);
+	free(t->noted);
 }
 
 static int init(struct exporter *base, struct error *err)
@@ -179,7 +210,8 @@ static int init(struct exporter *base, struct error *err)
 	t->nr_vcpus = trace_reader_vcpu_end(base->input.reader);
 	u64_map_init(&t->tasks, sizeof(struct task));
 	u64_map_init(&t->functions, sizeof(bool));
-	ret = add_classes(t);
+	t->noted = calloc(t->nr_instances * t->nr_vcpus + 1, sizeof(*t->noted));
+	ret = t->noted ? add_classes(t) : -ENOMEM;
 	if (!ret)
 		ret = add_buffers(t);
 	if (!ret)
@@ -192,5 +224,6 @@ static int init(struct exporter *base, struct error *err)
 const struct exporter_ops trace_dat_exporter = {.size = sizeof(struct trace_dat),
 						.init = init,
 						.event = put_event,
+						.other = pass_event,
 						.finish = finish,
 						.deinit = deinit};

@@ -34,6 +34,7 @@ struct trace_dat {
 	struct buffer buffers[1 + TRACE_INSTANCES_MAX]; /* the first is the top instance */
 	size_t nr_buffers;
 	size_t buffer_of[TRACE_INSTANCES_MAX]; /* by instance */
+	struct trace_stream_losses *noted;     /* by instance and vCPU: before the last event */
 	struct ftrace_spool spool;
 	struct u64_map tasks;     /* by pid, struct task */
 	struct u64_map functions; /* that began: by address, whether it has no name */

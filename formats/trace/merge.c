@@ -269,6 +269,13 @@ int trace_reader_next(struct trace_reader *reader, struct event *event, struct e
 	return 1;
 }
 
+struct trace_stream_losses trace_reader_stream_losses(const struct trace_reader *reader)
+{
+	const struct record_stream *state = reader->heap[0]->state;
+
+	return (struct trace_stream_losses){state->lost, state->nr_damages};
+}
+
 /* Of the streams but the first, the one whose event comes first; NULL: there is no other. */
 static const struct merge_stream *second(const struct trace_reader *reader)
 {

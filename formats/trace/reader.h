@@ -180,6 +180,15 @@ struct trace_stream_info {
 			      `records` */
 };
 size_t trace_reader_nr_streams(const struct trace_reader *reader);
+
+/* What the stream of the last event that trace_reader_next() returned lacks before it. If a number
+ * has grown since the stream's event before, events are missing between the two. */
+struct trace_stream_losses {
+	uint64_t lost;    /* records lost in recording, as far as the stream says so */
+	uint64_t damages; /* places that were passed over */
+};
+struct trace_stream_losses trace_reader_stream_losses(const struct trace_reader *reader);
+
 /* One more than the greatest number of a vCPU that has a stream, or should have one. */
 unsigned int trace_reader_vcpu_end(const struct trace_reader *reader);
 /* vCPUs that have a stream. */

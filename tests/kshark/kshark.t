@@ -55,11 +55,14 @@ sub kshark_line {
 	return join "\t", $cpu, $ns, $buffer, $event, $pid, $task, @numbers;
 }
 
+# The library has an entry of its own where events are missing.
 sub same_entries {
-	my ($trace) = @_;
+	my ($trace, $places) = @_;
 	run_or_die('sh', '-c', 'exec "$@" 2>/dev/null', 'sh', $sonde, 'convert', $trace, '--to', 'trace.dat', '-o', "$trace.dat");
 	my @want = sort map { sonde_line($_) } lines_of($sonde, 'events', '--json', $trace);
-	my @got = sort map { kshark_line($_) } lines_of($dump, "$trace.dat");
+	my @loaded = lines_of($dump, "$trace.dat");
+	my @got = sort map { kshark_line($_) } grep { !/\tmissed_events\t/ } @loaded;
+	is(@loaded - @got, $places, "events are missing at $places places");
 	is(@got, @want, @want . ' entries are loaded');
 	my ($wrong) = grep { $got[$_] ne $want[$_] } 0 .. ($#got < $#want ? $#got : $#want);
 	ok(!defined $wrong, 'each is what sonde events prints') or diag("got  $got[$wrong]\nwant $want[$wrong]");
@@ -68,13 +71,13 @@ sub same_entries {
 
 empty_folder($work);
 run_or_die("$build/tests/tables/make-trace", "$work/trace");
-my @entries = same_entries("$work/trace");
+my @entries = same_entries("$work/trace", 1);
 is(scalar(grep { /^\d+\t\d+\tcalls\t/ } @entries), 750, 'an instance is a buffer');
 is(scalar(grep { /\ttask-1\t/ } @entries) > 100, 1, 'tasks have their names');
 
 # More than one compressed chunk for each CPU.
 run_or_die("$build/tests/bench/trace-repeat", "$work/trace", "$work/long", 20_000);
-same_entries("$work/long");
+same_entries("$work/long", 0);
 
 write_file("$work/bad.dat", substr(must_slurp("$work/trace.dat"), 0, 1000));
 isnt(system("$dump $work/bad.dat >$work/bad.out 2>&1"), 0, 'the library refuses a file that is cut off');
