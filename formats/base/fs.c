@@ -85,6 +85,8 @@ int output_dir_open(const char *dir, struct error *err)
 {
 	int fd, ret;
 
+	if (!*dir)
+		return error_set(err, EINVAL, "the output has no name; name a directory");
 	if (mkdir(dir, 0700) && errno != EEXIST)
 		return error_set(err, errno, "%s: cannot create directory: %s", dir,
 				 strerror(errno));

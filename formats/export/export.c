@@ -141,7 +141,7 @@ static int export_events(struct trace_reader *reader, struct trace_part *part,
 		progress_count(&progress, 1);
 		ret = take_event(exporter, &event, &place, nr_events);
 		if (ret)
-			error_set(err, -ret, "%s", strerror(-ret));
+			export_file_error(file, ret, err);
 		if (ret || file->error)
 			break;
 	}

@@ -53,19 +53,34 @@ static int open_named(struct export_file *file)
 	return -errno;
 }
 
-static int open_dir(struct export_file *file, const char *path)
+static int open_dir(struct export_file *file)
+{
+	if (file->dir_fd < 0)
+		file->dir_fd = open(file->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	return file->dir_fd < 0 ? -errno : 0;
+}
+
+static int find_place(struct export_file *file, const char *path)
 {
 	char *dir = strdup(path), *name = strdup(path);
 
+	file->dir = dir ? strdup(dirname(dir)) : NULL;
 	file->name = name ? strdup(basename(name)) : NULL;
-	file->dir_fd = dir ? open(dirname(dir), O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
-	free(name);
-	if (!dir || !file->name) {
-		free(dir);
-		return -ENOMEM;
-	}
 	free(dir);
-	return file->dir_fd < 0 ? -errno : 0;
+	free(name);
+	return file->dir && file->name ? open_dir(file) : -ENOMEM;
+}
+
+/* basename() drops what says that a name is a directory's. */
+static int check_name(const char *path, struct error *err)
+{
+	const size_t length = strlen(path);
+
+	if (!length)
+		return error_set(err, EINVAL, "the output has no name; name a file");
+	if (path[length - 1] == '/')
+		return error_set(err, EISDIR, "%s: names a directory; name a file", path);
+	return 0;
 }
 
 static int check_place(const struct export_file *file, const char *path, struct error *err)
@@ -76,24 +91,23 @@ static int check_place(const struct export_file *file, const char *path, struct 
 		return errno == ENOENT ? 0 : error_set(err, errno, "%s: %s", path, strerror(errno));
 	if (S_ISDIR(st.st_mode))
 		return error_set(err, EISDIR, "%s: is a directory; name a file", path);
-	if (!file->replace)
-		return error_set(err, EEXIST, "%s: file exists; add --force to replace it", path);
 	if (!S_ISREG(st.st_mode))
 		return error_set(err, EINVAL, "%s: not a regular file", path);
+	if (!file->replace)
+		return error_set(err, EEXIST, "%s: file exists; add --force to replace it", path);
 	return 0;
 }
 
-/* Scratch files have a folder of their own, which may be missing if there are none. */
+/* Scratch files have a folder of their own, which is not opened if there are none. */
 static int open_stdout(struct export_file *file, struct error *err)
 {
 	const char *scratch = getenv("TMPDIR");
 
 	file->is_stdout = true;
 	file->fd = STDOUT_FILENO;
-	file->dir_fd =
-		open(scratch && *scratch ? scratch : "/tmp", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	file->dir = strdup(scratch && *scratch ? scratch : "/tmp");
 	file->name = strdup("standard output");
-	return file->name ? 0 : error_set(err, ENOMEM, "out of memory");
+	return file->dir && file->name ? 0 : error_set(err, ENOMEM, "out of memory");
 }
 
 static int open_file(struct export_file *file, const char *path, struct error *err)
@@ -102,7 +116,10 @@ static int open_file(struct export_file *file, const char *path, struct error *e
 
 	if (path_is_stdout(path))
 		return open_stdout(file, err);
-	ret = open_dir(file, path);
+	ret = check_name(path, err);
+	if (ret)
+		return ret;
+	ret = find_place(file, path);
 	if (ret)
 		return error_set(err, -ret, "%s: cannot write there: %s", path, strerror(-ret));
 	ret = check_place(file, path, err);
@@ -146,6 +163,7 @@ void export_file_destroy(struct export_file *file)
 		close(file->fd);
 	if (file->dir_fd >= 0)
 		close(file->dir_fd);
+	free(file->dir);
 	free(file->name);
 	free(file->buffer);
 	free(file);
@@ -180,11 +198,13 @@ static int take_name(struct export_file *file)
 	return 0;
 }
 
-/* What was gathered goes to standard output. */
-static int hand_out(const struct export_file *file)
+/* What was gathered goes to standard output, which is what fails from now on. */
+static int hand_out(struct export_file *file)
 {
 	uint64_t at = 0;
 	int ret = 0;
+
+	file->is_gathered = false;
 
 	while (!ret && at < file->written) {
 		ssize_t n = pread(file->fd, file->buffer, EXPORT_BUFFER, (off_t)at);
@@ -208,9 +228,9 @@ static int keep(struct export_file *file)
 	return take_name(file);
 }
 
-int export_file_will_patch(struct export_file *file)
+int export_file_will_patch(struct export_file *file, struct error *err)
 {
-	int fd = file->is_stdout ? export_scratch_file(file) : 0;
+	int fd = file->is_stdout ? export_scratch_file(file, err) : 0;
 
 	if (!file->is_stdout || fd < 0)
 		return fd;
@@ -227,20 +247,39 @@ int export_file_finish(struct export_file *file, struct error *err)
 	ret = file->error;
 	if (!ret)
 		ret = keep(file);
-	return ret ? error_set(err, -ret, "%s: cannot write: %s", file->name, strerror(-ret)) : 0;
+	return ret ? export_file_error(file, ret, err) : 0;
 }
 
-int export_scratch_file(const struct export_file *file)
+int export_file_error(const struct export_file *file, int ret, struct error *err)
 {
-	struct export_file other = {.dir_fd = file->dir_fd};
-	int fd = open_unnamed(file->dir_fd);
+	if (ret == -ENOMEM)
+		return error_set(err, ENOMEM, "out of memory");
+	return error_set(err, -ret, "%s: cannot write: %s",
+			 file->is_gathered ? file->dir : file->name, strerror(-ret));
+}
+
+static int open_scratch(int dir_fd)
+{
+	struct export_file other = {.dir_fd = dir_fd};
+	int fd = open_unnamed(dir_fd);
 
 	if (fd >= 0 || !needs_name(-fd))
 		return fd;
 	fd = open_named(&other);
 	if (fd >= 0)
-		unlinkat(file->dir_fd, other.temp_name, 0);
+		unlinkat(dir_fd, other.temp_name, 0);
 	return fd;
+}
+
+int export_scratch_file(struct export_file *file, struct error *err)
+{
+	int fd = open_dir(file);
+
+	if (!fd)
+		fd = open_scratch(file->dir_fd);
+	return fd >= 0 ? fd
+		       : error_set(err, -fd, "%s: cannot write there: %s", file->dir,
+				   strerror(-fd));
 }
 
 /* --- its content ----------------------------------------------------------------------------- */

@@ -24,11 +24,12 @@ struct export_file {
 	uint64_t written; /* bytes that left the buffer */
 	size_t used;
 	uint8_t *buffer; /* EXPORT_BUFFER bytes, and EXPORT_ROOM more */
-	int dir_fd;      /* where the file will be, under this name */
-	char *name;
+	char *dir;       /* where the file will be, of standard output TMPDIR */
+	int dir_fd;      /* of that; -1: it is not open */
+	char *name;      /* that it will have there */
 	char temp_name[40]; /* where it is meanwhile; "": it has no name */
 	bool replace;
-	bool is_stdout; /* then `fd` is that, or what is gathered for it: */
+	bool is_stdout; /* then `fd` is that, or a file in TMPDIR, in which it is gathered first: */
 	bool is_gathered;
 };
 
@@ -43,10 +44,14 @@ int export_file_create(const char *path, bool replace, struct export_file **out,
 
 /* Before anything is put: export_patch() will be called. What is for standard output is gathered in
  * a scratch file until the end. 0 or -errno. */
-int export_file_will_patch(struct export_file *file);
+int export_file_will_patch(struct export_file *file, struct error *err);
 
 /* Give the file its name, when all is written. Returns 0, or -errno and there is no file. */
 int export_file_finish(struct export_file *file, struct error *err);
+
+/* Say that the file, or a scratch file, could not be written: -errno. -ENOMEM is about no file.
+ * Returns it. */
+int export_file_error(const struct export_file *file, int ret, struct error *err);
 
 /* Close the file; if it has not been finished, it is gone. NULL-safe. */
 void export_file_destroy(struct export_file *file);
@@ -65,7 +70,7 @@ void export_patch(struct export_file *file, uint64_t offset, const void *bytes, 
 
 /* A new file without a name beside the file, or for standard output in TMPDIR: a descriptor, or
  * -errno. */
-int export_scratch_file(const struct export_file *file);
+int export_scratch_file(struct export_file *file, struct error *err);
 
 /* Bytes before what is appended next. */
 static inline uint64_t export_offset(const struct export_file *file)

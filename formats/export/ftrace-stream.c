@@ -30,14 +30,14 @@ _Static_assert(PAGE_HEAD + HEADS_MAX + FTRACE_RECORD_MAX < FTRACE_PAGE, "a page 
 
 /* --- chunks ---------------------------------------------------------------------------------- */
 
-int ftrace_spool_init(struct ftrace_spool *spool, const struct export_file *file)
+int ftrace_spool_init(struct ftrace_spool *spool, struct export_file *file, struct error *err)
 {
 	spool->packed_room = CHUNK_HEAD + ZSTD_compressBound(CHUNK_BYTES);
 	spool->packed = malloc(spool->packed_room);
 	spool->zstd = ZSTD_createCCtx();
 	if (!spool->packed || !spool->zstd)
-		return -ENOMEM;
-	spool->fd = export_scratch_file(file);
+		return error_set(err, ENOMEM, "out of memory");
+	spool->fd = export_scratch_file(file, err);
 	return spool->fd < 0 ? spool->fd : 0;
 }
 

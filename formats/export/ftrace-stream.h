@@ -43,7 +43,7 @@ struct ftrace_stream {
 enum { FTRACE_PAGE = 4096 };
 
 /* Returns 0 or -errno. A zeroed spool whose fd is -1 may be given back, too. */
-int ftrace_spool_init(struct ftrace_spool *spool, const struct export_file *file);
+int ftrace_spool_init(struct ftrace_spool *spool, struct export_file *file, struct error *err);
 void ftrace_spool_deinit(struct ftrace_spool *spool);
 
 /* Before the next event of a stream so many are missing, or FTRACE_UNKNOWN, an unknown number. */

@@ -178,7 +178,7 @@ static int finish(struct exporter *base, struct error *err)
 
 	if (!ret)
 		ret = trace_dat_write(t);
-	return ret ? error_set(err, -ret, "trace.dat: %s", strerror(-ret)) : 0;
+	return ret ? export_file_error(base->input.file, ret, err) : 0;
 }
 
 static void deinit(struct exporter *base)
@@ -214,11 +214,10 @@ static int init(struct exporter *base, struct error *err)
 	ret = t->noted ? add_classes(t) : -ENOMEM;
 	if (!ret)
 		ret = add_buffers(t);
-	if (!ret)
-		ret = ftrace_spool_init(&t->spool, base->input.file);
-	if (!ret)
-		ret = export_file_will_patch(base->input.file);
-	return ret ? error_set(err, -ret, "trace.dat: %s", strerror(-ret)) : 0;
+	if (ret)
+		return error_set(err, -ret, "out of memory");
+	ret = ftrace_spool_init(&t->spool, base->input.file, err);
+	return ret ? ret : export_file_will_patch(base->input.file, err);
 }
 
 const struct exporter_ops trace_dat_exporter = {.size = sizeof(struct trace_dat),

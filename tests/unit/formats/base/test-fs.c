@@ -130,6 +130,15 @@ static void test_create(void)
 	unlinkat(dir_fd, "link", 0);
 }
 
+static void test_no_name(void)
+{
+	struct error err;
+
+	ok(output_dir_open("", &err) == -EINVAL &&
+		   !strcmp(err.text, "the output has no name; name a directory"),
+	   "an empty name is no directory's");
+}
+
 static void test_limit(void)
 {
 	struct rlimit old, limit;
@@ -223,6 +232,7 @@ int main(void)
 	test_open_to_others();
 	test_owner();
 	test_create();
+	test_no_name();
 	test_limit();
 	test_too_large();
 	test_replace();

@@ -103,9 +103,17 @@ static void test_refusals(void)
 	ok(export_file_create(dir.path, true, &file, &err) == -EISDIR &&
 		   strstr(err.text, "is a directory; name a file"),
 	   "a directory is refused");
-	ok(export_file_create("/dev/null", true, &file, &err) == -EINVAL &&
-		   !strcmp(err.text, "/dev/null: not a regular file"),
-	   "a device is refused");
+	ok(export_file_create(path_of("none/"), true, &file, &err) == -EISDIR &&
+		   strstr(err.text, "/none/: names a directory; name a file") &&
+		   access(path_of("none"), F_OK),
+	   "so is a name that only a directory can have");
+	ok(export_file_create("", false, &file, &err) == -EINVAL &&
+		   !strcmp(err.text, "the output has no name; name a file"),
+	   "so is an empty name");
+	for (int replace = 0; replace <= 1; replace++)
+		ok(export_file_create("/dev/null", replace, &file, &err) == -EINVAL &&
+			   !strcmp(err.text, "/dev/null: not a regular file"),
+		   "a device is refused, whether it might be replaced (%d)", replace);
 	ok(export_file_create(path_of("none/new"), false, &file, &err) == -ENOENT &&
 		   strstr(err.text, "none/new: cannot write there: No such file"),
 	   "a directory that is not there is named");
@@ -151,7 +159,7 @@ static void test_killed(void)
 
 		export_text(file, "half");
 		export_flush(file);
-		export_scratch_file(file);
+		export_scratch_file(file, NULL);
 		raise(SIGKILL);
 	}
 	ok(waitpid(pid, &status, 0) == pid && WIFSIGNALED(status), "an export is killed");
@@ -222,7 +230,8 @@ static void test_stdout(bool patch)
 	char first[64], rest[64];
 	int ret;
 
-	if (export_file_create("-", false, &file, NULL) || (patch && export_file_will_patch(file)))
+	if (export_file_create("-", false, &file, NULL) ||
+	    (patch && export_file_will_patch(file, NULL)))
 		abort();
 	export_text(file, "size 0000, ");
 	export_flush(file);
@@ -238,6 +247,38 @@ static void test_stdout(bool patch)
 	is_str(first, patch ? "" : "size 0000, ",
 	       patch ? "what will be patched waits" : "what leaves the buffer is there at once");
 	is_str(rest, patch ? "size 1234, text" : "text", "at the end all of it is there");
+}
+
+/* Where nothing can be gathered, or only so much. */
+static void test_no_scratch(void)
+{
+	const struct rlimit small = {.rlim_cur = 1000, .rlim_max = RLIM_INFINITY};
+	char want[256];
+	struct export_file *file;
+	struct rlimit old;
+	struct error err;
+
+	setenv("TMPDIR", path_of("none"), 1);
+	if (export_file_create("-", false, &file, NULL))
+		abort();
+	snprintf(want, sizeof(want), "%s: cannot write there: No such file or directory",
+		 path_of("none"));
+	ok(export_file_will_patch(file, &err) == -ENOENT && !strcmp(err.text, want),
+	   "a missing TMPDIR is named: %s", err.text);
+	export_file_destroy(file);
+	setenv("TMPDIR", dir.path, 1);
+	if (export_file_create("-", false, &file, NULL) || export_file_will_patch(file, NULL))
+		abort();
+	getrlimit(RLIMIT_FSIZE, &old);
+	export_put(file, (uint8_t[2000]){0}, 2000);
+	setrlimit(RLIMIT_FSIZE, &small);
+	export_flush(file);
+	setrlimit(RLIMIT_FSIZE, &old);
+	snprintf(want, sizeof(want), "%s: cannot write: File too large", dir.path);
+	ok(export_file_finish(file, &err) == -EFBIG && !strcmp(err.text, want),
+	   "so is one that is full: %s", err.text);
+	export_file_destroy(file);
+	unsetenv("TMPDIR");
 }
 
 /* Whoever reads it has ended. */
@@ -273,6 +314,7 @@ int main(void)
 	test_stdout(false);
 	test_stdout(true);
 	test_broken_pipe();
+	test_no_scratch();
 	scratch_remove(&dir);
 	return tap_done();
 }

@@ -2,8 +2,10 @@
 /* trace-cmd as judge of trace.dat: it prints the events and fields that sonde events prints. */
 #include <ctype.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include "formats/cmd.h"
 #include "tests/lib/event-lines.h"
 #include "tests/lib/export-make.h"
@@ -152,6 +154,26 @@ static void test_structure(const char *file)
 	free(text);
 }
 
+/* The first to be too large is the file that all events go through. */
+static void test_too_large(const char *dir, const char *file)
+{
+	const char *const argv[] = {"convert", dir,  "--to",    "trace.dat",
+				    "-o",      file, "--force", NULL};
+	const struct rlimit small = {.rlim_cur = 1000, .rlim_max = RLIM_INFINITY};
+	struct verb_result result;
+	struct rlimit old;
+
+	getrlimit(RLIMIT_FSIZE, &old);
+	signal(SIGXFSZ, SIG_IGN);
+	setrlimit(RLIMIT_FSIZE, &small);
+	result = verb_run(cmd_convert, argv);
+	setrlimit(RLIMIT_FSIZE, &old);
+	ok(result.status && !strcmp(result.err, "sonde convert: trace.dat: cannot write: "
+						"File too large\n"),
+	   "an error of writing has the file's name: %s", result.err);
+	verb_result_deinit(&result);
+}
+
 int main(void)
 {
 	struct scratch dir = scratch_make();
@@ -166,6 +188,7 @@ int main(void)
 	test_events(trace, file);
 	test_names(file);
 	test_structure(file);
+	test_too_large(trace, file);
 	scratch_remove(&dir);
 	return tap_done();
 }
