@@ -62,8 +62,8 @@ struct events {
 	struct row *rows; /* of the classes of all instances */
 	size_t nr_rows;
 	size_t first_row[TRACE_INSTANCES_MAX]; /* by instance */
-	/* Each character of a text may be escaped. */
-	char json[EVENT_MAX_FIELDS * (2 * NAME_BYTES + 2 * (sizeof(struct text) + DIGITS_ROOM)) +
+	/* A field may have two names. Each character of a text may be escaped. */
+	char json[EVENT_MAX_FIELDS * (4 * NAME_BYTES + 2 * (sizeof(struct text) + DIGITS_ROOM)) +
 		  8];
 };
 
@@ -81,6 +81,28 @@ static char *put_quoted(char *at, const char *text)
 	return at;
 }
 
+static char *put_address(char *at, uint64_t value)
+{
+	*at++ = '"';
+	at = digits_put_hex(at, value);
+	*at++ = '"';
+	return at;
+}
+
+/* Functions may share a name, or have none: the address tells them apart. */
+static char *put_code(const struct events *e, char *at, const struct event_field *field,
+		      uint64_t value)
+{
+	char name[NAME_BYTES];
+
+	snprintf(name, sizeof(name), "%s_symbol", field->name);
+	at = put_address(at, value);
+	*at++ = ',';
+	at = put_quoted(at, name);
+	*at++ = ':';
+	return put_quoted(at, event_texts_of(e->base.input.texts, field, value));
+}
+
 static char *put_value(const struct events *e, char *at, const struct event_field *field,
 		       const void *bytes)
 {
@@ -96,15 +118,13 @@ static char *put_value(const struct events *e, char *at, const struct event_fiel
 	case EVENT_CODE:
 	case EVENT_FUNCTION:
 	case EVENT_STACK:
+		return put_code(e, at, field, value);
 	case EVENT_FLAGS:
 	case EVENT_DICTIONARY:
 		return put_quoted(at, event_texts_of(e->base.input.texts, field, value));
 	case EVENT_HEX:
 	case EVENT_POINTER:
-		*at++ = '"';
-		at = digits_put_hex(at, value);
-		*at++ = '"';
-		return at;
+		return put_address(at, value);
 	case EVENT_INT:
 		return digits_put_signed(at, (int64_t)value);
 	default:

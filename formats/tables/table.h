@@ -24,8 +24,8 @@ struct table_column {
 	enum table_type type;
 };
 
-/* Every change of a column raises TABLE_VERSION. */
-enum { TABLE_VERSION = 3, TABLE_COLUMNS_MAX = 20 };
+/* Every change of a column, or of its content, raises TABLE_VERSION. */
+enum { TABLE_VERSION = 4, TABLE_COLUMNS_MAX = 20 };
 
 struct table_schema {
 	const char *name;

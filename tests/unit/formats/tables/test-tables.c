@@ -131,6 +131,51 @@ static void test_events(void)
 	remove(out);
 }
 
+/* The fields of an event of the function tracer have no column but `fields`. */
+static bool is_as_json(const char *fields, const char *line)
+{
+	static const char *const columns[] = {"ns", "vcpu", "event", "instance"};
+	json_t *got = json_loads(fields, 0, NULL), *want = json_loads(line, 0, NULL);
+	bool same;
+
+	for (size_t i = 0; i < sizeof(columns) / sizeof(*columns); i++)
+		json_object_del(want, columns[i]);
+	same = got && json_equal(got, want);
+	if (!same)
+		tap_diag("%s, not %s", fields, line);
+	json_decref(got);
+	json_decref(want);
+	return same;
+}
+
+static void test_fields(void)
+{
+	static struct row row;
+	unsigned int wrong = 0, n = 0;
+	size_t size, lines_size;
+	char *bytes, *lines, *line, *rest;
+	struct cursor c;
+
+	export_make_convert(trace, "rowbinary", out, NULL);
+	bytes = file_get(dir.path, "table", &size);
+	remove(out);
+	export_make_convert(trace, "jsonl", out, NULL);
+	rest = lines = file_get(dir.path, "table", &lines_size);
+	c = (struct cursor){(uint8_t *)bytes, (uint8_t *)bytes + size};
+	while (c.at != c.end && (line = strsep(&rest, "\n"))) {
+		take_row(&c, &events_schema, &row);
+		if (strncmp(row.texts[column(&events_schema, "event")], "function:", 9) != 0)
+			continue;
+		n++;
+		wrong += !is_as_json(row.texts[column(&events_schema, "fields")], line);
+	}
+	ok(n > 100 && !wrong,
+	   "fields are those of sonde events --json, with addresses and symbols");
+	free(lines);
+	free(bytes);
+	remove(out);
+}
+
 /* What all allocations and frees come to, by hand. */
 static void count_kmem(uint64_t *allocs, uint64_t *lost)
 {
@@ -476,6 +521,7 @@ int main(void)
 	mkdir(trace, 0700);
 	export_make(trace);
 	test_events();
+	test_fields();
 	test_sites();
 	test_sites_of_cut();
 	test_sites_of_time();
