@@ -130,6 +130,20 @@ enum function_returns function_returns_of(const struct function_exits *exits, ui
 	return leaves(&walk) ? FUNCTION_RETURNS_SOME : FUNCTION_RETURNS_ALL;
 }
 
+bool function_returns_are_known(const struct function_exits *exits, uint64_t function)
+{
+	struct walk walk = {.exits = exits};
+
+	if (function && function_exits_owner(exits, function) == function)
+		reach(&walk, exits_covering(exits, function), true);
+	for (size_t i = 0; i < walk.n; i++) {
+		reach_targets(&walk, i, true);
+		if (!walk.steps[i].counts || walk.n == FUNCTION_EXITS_MAX)
+			return false;
+	}
+	return walk.n;
+}
+
 /* --- tail calls ------------------------------------------------------------------------------ */
 
 struct function_tails {

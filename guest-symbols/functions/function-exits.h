@@ -75,6 +75,10 @@ size_t function_exits_find(const struct function_exits *exits, uint64_t function
 enum function_returns { FUNCTION_RETURNS_ALL, FUNCTION_RETURNS_SOME, FUNCTION_RETURNS_NONE };
 enum function_returns function_returns_of(const struct function_exits *exits, uint64_t function);
 
+/* Whether each way out of it passes a slot: its own, or one of the functions that it tail-calls.
+ * False of more than are looked into. */
+bool function_returns_are_known(const struct function_exits *exits, uint64_t function);
+
 /*
  * The functions that may be entered by a jump out of some others, by name: out of their tail calls,
  * and out of those of the functions in between. Whoever sees calls of these others only, takes none
