@@ -54,7 +54,7 @@ static int add_functions(const struct direct_change *change, size_t want, struct
 
 		if (!site->refusal && site->mask & UINT32_C(1) << want)
 			ret = profile_add(w->profile, site->patch.gva + SITE_SIZE, site->patch.gva,
-					  site->patch.function, w->action == COUNT_START, err);
+					  site->patch.function, w->action != COUNT_HIT, err);
 	}
 	return ret;
 }

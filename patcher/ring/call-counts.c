@@ -9,7 +9,6 @@ enum {
 	OPENS_MAX = 1 << 20, /* bytes */
 	OPENS_SHARE = 4,     /* of the data */
 	SPARE_SHARE = 16,    /* of the places: behind the slots */
-	BUCKET = CALL_OPEN_WAYS * sizeof(struct call_open),
 };
 
 static uint32_t log2_of(uint32_t value)
@@ -17,13 +16,15 @@ static uint32_t log2_of(uint32_t value)
 	return 31u - (uint32_t)__builtin_clz(value);
 }
 
-struct call_counts_layout call_counts_layout(uint32_t data_bytes, bool histogram)
+struct call_counts_layout call_counts_layout(uint32_t data_bytes, bool histogram, bool tails)
 {
+	const uint32_t ways = tails ? CALL_TAIL_WAYS : CALL_OPEN_WAYS;
 	const uint32_t share = data_bytes / OPENS_SHARE;
 	const uint32_t opens = share < OPENS_MAX ? share : OPENS_MAX;
 	const uint32_t left = data_bytes - opens;
 	struct call_counts_layout l = {
-		.opens_bits = log2_of(opens / BUCKET),
+		.ways = ways,
+		.opens_bits = log2_of(opens / (ways * (uint32_t)sizeof(struct call_open))),
 		.counts_at = opens,
 		.size = sizeof(struct call_count) +
 			(histogram ? CALL_COUNT_BUCKETS * sizeof(uint64_t) : 0),

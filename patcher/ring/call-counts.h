@@ -18,12 +18,16 @@
  * their own counts only: a call that changes its CPU has its hit at one and its time at another.
  *
  * An open call is in one of CALL_OPEN_WAYS places, from the one that its frame (the gva of its
- * return address), less CALL_OPEN_BIAS, hashes to. Any CPU may write any place, without a lock: `check` holds only with
- * the `tsc` that was written with it, and says which call it is of:
+ * return address), less CALL_OPEN_BIAS, hashes to. Any CPU may write any place, without a lock:
+ *`check` holds only with the `tsc` that was written with it, and says which call it is of:
  *
  *	check = tsc + frame + return address + offset of its function's counts << CALL_OPEN_SHIFT
  *
  * A call that finds no place takes that of another one, which has no time then.
+ *
+ * Without tails each call has a frame of its own: one that is found in the frame of a new one has
+ * left it by a jump, and has no time. With tails such calls are a chain, which the return of the
+ * last one ends. Then an open call is in one of CALL_TAIL_WAYS places.
  *
  * The guest can forge everything in here.
  */
@@ -49,6 +53,7 @@ _Static_assert(sizeof(struct call_open) == 16, "fixed by trampolines");
 
 enum {
 	CALL_OPEN_WAYS = 2,
+	CALL_TAIL_WAYS = 4,
 	CALL_OPEN_BIAS = 16,  /* to RSP in shared code */
 	CALL_OPEN_SHIFT = 42, /* offsets are multiples of 8 below 4 MiB: the 19 bits on top */
 	CALL_COUNTS_MAX = 1 << (64 - CALL_OPEN_SHIFT),
@@ -58,6 +63,7 @@ enum {
 #define CALL_OPENS_MIX UINT32_C(0x85ebca77)
 
 struct call_counts_layout {
+	uint32_t ways;       /* places of a hash: CALL_OPEN_WAYS, or with tails CALL_TAIL_WAYS */
 	uint32_t opens_bits; /* of the hash of a frame */
 	uint32_t counts_at;  /* from the beginning of a CPU's data */
 	uint32_t size;       /* of one function's counts, a multiple of 8 */
@@ -66,7 +72,7 @@ struct call_counts_layout {
 };
 
 /* How many bytes of a ring's data are used; a power of two, RING_MIN_DATA or more. */
-struct call_counts_layout call_counts_layout(uint32_t data_bytes, bool histogram);
+struct call_counts_layout call_counts_layout(uint32_t data_bytes, bool histogram, bool tails);
 
 /* Of the low 32 bits of where a function's site ends: another one for each, as the factor is odd.
  */

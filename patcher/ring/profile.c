@@ -25,7 +25,7 @@ struct profile {
 	struct budget *budget;
 	_Atomic unsigned int users;
 	pthread_mutex_t lock;
-	bool histogram;
+	bool histogram, tails;
 	struct function *v;
 	size_t n, room;
 	struct u64_map by_site; /* size_t: index */
@@ -34,7 +34,8 @@ struct profile {
 	struct tsc_clock clock; /* the last one */
 };
 
-int profile_create(bool histogram, struct budget *budget, struct profile **out, struct error *err)
+int profile_create(bool histogram, bool tails, struct budget *budget, struct profile **out,
+		   struct error *err)
 {
 	struct profile *p = calloc(1, sizeof(*p));
 
@@ -43,6 +44,7 @@ int profile_create(bool histogram, struct budget *budget, struct profile **out, 
 	pthread_mutex_init(&p->lock, NULL);
 	p->users = 1;
 	p->histogram = histogram;
+	p->tails = tails;
 	p->budget = budget;
 	u64_map_init(&p->by_site, sizeof(size_t));
 	u64_map_set_budget(&p->by_site, budget);
@@ -113,7 +115,8 @@ static int add_all_live(struct profile *p, struct error *err)
 
 int profile_attach(struct profile *p, const struct profile_memory *m, struct error *err)
 {
-	const struct call_counts_layout layout = call_counts_layout(m->data_bytes, p->histogram);
+	const struct call_counts_layout layout =
+		call_counts_layout(m->data_bytes, p->histogram, p->tails);
 	int ret = 0;
 
 	pthread_mutex_lock(&p->lock);

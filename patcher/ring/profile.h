@@ -12,9 +12,10 @@
  */
 struct profile;
 
-/* With one user. `budget`: of the guest, for what is kept of each function; or NULL; outlives it.
- * -ENOMEM. */
-int profile_create(bool histogram, struct budget *budget, struct profile **out, struct error *err);
+/* With one user. `tails`: calls that end by a jump to another function are timed, too. `budget`: of
+ * the guest, for what is kept of each function; or NULL; outlives it. -ENOMEM. */
+int profile_create(bool histogram, bool tails, struct budget *budget, struct profile **out,
+		   struct error *err);
 /* One more user, which is returned; one less: the last one frees it, when it is counted nowhere any
  * more. NULL-safe. */
 struct profile *profile_get(struct profile *profile);

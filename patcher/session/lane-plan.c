@@ -127,15 +127,21 @@ static int keep_choice(struct lane_plan *p, size_t k, struct error *err)
 struct want_bits {
 	uint32_t entry, exit, call, tail, inside; /* entry: of a histogram's first part */
 	bool tails;
-	bool own; /* a return that is seen is the function's own */
+	bool whole; /* returns only of functions all of whose returns are seen */
+	bool own;   /* a return that is seen is the function's own */
 };
 
 /* What is counted at the places of a class. */
 static enum count_action action_of(unsigned int class)
 {
-	if (class == TRACER_EXIT)
-		return COUNT_STOP;
-	return class == TRACER_CALL ? COUNT_HIT : COUNT_START;
+	static const enum count_action actions[] = {
+		[TRACER_ENTRY] = COUNT_START,
+		[TRACER_EXIT] = COUNT_STOP,
+		[TRACER_CALL] = COUNT_HIT,
+		[TRACER_TAIL] = COUNT_TAIL,
+	};
+
+	return actions[class];
 }
 
 /* *bit is that of the want; unchanged on error. */
@@ -147,11 +153,12 @@ static int add_want(struct lane_plan *p, const struct session_instance *instance
 	struct direct_want *want = &p->wants[p->nr_wants];
 
 	if (p->nr_wants == DIRECT_MAX)
-		return error_set(err, ENOSPC,
-				 "too many traced instances: there are %d places, of which profile "
-				 "and syscalls take three, graph four, and a histogram of "
-				 "allocations one for each kind of their functions",
-				 DIRECT_MAX);
+		return error_set(
+			err, ENOSPC,
+			"too many traced instances: there are %d places, of which profile "
+			"and syscalls take three, graph and profile with tails four, and a "
+			"histogram of allocations one for each kind of their functions",
+			DIRECT_MAX);
 	*want = (struct direct_want){.point = point, .class = class};
 	want->fields =
 		(point == POINT_RETURN && ops->return_fields ? ops->return_fields
@@ -245,9 +252,10 @@ static int add_wants(struct lane_plan *p, const struct session_instance *instanc
 	ret = add_want(p, instance, POINT_RETURN, TRACER_EXIT, &bits->exit, err);
 	if (!ret)
 		ret = add_want(p, instance, POINT_ENTRY, TRACER_CALL, &bits->call, err);
-	bits->own = instance->ops->profile;
+	bits->own = instance->ops->profile && !bits->tails;
+	bits->whole = instance->ops->profile && bits->tails;
 	bits->tail = bits->entry;
-	if (ret || instance->ops->profile || instance->ops->no_tail_calls)
+	if (ret || bits->own || instance->ops->no_tail_calls)
 		return ret;
 	return add_want(p, instance, POINT_ENTRY, TRACER_TAIL, &bits->tail, err);
 }
@@ -264,23 +272,27 @@ static uint64_t function_at(const struct lane_plan *p, uint64_t site)
 	return function_exits_owner(p->exits.exits, kernel_link(&p->session->kernel, site));
 }
 
-static bool want_range(struct lane_plan *p, uint64_t function, const struct exit_range *range,
-		       const struct want_bits *bits)
+/* Of which slots returns are seen. */
+struct seen {
+	bool any, all;
+};
+
+static void want_range(struct lane_plan *p, uint64_t function, const struct exit_range *range,
+		       const struct want_bits *bits, struct seen *seen)
 {
 	const size_t nr_image = p->session->image->nr_return_sites;
-	bool any = false;
 
 	p->leads_in |= range->begin < nr_image && !is_of_image(p, function);
 	for (size_t i = range->begin; i < range->end; i++) {
 		struct shared_slot *slot =
 			i < p->slots.first ? NULL : &p->slots.v[i - p->slots.first];
+		const bool usable = slot && slot->usable;
 
-		if (!slot || !slot->usable)
-			continue;
-		slot->mask |= bits->exit;
-		any = true;
+		if (usable)
+			slot->mask |= bits->exit;
+		seen->any |= usable;
+		seen->all &= usable;
 	}
-	return any;
 }
 
 /* Want the slots of a function. Returns whether its return may be seen, if only as that of one that
@@ -290,11 +302,13 @@ static bool want_slots(struct lane_plan *p, uint64_t function, const struct want
 	const struct function_exits *exits = p->exits.exits;
 	struct exit_range ranges[FUNCTION_EXITS_MAX];
 	size_t n = function_exits_find(exits, function, bits->tails, ranges);
-	bool any = false;
+	struct seen seen = {.all = true};
 
 	for (size_t r = 0; r < n; r++)
-		any |= want_range(p, function, &ranges[r], bits);
-	return any || (!bits->own && function_exits_find(exits, function, true, ranges) > n);
+		want_range(p, function, &ranges[r], bits, &seen);
+	if (bits->whole)
+		return seen.any && seen.all && function_returns_are_known(exits, function);
+	return seen.any || (!bits->own && function_exits_find(exits, function, true, ranges) > n);
 }
 
 /*

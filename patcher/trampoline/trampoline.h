@@ -84,6 +84,7 @@ struct fetch_program;
 enum count_action {
 	COUNT_HIT,   /* at an entry: that it was called */
 	COUNT_START, /* the same; and when, for the return */
+	COUNT_TAIL,  /* the same, of one that others may jump to; with tails only */
 	COUNT_STOP,  /* at a return: the time since then */
 };
 

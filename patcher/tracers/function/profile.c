@@ -7,8 +7,8 @@
 #include "patcher/ring/profile.h"
 #include "patcher/tracers/functions.h"
 
-static const char *const words[] = {"hist", NULL};
-enum { WORD_HIST = 1 << 0 };
+static const char *const words[] = {"hist", "tails", NULL};
+enum { WORD_HIST = 1 << 0, WORD_TAILS = 1 << 1 };
 
 static const struct trace_read_option readers[] = {
 	{"only", NULL, FUNCTIONS_NESTED "--only FUNCTION"},
@@ -80,8 +80,8 @@ static int create(const struct tracer_context *context, const struct trace_spec 
 	if (!ret)
 		ret = tracer_check_task(context->kernel, 0, &t->gate, err);
 	if (!ret)
-		ret = profile_create(specs[0]->words & WORD_HIST, context->kernel->guest->budget,
-				     &t->profile, err);
+		ret = profile_create(specs[0]->words & WORD_HIST, specs[0]->words & WORD_TAILS,
+				     context->kernel->guest->budget, &t->profile, err);
 	if (ret)
 		destroy(&t->tracer);
 	else
@@ -101,10 +101,9 @@ static uint32_t no_fields(const struct tracer *tracer)
 	return 0;
 }
 
-static bool no_tails(const struct tracer *tracer)
+static bool profile_tails(const struct tracer *tracer)
 {
-	(void)tracer;
-	return false;
+	return tracer_of(tracer)->spec->words & WORD_TAILS;
 }
 
 static const struct event_class *no_classes(const struct tracer *tracer, size_t *n)
@@ -139,7 +138,7 @@ const struct tracer_ops tracer_profile = {
 	.select = select_sites,
 	.fields = no_fields,
 	.return_fields = no_fields,
-	.tails = no_tails,
+	.tails = profile_tails,
 	.profile = get_profile,
 	.conditions = functions_call_conditions,
 	.gate = get_gate,

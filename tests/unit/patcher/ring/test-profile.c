@@ -52,7 +52,7 @@ static int add(const char *name)
 
 static void test_replaced(bool histogram)
 {
-	if (profile_create(histogram, NULL, &profile, NULL))
+	if (profile_create(histogram, false, NULL, &profile, NULL))
 		return;
 	attach();
 	ok(!add("old"), "a function is added%s", histogram ? ", with a histogram" : "");
@@ -92,7 +92,7 @@ static void test_budget(bool histogram)
 	int ret = 0, n = 0;
 
 	budget_init(&budget, MOST);
-	if (profile_create(histogram, &budget, &profile, NULL))
+	if (profile_create(histogram, false, &budget, &profile, NULL))
 		return;
 	attach();
 	for (; !ret && n < TIMES; n++) {

@@ -47,6 +47,14 @@ static uint8_t opcode(uint64_t at)
 	return *fake_text(&fs.fg, at);
 }
 
+static bool is_original(uint64_t slot)
+{
+	enum { SLOT_SIZE = 5 };
+	const uint8_t *now = fake_text(&fs.fg, slot);
+
+	return !memcmp(now, ram + (now - fs.fg.base.ram), SLOT_SIZE);
+}
+
 static struct profile_rows read_rows(size_t i)
 {
 	struct trace_profile list[TRACE_MAX_PROFILES];
@@ -66,6 +74,18 @@ static void call(uint64_t site, uint64_t hits, uint64_t timed, uint64_t longest)
 	count->timed += timed;
 	count->ticks += timed * longest;
 	count->longest = longest;
+}
+
+/* Whether calls of the function with this site are timed. */
+static bool is_timed(size_t i, uint64_t site)
+{
+	struct profile_rows rows = read_rows(i);
+	bool timed = false;
+
+	for (size_t k = 0; k < rows.n; k++)
+		timed |= rows.v[k].site == fake_gva(site) && rows.v[k].returns;
+	profile_rows_deinit(&rows);
+	return timed;
 }
 
 static bool counted(size_t i, uint64_t site, uint64_t hits, uint64_t timed)
@@ -105,6 +125,23 @@ static void test_counts(void)
 		   trace_session_profiles(fs.session, list) == 1 && list[0].ended &&
 		   counted(0, FAKE_CACHE_ALLOC, 2, 1),
 	   "the counts stay when the instance is gone");
+	end();
+}
+
+/* kmem_cache_alloc_lru() ends with a jump to kmem_cache_alloc(). */
+static void test_tails(void)
+{
+	create();
+	ok(start("profile:kmem_cache_alloc_lru") && is_original(ALLOC_SLOT) &&
+		   !is_timed(0, FAKE_TAIL),
+	   "a function that ends with a tail call has hits only");
+	end();
+	create();
+	ok(start("profile:kmem_cache_alloc_lru,kmem_cache_alloc,kfree,tails") &&
+		   !is_original(ALLOC_SLOT) && is_timed(0, FAKE_TAIL) &&
+		   is_timed(0, FAKE_CACHE_ALLOC),
+	   "on request it is timed, too, by the slot of the one that it jumps to");
+	ok(!is_timed(0, FAKE_KFREE), "one without a slot has hits only then as well");
 	end();
 }
 
@@ -170,6 +207,7 @@ int main(void)
 	if (!ram)
 		return 1;
 	test_counts();
+	test_tails();
 	test_stop();
 	test_groups();
 	test_last();

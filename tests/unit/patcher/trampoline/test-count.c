@@ -19,10 +19,9 @@ struct bench {
 	uint32_t offset; /* of the function */
 };
 
-static void init(struct bench *b, enum fake_site_kind kind, enum count_action action,
-		 bool histogram, const struct gate *gate)
+static void init_with(struct bench *b, enum fake_site_kind kind, enum count_action action,
+		      const struct call_counts_layout layout, const struct gate *gate)
 {
-	const struct call_counts_layout layout = call_counts_layout(FAKE_DATA, histogram);
 	uint8_t *memory;
 
 	fake_site_init(&b->site, kind);
@@ -33,6 +32,19 @@ static void init(struct bench *b, enum fake_site_kind kind, enum count_action ac
 	b->spec = (struct count_spec){.action = action, .layout = layout};
 	fake_site_add(&b->site, 0, 0, TRAMPOLINE_BLOCK, gate);
 	b->site.records[0].count = &b->spec;
+}
+
+static void init(struct bench *b, enum fake_site_kind kind, enum count_action action,
+		 bool histogram, const struct gate *gate)
+{
+	init_with(b, kind, action, call_counts_layout(FAKE_DATA, histogram, false), gate);
+}
+
+/* Calls in one frame are a chain. */
+static void init_tails(struct bench *b, enum fake_site_kind kind, enum count_action action,
+		       bool histogram)
+{
+	init_with(b, kind, action, call_counts_layout(FAKE_DATA, histogram, true), NULL);
 }
 
 /* Shared code looks the function up, a private trampoline has its place as a constant. */
@@ -92,15 +104,21 @@ static struct call_open *place(const struct bench *b, unsigned int way)
 	const uint32_t hash = (uint32_t)(frame(b) - CALL_OPEN_BIAS) * CALL_OPENS_MIX;
 	struct call_open *opens = (struct call_open *)(void *)b->counts.data;
 
-	return &opens[(hash >> (32 - b->counts.layout.opens_bits)) * CALL_OPEN_WAYS + way];
+	return &opens[(hash >> (32 - b->counts.layout.opens_bits)) * b->counts.layout.ways + way];
 }
 
-static void open_call(const struct bench *b, unsigned int way, uint64_t tsc)
+/* Of the function whose counts are at this offset. */
+static void open_call_of(const struct bench *b, uint32_t offset, unsigned int way, uint64_t tsc)
 {
 	struct call_open *open = place(b, way);
 
 	open->tsc = tsc;
-	open->check = tsc + key(b) + ((uint64_t)b->offset << CALL_OPEN_SHIFT);
+	open->check = tsc + key(b) + ((uint64_t)offset << CALL_OPEN_SHIFT);
+}
+
+static void open_call(const struct bench *b, unsigned int way, uint64_t tsc)
+{
+	open_call_of(b, b->offset, way, tsc);
 }
 
 static bool is_open(const struct bench *b, unsigned int way)
@@ -283,15 +301,106 @@ static void test_others(void)
 	deinit(&b);
 }
 
+/* --- chains of tail calls -------------------------------------------------------------------- */
+
+static const struct call_open foreign = {.check = 12345678, .tsc = 1};
+
+static void test_tail_start(enum fake_site_kind kind, enum count_action action)
+{
+	const bool tail = action == COUNT_TAIL;
+	struct call_open other;
+	struct bench b;
+	bool good;
+
+	init_tails(&b, kind, action, false);
+	generate(&b);
+	prepare(&b);
+	*place(&b, 0) = foreign;
+	open_call_of(&b, b.offset + 8, 1, 1000);
+	open_call(&b, 2, 1000);
+	other = *place(&b, 1);
+	good = call(&b);
+	ok(good && totals(&b).hits == 1 && !memcmp(place(&b, 0), &foreign, sizeof(foreign)) &&
+		   !place(&b, 3)->check,
+	   "%s, %s: a call that finds places taken is counted, and leaves another frame's",
+	   fake_site_kinds[kind], tail ? "tail" : "start");
+	if (tail)
+		ok(!memcmp(place(&b, 1), &other, sizeof(other)) && is_open(&b, 2),
+		   "%s: a call that others jump to stands behind the one in its frame",
+		   fake_site_kinds[kind]);
+	else
+		ok(is_open(&b, 1) && !place(&b, 2)->check,
+		   "%s: one that none jumps to ends all calls in its frame", fake_site_kinds[kind]);
+	for (unsigned int way = 0; way < CALL_TAIL_WAYS; way++)
+		*place(&b, way) = foreign;
+	good = call(&b);
+	ok(good && is_open(&b, CALL_TAIL_WAYS - 1) &&
+		   !memcmp(place(&b, 2), &foreign, sizeof(foreign)),
+	   "%s, %s: where all places are taken it takes the last one", fake_site_kinds[kind],
+	   tail ? "tail" : "start");
+	deinit(&b);
+}
+
+static struct call_totals totals_of(const struct bench *b, uint32_t offset)
+{
+	struct call_totals t;
+
+	call_counts_read(&b->counts, offset, false, &t, NULL);
+	return t;
+}
+
+static void test_tail_stop(enum fake_site_kind kind, bool histogram)
+{
+	struct call_totals first, last;
+	uint64_t begin;
+	struct bench b;
+	bool good;
+
+	init_tails(&b, kind, COUNT_STOP, histogram);
+	generate(&b);
+	b.offset = b.counts.layout.size;
+	prepare(&b);
+	begin = __rdtsc() - LONG;
+	open_call(&b, 0, begin);
+	*place(&b, 1) = foreign;
+	open_call_of(&b, 2 * b.offset, 3, begin + LONG / 2);
+	good = call(&b);
+	first = totals_of(&b, b.offset);
+	last = totals_of(&b, 2 * b.offset);
+	ok(good && first.timed == 1 && first.ticks >= b.site.tsc_before - begin &&
+		   first.ticks <= b.site.tsc_after - begin,
+	   "%s%s: a return gives its time to the call that has left by a jump",
+	   fake_site_kinds[kind], histogram ? ", histogram" : "");
+	ok(last.timed == 1 && last.ticks == first.ticks - LONG / 2 && last.longest == last.ticks,
+	   "%s%s: and to the call that it jumped to", fake_site_kinds[kind],
+	   histogram ? ", histogram" : "");
+	ok(!place(&b, 0)->check && !place(&b, 3)->check &&
+		   !memcmp(place(&b, 1), &foreign, sizeof(foreign)),
+	   "%s%s: both have ended, and no other frame's", fake_site_kinds[kind],
+	   histogram ? ", histogram" : "");
+	ok(!histogram || (bucket(&b, first.ticks) == 1), "%s: each is in its bucket",
+	   fake_site_kinds[kind]);
+	deinit(&b);
+}
+
+static void test_tail_without_places(void)
+{
+	struct bench b;
+
+	init(&b, FAKE_SHARED, COUNT_TAIL, false, NULL);
+	ok(!fake_site_generate(&b.site), "no call stands behind another where there is one place");
+	deinit(&b);
+}
+
 /* --- cost ------------------------------------------------------------------------------------ */
 
 /* Of a call that is not the longest one. */
-static int cost(enum fake_site_kind kind, enum count_action action, bool histogram)
+static int cost_with(enum fake_site_kind kind, enum count_action action, bool histogram, bool tails)
 {
 	struct bench b;
 	int count;
 
-	init(&b, kind, action, histogram, NULL);
+	init_with(&b, kind, action, call_counts_layout(FAKE_DATA, histogram, tails), NULL);
 	generate(&b);
 	prepare(&b);
 	for (size_t cpu = 0; cpu < CPUS; cpu++)
@@ -301,6 +410,20 @@ static int cost(enum fake_site_kind kind, enum count_action action, bool histogr
 	count = fake_site_count(&b.site);
 	deinit(&b);
 	return count;
+}
+
+static int cost(enum fake_site_kind kind, enum count_action action, bool histogram)
+{
+	return cost_with(kind, action, histogram, false);
+}
+
+static void test_tail_cost(void)
+{
+	int start = cost_with(FAKE_SHARED, COUNT_START, false, true),
+	    stop = cost_with(FAKE_SHARED_RETURN, COUNT_STOP, false, true);
+
+	tap_diag("with tails: an entry %d, a return %d", start, stop);
+	ok(start + stop <= 120, "with tails, an entry and a return take at most 120 instructions");
 }
 
 static void test_cost(void)
@@ -323,6 +446,16 @@ int main(void)
 		test_hits(kind);
 		test_start(kind);
 	}
+	for (enum fake_site_kind kind = FAKE_SHARED; kind <= FAKE_PRIVATE; kind++) {
+		test_tail_start(kind, COUNT_START);
+		test_tail_start(kind, COUNT_TAIL);
+	}
+	for (int histogram = 0; histogram < 2; histogram++) {
+		test_tail_stop(FAKE_SHARED_RETURN, histogram);
+		test_tail_stop(FAKE_PRIVATE_RETURN, histogram);
+	}
+	test_tail_without_places();
+	test_tail_cost();
 	for (unsigned int way = 0; way < CALL_OPEN_WAYS; way++) {
 		test_stop(FAKE_SHARED_RETURN, way);
 		test_stop(FAKE_PRIVATE_RETURN, way);

@@ -62,7 +62,7 @@ static void test_beside(enum fake_site_kind kind, const char *definition,
 /* The count finds its function by the site's return address. */
 static void test_counted(enum fake_site_kind kind, const struct fetch_helpers *helpers)
 {
-	const struct call_counts_layout layout = call_counts_layout(FAKE_DATA, false);
+	const struct call_counts_layout layout = call_counts_layout(FAKE_DATA, false, false);
 	struct count_spec count = {.action = COUNT_HIT, .layout = layout, .offset = OFFSET};
 	uint32_t offset = OFFSET;
 	struct call_counts counts;
