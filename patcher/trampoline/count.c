@@ -101,7 +101,11 @@ static void emit_mix(const struct count_code *c, uint32_t frame)
 			 CALL_OPENS_MIX);
 }
 
-/* RAX = the counter of time. Changes RDX. */
+/*
+ * RAX = the counter of time. Changes RDX. What a call needs until it is open is no part of its
+ * time; between the two clocks of a call there are as many instructions of the tracer's as with
+ * records of the graph tracer (emit_record()), so that both have the same times.
+ */
 static void emit_clock(const struct count_code *c)
 {
 	static const uint8_t rdtsc[] = {0x0f, 0x31};
@@ -111,17 +115,14 @@ static void emit_clock(const struct count_code *c)
 	asm_add(c->a, ASM_RAX, ASM_RDX);
 }
 
-/* R10 = the offset of the call's first place; with `clock` RAX = the counter of time, as early as
- * can be. Pushes RDX, and changes it. */
-static void emit_place(const struct count_code *c, bool clock)
+/* R10 = the offset of the call's first place. Pushes RDX. */
+static void emit_place(const struct count_code *c)
 {
 	const bool first = c->caller_at == CALL_OPEN_BIAS;
 
 	if (first)
 		emit_mix(c, c->caller_at);
 	asm_push(c->a, ASM_RDX);
-	if (clock)
-		emit_clock(c);
 	if (!first)
 		emit_mix(c, frame_at(c));
 	asm_shift_right(c->a, ASM_R10, (uint8_t)(32 - c->spec->layout.opens_bits));
@@ -159,11 +160,12 @@ static void emit_difference(const struct count_code *c)
 
 static void emit_start(struct count_code *c)
 {
-	emit_place(c, true);
+	emit_place(c);
 	asm_compare_mem_constant(c->a, ASM_64, OPEN_AT(c, check), 0);
 	asm_jump_if(c->a, ASM_NE, &c->taken);
 	asm_bind(c->a, &c->take);
 	asm_shift_left(c->a, ASM_R11, CALL_OPEN_SHIFT);
+	emit_clock(c);
 	emit_open(c);
 }
 
@@ -270,12 +272,12 @@ static void emit_end_unseen(const struct count_code *c)
 	asm_pop(c->a, ASM_R11);
 }
 
-/* Where all places are taken, the last call's. The search is no part of the call's time. */
+/* Where all places are taken, the last call's. */
 static void emit_start_in_chain(struct count_code *c)
 {
 	struct asm_label again = {0}, take = {0};
 
-	emit_place(c, false);
+	emit_place(c);
 	asm_shift_left(c->a, ASM_R11, CALL_OPEN_SHIFT);
 	emit_end_unseen(c);
 	asm_bind(c->a, &again);
@@ -309,7 +311,8 @@ static void emit_end_chain(struct count_code *c)
 static void emit_stop(struct count_code *c)
 {
 	asm_move(c->a, ASM_RSI, ASM_RAX);
-	emit_place(c, true);
+	emit_place(c);
+	emit_clock(c);
 	if (has_tails(c)) {
 		emit_end_chain(c);
 	} else {

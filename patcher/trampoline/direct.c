@@ -212,6 +212,7 @@ struct direct_layout direct_layout_of(uint32_t fields, const struct fetch_progra
 				  fetch ? fetch_long_bytes(fetch) : 0);
 }
 
+/* A call's time is from the end of its entry's record to the beginning of its return's. */
 static void emit_record(struct direct_code *d, const struct direct_spec *spec,
 			struct ring_code *ring)
 {
@@ -222,10 +223,13 @@ static void emit_record(struct direct_code *d, const struct direct_spec *spec,
 	ring_emit_check(ring);
 	fetch_emit_size(d, spec->fetch, layout.size);
 	ring_emit_reserve(ring);
-	ring_emit_clock(ring);
+	if (d->point == POINT_RETURN)
+		ring_emit_clock(ring);
 	emit_fields(d, ring, spec->fields, &layout);
 	if (spec->fetch)
 		fetch_emit_store(d, ring, spec->fetch, layout.values);
+	if (d->point != POINT_RETURN)
+		ring_emit_clock(ring);
 	ring_emit_commit(ring, spec->id);
 	ring_emit_skip(ring);
 	fetch_emit_end(d);
