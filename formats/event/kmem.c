@@ -152,30 +152,37 @@ void kmem_print_more_fields(const struct trace_instance *instance, char *out, si
 		print_more(&instance->classes[i], out, size);
 }
 
-/* Items of a spec are separated by commas, and maybe blanks. */
-static bool has_item(const char *items, const char *word)
+static bool is_word(const char *at, size_t length, const char *word)
 {
-	const size_t length = strlen(word);
-
-	for (; *items; items += strcspn(items, ",")) {
-		items += strspn(items, ", ");
-		if (!strncmp(items, word, length) && strchr(", ", items[length]))
-			return true;
-	}
-	return false;
+	return strlen(word) == length && !memcmp(at, word, length);
 }
 
-/* Conditions are behind "if", or behind a word and "=". */
+/* The bit of a word that is a type; 0: it is none. */
+static unsigned int type_bit(const char *at, size_t length)
+{
+	for (unsigned int type = 0; type < KMEM_TYPE_COUNT; type++)
+		if (is_word(at, length, kmem_type_names[type]))
+			return 1u << type;
+	return 0;
+}
+
+/* Conditions are behind "if", or behind a word and "=". A trace has ? where the user wrote a tab.
+ */
 bool kmem_spec_is_whole(const char *spec)
 {
-	const char *items = strchrnul(spec, ':');
-	size_t types = 0;
+	static const char between[] = " \t?,:";
+	unsigned int types = 0;
+	size_t length;
 
-	if (strstr(spec, " if ") || strchr(items, '='))
+	if (strchr(strchrnul(spec, ':'), '='))
 		return false;
-	for (unsigned int type = 0; type < KMEM_TYPE_COUNT; type++)
-		types += *items && has_item(items + 1, kmem_type_names[type]);
-	return !types || types == KMEM_TYPE_COUNT;
+	for (const char *at = spec; *(at += strspn(at, between)); at += length) {
+		length = strcspn(at, between);
+		if (is_word(at, length, "if"))
+			return false;
+		types |= type_bit(at, length);
+	}
+	return !types || types == (1u << KMEM_TYPE_COUNT) - 1;
 }
 
 bool kmem_has_chains(const struct trace_instance *instance)

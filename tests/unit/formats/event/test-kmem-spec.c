@@ -14,13 +14,21 @@ int main(void)
 		    {"kmem:pid,tgid,comm,cgroup,stack", true},
 		    {"kmem:kmalloc,cache,pages", true},
 		    {"kmem:pages, kmalloc ,comm,cache", true},
+		    {" kmem:\tkmalloc\t, cache\t,pages ", true},
+		    {"cache=kmem", true},
 		    {"kmem:pages", false},
+		    {"kmem:\tpages", false},
+		    {"kmem:cache\t,pid", false},
+		    {"kmem:?cache,pid", false},
 		    {"kmem:kmalloc,pages", false},
 		    {"kmem:pid,cache", false},
 		    {"kmem:vcpu=0", false},
 		    {"kmem:pid=1+7", false},
 		    {"a=kmem:filter=bytes_req > 4", false},
 		    {"kmem if bytes_req > 4096", false},
+		    {"kmem\tif\tbytes_req > 4096", false},
+		    {"kmem?if?cpu > 1", false},
+		    {"kmem:pid if\tcpu > 1", false},
 		    {"kmem:kmalloc,cache,pages if cpu == 1", false}};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
