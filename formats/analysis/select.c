@@ -10,15 +10,6 @@
 #include "formats/report/choice-text.h"
 #include "formats/report/event-hints.h"
 
-static bool is_kmem(const struct trace_instance *instance)
-{
-	for (size_t i = 0; i < instance->nr_classes; i++) {
-		if (kmem_class_is_known(&instance->classes[i]))
-			return true;
-	}
-	return false;
-}
-
 static int find_instance(struct replay *replay, struct error *err)
 {
 	const struct cli_list *names = &replay->view->choice.instances;
@@ -26,7 +17,7 @@ static int find_instance(struct replay *replay, struct error *err)
 	const struct trace_instance *all = trace_reader_instances(replay->reader, &n);
 
 	for (size_t i = 0; i < n; i++) {
-		if (!is_kmem(&all[i]))
+		if (!kmem_has_events(&all[i]))
 			continue;
 		replay->nr_instances++;
 		if (!replay_has_instance(replay, &all[i]))

@@ -185,6 +185,14 @@ bool kmem_spec_is_whole(const char *spec)
 	return !types || types == (1u << KMEM_TYPE_COUNT) - 1;
 }
 
+bool kmem_has_events(const struct trace_instance *instance)
+{
+	for (size_t i = 0; i < instance->nr_classes; i++)
+		if (kmem_class_is_known(&instance->classes[i]))
+			return true;
+	return false;
+}
+
 bool kmem_has_chains(const struct trace_instance *instance)
 {
 	for (size_t i = 0; i < instance->nr_classes; i++)

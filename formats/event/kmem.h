@@ -121,6 +121,8 @@ static inline const struct event_class *kmem_known_class(const struct event_clas
 
 /* Whether events of this class are records. */
 bool kmem_class_is_known(const struct event_class *class);
+/* Whether an instance has such events. */
+bool kmem_has_events(const struct trace_instance *instance);
 /* Whether they are allocations. */
 bool kmem_class_is_alloc(const struct event_class *class);
 

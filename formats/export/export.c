@@ -60,16 +60,6 @@ bool export_has_sums(const struct exporter_ops *ops, const struct trace_reader *
 	       (ops->sums == EXPORT_SUMS_ALLOCATIONS && has_allocations(reader, part));
 }
 
-static bool has_memory(const struct trace_instance *instance, const struct trace_part *part)
-{
-	for (size_t i = 0; i < instance->nr_classes; i++) {
-		if (kmem_class_is_known(&instance->classes[i]) &&
-		    (!part || trace_part_has_class(part, instance, &instance->classes[i])))
-			return true;
-	}
-	return false;
-}
-
 struct text export_overlap(const struct exporter_ops *ops, const struct trace_reader *reader,
 			   const struct trace_part *part, enum export_value value)
 {
@@ -80,7 +70,8 @@ struct text export_overlap(const struct exporter_ops *ops, const struct trace_re
 	if (ops->sums != EXPORT_SUMS_EVENTS || value == EXPORT_TIME)
 		return out;
 	for (size_t i = 0; i < n; i++)
-		nr_memory += has_memory(&instances[i], part);
+		nr_memory += kmem_has_events(&instances[i]) &&
+			     (!part || trace_part_has_instance(part, &instances[i]));
 	if (nr_memory > 1)
 		snprintf(out.s, sizeof(out.s),
 			 "of %zu instances of kmem, which may have the same events", nr_memory);

@@ -177,6 +177,21 @@ static void take_tracers(const struct conversion *c, struct trace_info *info)
 						 "%s%s", used ? "," : "", c->instances[i].spec);
 }
 
+/* Whether the copy has instances of kmem, but not the first one: others may have begun later. */
+static bool lacks_first_kmem(const struct conversion *c)
+{
+	bool lacks = false;
+
+	for (size_t i = 0; i < c->nr_instances; i++) {
+		if (!kmem_has_events(&c->instances[i]))
+			continue;
+		if (is_copied(c, i))
+			return lacks;
+		lacks = true;
+	}
+	return false;
+}
+
 /* What is said of the copy. */
 static struct trace_info info_of(const struct conversion *c)
 {
@@ -186,6 +201,8 @@ static struct trace_info info_of(const struct conversion *c)
 
 	if (!copies_all_instances(c))
 		take_tracers(c, &info);
+	if (lacks_first_kmem(c))
+		info.from_first_allocation = false;
 	if (trace_part_has_whole_instances(c->part))
 		return info;
 	info.from_first_allocation = false;

@@ -156,6 +156,38 @@ static void test_part_of_copy(void)
 	verb_result_deinit(&result);
 }
 
+/* An instance that was added later has not seen the guest's first allocation. */
+static void test_later_instance(void)
+{
+	static const struct trace_info info = {
+		.mode = "exitless", .page_size = 4096, .from_first_allocation = true};
+	const struct kmem_record record = make_alloc(KMEM_TYPE_KMALLOC, 1, 0x2000, 8, 8, 5000);
+	static const char *const names[] = {"first", "later"};
+	const char *source = strdupa(path_of("two"));
+	struct trace_writer *writer;
+
+	if (trace_writer_create(source, 1, 0, &info, &writer, NULL))
+		abort();
+	for (int i = 0; i < 2; i++)
+		trace_put(writer,
+			  trace_add(writer, names[i], kmem_classes, kmem_instance.nr_classes),
+			  KMEM_CLASS_KMALLOC, 5000, &record);
+	if (trace_writer_finish(writer, &info, NULL, NULL, NULL))
+		abort();
+	trace_writer_destroy(writer);
+	for (int i = 0; i < 2; i++) {
+		const struct choice choice = {{"-i", names[i]}};
+		struct verb_result result = convert(source, "ctf", names[i], &choice);
+
+		verb_result_deinit(&result);
+		result = run(cmd_report, (const char *const[]){"report", path_of(names[i]), NULL},
+			     NULL);
+		ok(i ? !strstr(result.out, "from boot on") : !!strstr(result.out, "from boot on"),
+		   "a copy of instance %s says whether it is from boot on", names[i]);
+		verb_result_deinit(&result);
+	}
+}
+
 static void test_trace_dat(void)
 {
 	const struct choice choice = {{"-i", "calls"}};
@@ -379,6 +411,7 @@ int main(void)
 	test_columns();
 	test_copies();
 	test_part_of_copy();
+	test_later_instance();
 	test_trace_dat();
 	test_sums();
 	test_profile();
