@@ -1,5 +1,5 @@
 -- SPDX-License-Identifier: GPL-2.0-or-later
--- Version 3 of sonde-schema(5) for ClickHouse: where `sonde convert --to rowbinary` and `--to rowbinary-sites` fit.
+-- Version 4 of sonde-schema(5) for ClickHouse: where `sonde convert --to rowbinary` and `--to rowbinary-sites` fit.
 CREATE TABLE events (
     host String,
     ns Int64,

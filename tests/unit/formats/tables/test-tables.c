@@ -507,10 +507,16 @@ static void test_sql(void)
 {
 	size_t size;
 	char *sql = file_get("examples/fleet", "tables.sql", &size);
+	char *man = file_get("formats/man", "sonde-schema.5", &size);
+	char version[32];
 
 	ok(sql && has_columns(sql, &events_schema), "tables.sql has the columns of events");
 	ok(sql && has_columns(sql, &sites_schema), "tables.sql has the columns of sites");
+	snprintf(version, sizeof(version), "ersion %d of ", TABLE_VERSION);
+	ok(sql && strstr(sql, version), "tables.sql is of the schema's version");
+	ok(man && strstr(man, version), "so is its manual");
 	free(sql);
+	free(man);
 }
 
 int main(void)
