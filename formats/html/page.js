@@ -1197,7 +1197,7 @@ function originOf(t) {
 	return [
 		t.part && `A part of a trace: ${t.part}.`,
 		t.ended && `Tracing ended as ${t.ended}.`,
-		t.instances > 1 && `Memory is that of instance ${t.instance}, one of ${count(t.instances)} of kmem.`,
+		t.instances > 1 && t.instance && `Memory is that of instance ${t.instance}, one of ${count(t.instances)} of kmem.`,
 		t.chosen && `Chosen of it: ${t.chosen}.`,
 	].filter(Boolean);
 }
