@@ -188,7 +188,9 @@ static void print_result(const struct trace_reader *reader, const struct options
 			 const struct trace_part *part, const struct copy_result *result)
 {
 	const bool is_all = trace_part_is_all(part), on_stdout = path_is_stdout(options->output);
+	struct trace_losses losses; /* of the whole trace, while the result has those of a copy */
 
+	trace_reader_losses(reader, &losses);
 	fprintf(stderr, "sonde convert: %s %s %s\n", text_number(result->events, "record").s,
 		on_stdout ? "on" : "in", on_stdout ? "standard output" : options->output);
 	if (!is_all)
@@ -202,7 +204,7 @@ static void print_result(const struct trace_reader *reader, const struct options
 	if (*result->left_out.s)
 		fprintf(stderr, "sonde convert: left out, as the format has no room for it: %s\n",
 			result->left_out.s);
-	if (!is_all && counters_are_lossy(&result->losses.counters))
+	if (!is_all && (counters_are_lossy(&losses.counters) || *text_missing(reader).s))
 		fprintf(stderr, "sonde convert: missing from the whole trace:\n");
 	text_print_losses_if_any(stderr, reader, LABEL);
 }

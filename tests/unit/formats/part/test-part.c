@@ -400,6 +400,13 @@ static void test_comments(void)
 	free(svg);
 }
 
+/* A copy without the instance that lost events has none of its losses. */
+static void test_losses_of_others(void)
+{
+	says(trace, "ctf", &(struct choice){{"-i", "calls"}}, 0,
+	     "missing from the whole trace:\nLost   7 records: not written");
+}
+
 int main(void)
 {
 	dir = scratch_make();
@@ -419,6 +426,7 @@ int main(void)
 	test_messages();
 	test_what_sums_lack();
 	test_comments();
+	test_losses_of_others();
 	scratch_remove(&dir);
 	return tap_done();
 }
