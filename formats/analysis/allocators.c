@@ -325,9 +325,9 @@ static int change(struct analysis *base, const struct heap_change *change)
 		held_course_before(&a->guest, guest_bytes(replay));
 		return 0;
 	}
-	if (held_course_put(&a->guest, replay->first_ns, ns, guest_bytes(replay)))
+	if (held_course_put(&a->guest, replay->span.begin_ns, ns, guest_bytes(replay)))
 		return -ENOMEM;
-	return held_course_put(&a->replayed, replay->first_ns, ns, model_bytes(a));
+	return held_course_put(&a->replayed, replay->span.begin_ns, ns, model_bytes(a));
 }
 
 /* --- results --------------------------------------------------------------------------------- */
@@ -354,7 +354,8 @@ static int finish_pending(struct allocators *a)
 	}
 	if (pending_flush(&a->pending, a->simulation))
 		return -ENOMEM;
-	return held_course_put(&a->replayed, replay->first_ns, a->replayed.last_ns, model_bytes(a));
+	return held_course_put(&a->replayed, replay->span.begin_ns, a->replayed.last_ns,
+			       model_bytes(a));
 }
 
 static int finish(struct analysis *base)
@@ -417,7 +418,7 @@ static void print_course(FILE *out, const char *label, const struct allocators *
 {
 	uint64_t peaks[HELD_COURSE_PARTS];
 
-	held_course_peaks(held, a->base.replay->last_ns, peaks);
+	held_course_peaks(held, a->base.replay->span.end_ns, peaks);
 	fprintf(out, "%-*s%s  peak %s, mean %s\n", LABEL, label,
 		sparkline(peaks, HELD_COURSE_PARTS).s, text_bytes(held->peak).s,
 		text_bytes(held_course_mean(held)).s);
@@ -532,7 +533,7 @@ static json_t *course_json(const struct allocators *a, const struct held_course 
 	uint64_t peaks[HELD_COURSE_PARTS];
 	json_t *array = json_array();
 
-	held_course_peaks(held, a->base.replay->last_ns, peaks);
+	held_course_peaks(held, a->base.replay->span.end_ns, peaks);
 	for (size_t i = 0; i < HELD_COURSE_PARTS; i++)
 		json_array_append_new(array, json_from_count(peaks[i]));
 	return json_pack("{so,so,sI,so,so}", "bytes", json_from_count(held->last), "peak_bytes",

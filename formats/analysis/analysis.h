@@ -62,6 +62,9 @@ struct analysis_ops {
 	bool sites; /* of the heap's changes it needs what replay->sites keeps */
 	/* Before the first event: the replay has its heap and its sites. 0 or -ENOMEM; or NULL. */
 	int (*begin)(struct analysis *analysis);
+	/* If the heap has changed before the window: before its first record, or at the end if it
+	 * has none. 0 or -ENOMEM; or NULL. */
+	int (*begin_window)(struct analysis *analysis);
 	/* Each event of the trace, of all instances, in the order of time. 0 or -ENOMEM; or NULL.
 	 */
 	int (*event)(struct analysis *analysis, const struct event *event);

@@ -93,7 +93,7 @@ static int finish(struct analysis *base)
 
 	if (base->goes_by_sites)
 		sites_fill_groups(replay->sites);
-	if (__builtin_sub_overflow(replay->last_ns, older_ns, &born_ns))
+	if (__builtin_sub_overflow(replay->span.end_ns, older_ns, &born_ns))
 		born_ns = INT64_MIN;
 	if (older_ns)
 		ret = groups_count_older(a->groups, born_ns);

@@ -91,7 +91,7 @@ static void note_age(const struct notes *n)
 	if (!n->options->older_ns || !replay->heap)
 		return;
 	heap_each(replay->heap, look_at_age, &oldest);
-	age = (uint64_t)replay->last_ns - (uint64_t)oldest.born_ns;
+	age = (uint64_t)replay->span.end_ns - (uint64_t)oldest.born_ns;
 	if (!oldest.is_any || age >= (uint64_t)n->options->older_ns)
 		return;
 	note(n, "--older: nothing that is live is so old; the oldest lives for %s",

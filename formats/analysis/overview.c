@@ -225,7 +225,7 @@ static void print_course(FILE *out, const struct overview *o)
 
 	if (!sites_of(o)->course.steps)
 		return;
-	course_resample(&sites_of(o)->course, replay->last_ns, steps, SPARKS_SHOWN);
+	course_resample(&sites_of(o)->course, replay->span.end_ns, steps, SPARKS_SHOWN);
 	for (size_t i = 0; i < SPARKS_SHOWN; i++)
 		values[i] = steps[i].peak;
 	fprintf(out, "%-*s%s  peak %s at %.3f s\n", LABEL, "Course",
@@ -471,7 +471,7 @@ static json_t *course_json(const struct overview *o)
 
 	if (!sites_of(o)->course.steps)
 		return array;
-	course_resample(&sites_of(o)->course, o->base.replay->last_ns, steps, SPARKS);
+	course_resample(&sites_of(o)->course, o->base.replay->span.end_ns, steps, SPARKS);
 	for (size_t i = 0; i < SPARKS; i++)
 		json_array_append_new(array, json_from_count(steps[i].last));
 	return array;

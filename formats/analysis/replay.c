@@ -40,6 +40,7 @@ int replay_begin(struct replay *replay, struct trace_reader *reader, const struc
 	if (!replay->parts)
 		return error_set(err, ENOMEM, "out of memory");
 	replay->parts->looks_for_init = view->follow && view->since_init;
+	replay->span.seen_ns = INT64_MIN;
 	return 0;
 }
 
@@ -166,10 +167,39 @@ static inline void note_time(struct replay *replay, int64_t ns)
 		replay->last_ns = ns;
 		return;
 	}
-	if (!replay->records++)
+	if (!replay->records++) {
 		replay->first_ns = replay->last_ns = ns;
+		replay_begin_span(replay, ns);
+	}
 	if (ns < replay->first_ns)
 		replay->first_ns = ns;
+	if (ns < replay->span.begin_ns)
+		replay->span.begin_ns = ns;
+}
+
+/* What is live before is what the window begins with. */
+static int begin_window(struct replay *replay)
+{
+	int ret = replay->sites ? sites_begin_window(replay->sites) : 0;
+
+	for (size_t i = 0; !ret && i < replay->nr_analyses; i++) {
+		struct analysis *analysis = replay->analyses[i];
+
+		if (analysis->ops->begin_window)
+			ret = analysis->ops->begin_window(analysis);
+	}
+	return ret;
+}
+
+/* Of a record, before it changes the heap. */
+static int enter_window(struct replay *replay, int64_t ns)
+{
+	if (!replay->in_window) {
+		replay->span.has_before = true;
+		return 0;
+	}
+	note_time(replay, ns);
+	return replay->records == 1 && replay->span.has_before ? begin_window(replay) : 0;
 }
 
 static int take_record(struct replay *replay, const struct event *event)
@@ -185,8 +215,8 @@ static int take_record(struct replay *replay, const struct event *event)
 	}
 	if (parts->looks_for_init)
 		look_for_init(replay, record);
-	if (replay->in_window)
-		note_time(replay, event->ns);
+	if (enter_window(replay, event->ns))
+		return -ENOMEM;
 	if (!replay->keeps_heap)
 		return 0;
 	if (parts->needs_tasks && record->event_id == KMEM_EVENT_ALLOC &&
@@ -337,6 +367,15 @@ static int take_run(struct replay *replay, const struct trace_run *run)
 							   : take_own(replay, run);
 }
 
+static void note_seen(struct span *span, const struct trace_run *run)
+{
+	const size_t last = run->n - 1;
+	const int64_t ns = run->briefs ? run->briefs[last].ns : run->events[last].ns;
+
+	if (ns > span->seen_ns)
+		span->seen_ns = ns;
+}
+
 /* Returns 0 at the end of what there is. */
 static int take_runs(struct replay *replay, struct error *err)
 {
@@ -349,6 +388,7 @@ static int take_runs(struct replay *replay, struct error *err)
 			trace_outside_after(&replay->outside, trace_run_ns(&run));
 			return 0;
 		}
+		note_seen(&replay->span, &run);
 		if (take_run(replay, &run))
 			return error_set(err, ENOMEM, "out of memory");
 	}
@@ -396,8 +436,8 @@ static struct sites *create_sites(const struct replay *replay)
 						   .selects = replay->selects,
 						   .in_window = &replay->in_window,
 						   .records = &replay->records,
-						   .first_ns = &replay->first_ns,
-						   .last_ns = &replay->last_ns});
+						   .first_ns = &replay->span.begin_ns,
+						   .last_ns = &replay->span.end_ns});
 }
 
 /* What the analyses work on. */
@@ -454,8 +494,13 @@ static int begin(struct replay *replay, struct analysis **analyses, size_t n, st
 
 static int finish(struct replay *replay, struct error *err)
 {
-	int ret = replay->sites ? sites_finish(replay->sites) : 0;
+	int ret = 0;
 
+	replay_end_span(replay);
+	if (!replay->records && replay->span.has_before)
+		ret = begin_window(replay);
+	if (!ret && replay->sites)
+		ret = sites_finish(replay->sites);
 	replay->parts->printed_losses = false;
 	for (size_t i = 0; !ret && i < replay->nr_analyses; i++) {
 		struct analysis *analysis = replay->analyses[i];
@@ -496,21 +541,6 @@ int replay_follow(struct replay *replay, struct analysis **analyses, size_t n, s
 	if (!ret)
 		ret = finish(replay, err);
 	return ret ? ret : alive;
-}
-
-uint64_t replay_duration_ns(const struct replay *replay)
-{
-	return (uint64_t)replay->last_ns - (uint64_t)replay->first_ns;
-}
-
-void replay_print_head(const struct replay *replay, FILE *out, int indent)
-{
-	const struct trace_window window = {.records = replay->records,
-					    .first_ns = replay->first_ns,
-					    .last_ns = replay->last_ns,
-					    .has_begin = replay_has_begin(replay)};
-
-	text_print_head(out, replay->reader, &window, indent);
 }
 
 void replay_print_losses(const struct replay *replay, FILE *out, int indent)
@@ -559,13 +589,4 @@ int replay_put_bound(const struct replay *replay, json_t *root)
 			  json_from_count(bound.objects), "bytes", json_from_count(bound.bytes));
 
 	return json_object_set_new(root, "bound", object);
-}
-
-int replay_put_json(const struct replay *replay, json_t *root)
-{
-	return replay_put_bound(replay, root) |
-	       json_object_set_new(root, "begin_ns", json_integer(replay->first_ns)) |
-	       json_object_set_new(root, "end_ns", json_integer(replay->last_ns)) |
-	       json_object_set_new(root, "instance",
-				   json_from_text(replay->instance ? replay->instance->name : ""));
 }

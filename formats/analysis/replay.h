@@ -49,6 +49,19 @@ struct replay_choice {
 	struct event_selection *selection; /* NULL: all events */
 };
 
+/*
+ * The time that the results of a pass are of. Of a whole trace it goes from its first record to its
+ * last. Of a time that the user chose, and of a trace that is followed, it is all that was traced
+ * of it, with or without records: a guest that is idle has no other rates.
+ */
+struct span {
+	int64_t begin_ns; /* known from the first record in the window on */
+	int64_t end_ns;   /* known when the pass is over */
+	/* While the trace is read: */
+	int64_t seen_ns; /* the greatest time before the window's end that any event has */
+	bool has_before; /* the instance has records before the window */
+};
+
 struct replay {
 	/* For analyses: */
 	struct trace_reader *reader;
@@ -66,6 +79,7 @@ struct replay {
 	bool ignores_chains; /* callers are not charged; set by who runs it, before that */
 	uint64_t records;                      /* of the instance, in the window */
 	int64_t first_ns, last_ns;    /* their smallest and greatest time; 0 without records */
+	struct span span;             /* the time that results are of */
 	uint64_t nr_selected;         /* allocations; if some are not selected */
 	struct trace_outside outside; /* of all instances */
 	uint64_t others;              /* events of other tracers and instances, in the window */
@@ -110,7 +124,11 @@ int replay_run(struct replay *replay, struct analysis **analyses, size_t n, stru
  * is set, the window begins later than was known: begin anew with a fresh replay. */
 int replay_follow(struct replay *replay, struct analysis **analyses, size_t n, struct error *err);
 
-/* From the first record to the last, in ns. */
+/* For the replay: set replay->span at the first record in the window, and when the pass is over. */
+void replay_begin_span(struct replay *replay, int64_t ns);
+void replay_end_span(struct replay *replay);
+
+/* The length of replay->span, in ns. */
 uint64_t replay_duration_ns(const struct replay *replay);
 
 /* "Guest", "Trace" and so on (text_print_head()). */
@@ -141,7 +159,7 @@ struct replay_bound replay_bound(const struct replay *replay);
 void replay_print_bound(const struct replay *replay, FILE *out, int indent);
 /* "bound", also of analyses that are not about the heap. Returns 0, or -1 without memory. */
 int replay_put_bound(const struct replay *replay, json_t *root);
-/* "bound", "instance", and the window of "begin_ns" to "end_ns" of the trace clock. Returns 0, or
+/* "bound", "instance", and replay->span as "begin_ns" to "end_ns" of the trace clock. Returns 0, or
  * -1 without memory. */
 int replay_put_json(const struct replay *replay, json_t *root);
 /*

@@ -452,18 +452,22 @@ int sites_take_briefs(struct sites *sites, struct heap *heap, const struct sites
 	return 0;
 }
 
-int sites_finish(struct sites *sites)
+int sites_begin_window(struct sites *sites)
 {
 	const int64_t first_ns = *sites->of.first_ns;
 
-	if (sites->course.steps || !*sites->of.records)
-		return 0;
+	course_deinit(&sites->course);
 	if (course_init(&sites->course, COURSE_STEPS, first_ns))
 		return -ENOMEM;
 	sites->peak_bytes = sites_live_bytes(sites);
 	sites->peak_ns = first_ns;
 	course_put(&sites->course, first_ns, sites->peak_bytes);
 	return 0;
+}
+
+int sites_finish(struct sites *sites)
+{
+	return sites->course.steps || !*sites->of.records ? 0 : sites_begin_window(sites);
 }
 
 /* --- groups of them -------------------------------------------------------------------------- */

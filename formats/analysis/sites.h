@@ -54,7 +54,8 @@ struct sites_source {
 	/* Of the pass, and of its window so far: */
 	const bool *in_window;
 	const uint64_t *records;
-	const int64_t *first_ns, *last_ns;
+	const int64_t *first_ns; /* where its time begins: known from the first record on */
+	const int64_t *last_ns;  /* and ends: when the pass is over */
 };
 
 struct sites {
@@ -74,7 +75,7 @@ struct sites {
 	int64_t peak_ns;      /* and when that was reached first */
 };
 
-/* From the first record in the window to the last, in ns. */
+/* The time of the window, in ns. */
 static inline uint64_t sites_duration_ns(const struct sites *sites)
 {
 	return (uint64_t)*sites->of.last_ns - (uint64_t)*sites->of.first_ns;
@@ -111,6 +112,10 @@ struct sites_briefs {
  * this calls for those that are not like most. Returns 0 or -ENOMEM.
  */
 int sites_take_briefs(struct sites *sites, struct heap *heap, const struct sites_briefs *briefs);
+
+/* What is live now is what the window begins with, if something has changed before. Returns 0 or
+ * -ENOMEM. */
+int sites_begin_window(struct sites *sites);
 
 /* Of a window in which nothing has changed, what was live before is the course. Returns 0 or
  * -ENOMEM. */

@@ -72,7 +72,7 @@ static int change(struct analysis *base, const struct heap_change *change)
 	for (enum part part = 0; part < NR_PARTS; part++) {
 		struct course *course = &t->parts[part];
 
-		if (!course->steps && course_init(course, TIMELINE_MAX_ROWS, replay->first_ns))
+		if (!course->steps && course_init(course, TIMELINE_MAX_ROWS, replay->span.begin_ns))
 			return -ENOMEM;
 		course_put(course, change->record->timestamp, value(t, part));
 	}
@@ -89,21 +89,21 @@ static double at_peak(const struct sites *sites, const struct site *site)
 	return (double)site_at_peak(sites, site);
 }
 
-/* Of a window in which nothing changes, what was live before is the course. */
-static int begin_still(struct timeline *t)
+/* What is live now is what the window begins with. */
+static int begin_window(struct analysis *base)
 {
-	const struct replay *replay = t->base.replay;
+	struct timeline *t = (struct timeline *)base;
+	const int64_t begin_ns = base->replay->span.begin_ns;
 
-	if (t->parts[ALL].steps || !replay->records)
-		return 0;
 	for (enum part part = 0; part < NR_PARTS; part++) {
-		if (course_init(&t->parts[part], TIMELINE_MAX_ROWS, replay->first_ns))
+		course_deinit(&t->parts[part]);
+		if (course_init(&t->parts[part], TIMELINE_MAX_ROWS, begin_ns))
 			return -ENOMEM;
-		course_put(&t->parts[part], replay->first_ns, value(t, part));
+		course_put(&t->parts[part], begin_ns, value(t, part));
 	}
 	t->peak_bytes = value(t, ALL);
-	t->peak_ns = replay->first_ns;
-	sites_note_peak(t->base.replay->sites);
+	t->peak_ns = begin_ns;
+	sites_note_peak(base->replay->sites);
 	return 0;
 }
 
@@ -111,7 +111,8 @@ static int finish(struct analysis *base)
 {
 	struct timeline *t = (struct timeline *)base;
 
-	if (begin_still(t))
+	/* of a window in which nothing changes, that is the course */
+	if (!t->parts[ALL].steps && base->replay->records && begin_window(base))
 		return -ENOMEM;
 	t->nr_top = sites_top(t->base.replay->sites, at_peak, t->top, MAX_SITES);
 	return 0;
@@ -140,7 +141,7 @@ static int64_t row_end_ns(const struct timeline *t, size_t i, size_t rows)
 {
 	const uint64_t ns = replay_duration_ns(t->base.replay);
 
-	return (int64_t)((uint64_t)t->base.replay->first_ns +
+	return (int64_t)((uint64_t)t->base.replay->span.begin_ns +
 			 (uint64_t)((unsigned __int128)ns * (i + 1) / rows));
 }
 
@@ -150,7 +151,7 @@ static void add_rows(struct table *table, const struct timeline *t, size_t rows,
 	const struct replay *replay = t->base.replay;
 
 	for (enum part part = 0; part < NR_PARTS; part++)
-		course_resample(&t->parts[part], replay->last_ns, steps[part], rows);
+		course_resample(&t->parts[part], replay->span.end_ns, steps[part], rows);
 	for (size_t i = 0; i < rows; i++) {
 		char time[32];
 
@@ -259,12 +260,12 @@ static json_t *steps_json(const struct timeline *t)
 	json_t *array = json_array();
 
 	for (enum part part = 0; t->parts[ALL].steps && part < NR_PARTS; part++)
-		course_resample(&t->parts[part], replay->last_ns, steps[part], rows);
+		course_resample(&t->parts[part], replay->span.end_ns, steps[part], rows);
 	for (size_t i = 0; t->parts[ALL].steps && i < rows; i++) {
 		const int64_t end = row_end_ns(t, i, rows);
 		json_t *item =
 			json_pack("{so so}", "ns",
-				  json_from_count((uint64_t)end - (uint64_t)replay->first_ns),
+				  json_from_count((uint64_t)end - (uint64_t)replay->span.begin_ns),
 				  "time_ns", json_integer(end));
 
 		for (enum part part = 0; part < NR_PARTS; part++)
@@ -312,6 +313,7 @@ const struct analysis_ops timeline_analysis = {
 	.about = "live bytes over time",
 	.size = sizeof(struct timeline),
 	.sites = true,
+	.begin_window = begin_window,
 	.change = change,
 	.finish = finish,
 	.print_text = print_text,

@@ -55,8 +55,8 @@ static void print_head(FILE *out, const struct diff *diff, int i)
 	parts_add(&parts, "%s", text_number(trace_reader_nr_vcpus(replay->reader), "vCPU").s);
 	parts_add(&parts, "%s s", text_clock_before((int64_t)replay_duration_ns(replay)).s);
 	if (replay->records)
-		parts_add(&parts, "from %s to %s s", text_clock_before(replay->first_ns).s,
-			  text_clock_after(replay->last_ns).s);
+		parts_add(&parts, "from %s to %s s", text_clock_before(replay->span.begin_ns).s,
+			  text_clock_after(replay->span.end_ns).s);
 	parts_add(&parts, "%s per second",
 		  text_count(seconds > 0 ? whole_number((double)replay->records / seconds) : 0).s);
 	parts_add(&parts, "%s live", text_bytes(diff->sides[i].live_bytes).s);

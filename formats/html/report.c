@@ -314,7 +314,7 @@ static json_t *trace_json(const struct page *page)
 	failed |= json_object_set_new(root, "others_ns", json_from_count(others_ns(&page->tables)));
 	failed |= json_object_set_new(root, "vcpus",
 				      json_from_count(trace_reader_nr_vcpus(replay->reader)));
-	failed |= json_object_set_new(root, "first_ns", json_integer(replay->first_ns));
+	failed |= json_object_set_new(root, "first_ns", json_integer(replay->span.begin_ns));
 	failed |= json_object_set_new(root, "duration_ns",
 				      json_from_count(replay_duration_ns(replay)));
 	if (survivors_are_short(replay->sites))

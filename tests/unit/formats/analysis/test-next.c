@@ -105,13 +105,13 @@ static void test_commands(const char *dir)
 	static const struct row rows[] = {
 		{{"leaks", "--type", "kmalloc", "--since", "init", "--time", ",17.55"},
 		 "\n",
-		 "sonde report --by pointer --older 900ms --type kmalloc --filter "
+		 "sonde report --by pointer --older 903ms --type kmalloc --filter "
 		 "'call_site.function == \"grow [it'\\''s mine]\"' --since init --time ,17.55 %s",
 		 "0x102c0 "},
 		{{"leaks", "--filter", "bytes_req > 0 || bytes_req == 9", "--vcpu", "1,0", "--time",
 		  "2.05,"},
 		 "\n",
-		 "sonde report --by pointer --older 987ms --filter "
+		 "sonde report --by pointer --older 990ms --filter "
 		 "'(bytes_req > 0 || bytes_req == 9) && call_site.function == \"grow "
 		 "[it'\\''s mine]\"' --vcpu 0-1 --time 2.05, %s",
 		 "0x10040 "},

@@ -350,7 +350,7 @@ static void test_timeline_clock(const char *dir)
 
 	ok(strstr(result.out, " s, from 10.000 to 15.000 s\n"), "the head has begin and end");
 	ok(strstr(result.out, "\nSECONDS ") && strstr(result.out, "\n 11.000  #") &&
-		   strstr(result.out, "\n 14.999  #"),
+		   strstr(result.out, "\n 15.000  #"),
 	   "rows have the seconds of the trace clock");
 	ok(strstr(result.out, "\nPeak ") && strstr(result.out, " at 14.9"), "so has the peak");
 	is_u64(number(root, "begin_ns"), UINT64_C(10000) * MS, "JSON has the begin");
