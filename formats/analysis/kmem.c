@@ -52,6 +52,14 @@ static int begin(struct analysis *base)
 	return 0;
 }
 
+static int begin_window(struct analysis *base)
+{
+	struct kmem_analysis *a = (struct kmem_analysis *)base;
+
+	groups_begin_peaks(a->groups);
+	return 0;
+}
+
 static int change(struct analysis *base, const struct heap_change *change)
 {
 	struct kmem_analysis *a = (struct kmem_analysis *)base;
@@ -470,6 +478,7 @@ const struct analysis_ops kmem_analysis = {
 	.size = sizeof(struct kmem_analysis),
 	.sites = true,
 	.begin = begin,
+	.begin_window = begin_window,
 	.change = change,
 	.finish = finish,
 	.print_text = print_text,

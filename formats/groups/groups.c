@@ -189,6 +189,12 @@ int groups_add(struct groups *groups, const struct heap_change *change, bool cou
 	return 0;
 }
 
+void groups_begin_peaks(struct groups *groups)
+{
+	for (uint32_t i = 0; i < groups->count; i++)
+		groups->all[i].peak_bytes = groups->all[i].live_bytes;
+}
+
 /* --- sums that are kept by origin ------------------------------------------------------------ */
 
 bool groups_are_of_origins(const struct groups *groups)

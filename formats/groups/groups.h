@@ -22,6 +22,9 @@ void groups_destroy(struct groups *groups);
  * of the allocations and frees. Returns 0 or -ENOMEM. */
 int groups_add(struct groups *groups, const struct heap_change *change, bool counted);
 
+/* What is counted begins: peaks are of what is live from now on. */
+void groups_begin_peaks(struct groups *groups);
+
 /*
  * Instead, where groups are of whole origins: the sums of each origin are kept elsewhere, and given
  * to the groups before they are read. Only of live bytes, groups are told with each change, for

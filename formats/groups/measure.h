@@ -51,7 +51,7 @@ struct group {
 	uint64_t cross_node; /* of these, on a vCPU of another node than the memory */
 	uint64_t lives_ns;   /* sum of the lives of those that were freed */
 	uint64_t live_objects, live_bytes, live_requested;
-	uint64_t peak_bytes; /* greatest live_bytes */
+	uint64_t peak_bytes; /* greatest live_bytes, since groups_begin_peaks() */
 	uint64_t slab_bytes; /* of the slabs of a cache; 0 of other groups */
 	uint64_t room_bytes; /* of these, what no live object takes */
 };

@@ -61,6 +61,17 @@ static int begin(struct tables *t)
 	return t->callsites && t->caches ? 0 : -ENOMEM;
 }
 
+static int begin_window(struct analysis *base)
+{
+	struct tables *t = (struct tables *)base;
+
+	if (begin(t))
+		return -ENOMEM;
+	groups_begin_peaks(t->callsites);
+	groups_begin_peaks(t->caches);
+	return 0;
+}
+
 static int change(struct analysis *base, const struct heap_change *change)
 {
 	struct tables *t = (struct tables *)base;
@@ -131,8 +142,11 @@ static int finish(struct analysis *base)
 	return 0;
 }
 
-static const struct analysis_ops tables_ops = {
-	.sites = true, .event = take_event, .change = change, .finish = finish};
+static const struct analysis_ops tables_ops = {.sites = true,
+					       .begin_window = begin_window,
+					       .event = take_event,
+					       .change = change,
+					       .finish = finish};
 
 static int tables_init(struct tables *t, const struct replay *replay)
 {

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* What happened before the time that was chosen is live in it, and not counted. */
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+#include "formats/cmd.h"
+#include "tests/lib/tap.h"
+#include "tests/lib/trace-make.h"
+
+enum { BURST = 0x1010, STILL = 0x2010, BYTES = 64, NR_BURST = 4 };
+
+#define SECOND INT64_C(1000000000)
+
+static const char sidecar[] =
+	"{\"version\":1,\"complete\":true,\"vcpus\":[{}],"
+	"\"symbols\":[{\"name\":\"burst\",\"start\":\"0x1000\",\"size\":4096},"
+	"{\"name\":\"still\",\"start\":\"0x2000\",\"size\":4096}]}";
+
+struct maker {
+	struct kmem_record records[2000];
+	size_t n;
+};
+
+static void alloc(struct maker *m, unsigned int site, uint64_t ptr, uint64_t bytes, int64_t ns)
+{
+	m->records[m->n++] = make_alloc(KMEM_TYPE_KMALLOC, ptr, site, bytes, bytes, ns);
+}
+
+static void release(struct maker *m, uint64_t ptr, int64_t ns)
+{
+	m->records[m->n++] = make_free(KMEM_TYPE_KMALLOC, ptr, BURST, ns);
+}
+
+static void put_trace(const char *dir, const struct maker *m)
+{
+	stream_put(dir, 0, m->records, m->n);
+	file_put(dir, "sonde.json", sidecar, strlen(sidecar));
+}
+
+static uint64_t number(const json_t *object, const char *key)
+{
+	return (uint64_t)json_integer_value(json_object_get(object, key));
+}
+
+static json_t *report(const char *dir, const char *by, const char *time)
+{
+	return verb_json(cmd_report, (const char *const[]){"report", "--json", "--by", by, "--time",
+							   time, dir, NULL});
+}
+
+/* The group whose member begins so. */
+static const json_t *find(const json_t *list, const char *key, const char *text)
+{
+	const json_t *item;
+	size_t i;
+
+	json_array_foreach(list, i, item)
+	{
+		const char *value = json_string_value(json_object_get(item, key));
+
+		if (value && !strncmp(value, text, strlen(text)))
+			return item;
+	}
+	return NULL;
+}
+
+/* --- peaks ----------------------------------------------------------------------------------- */
+
+/* Until 5 s the burst has four objects, then one; at 7 s it has one more for a while. */
+static void put_burst(const char *dir)
+{
+	struct maker m = {.n = 0};
+
+	for (unsigned int i = 0; i < NR_BURST; i++)
+		alloc(&m, BURST, 0x1000 * (i + 1), BYTES, SECOND);
+	alloc(&m, STILL, 0x9000, 2 * BYTES, 2 * SECOND);
+	alloc(&m, STILL, 0xa000, 2 * BYTES, 2 * SECOND);
+	release(&m, 0x9000, 3 * SECOND);
+	for (unsigned int i = 1; i < NR_BURST; i++)
+		release(&m, 0x1000 * (i + 1), 5 * SECOND);
+	alloc(&m, BURST, 0x2000, BYTES, 7 * SECOND);
+	release(&m, 0x2000, 8 * SECOND);
+	put_trace(dir, &m);
+}
+
+static void test_peaks(const char *dir)
+{
+	static const struct {
+		const char *time;
+		uint64_t burst, still;
+		const char *what;
+	} rows[] = {
+		{",", 4, 4, "of the whole trace"},
+		{"4,6", 4, 2, "of a time that begins with it"},
+		{"6,", 2, 2, "of a time behind it"},
+		{"7.5,", 2, 2, "of a time with frees only"},
+		{"5.5,6.5", 1, 2, "of a time without events"},
+	};
+
+	put_burst(dir);
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		json_t *by_site = report(dir, "callsite", rows[i].time);
+		json_t *by_size = report(dir, "size", rows[i].time);
+		const json_t *sites = json_object_get(by_site, "call_sites");
+		const json_t *sizes = json_object_get(by_size, "sizes"), *size;
+		size_t k;
+
+		is_u64(number(find(sites, "symbol", "burst"), "peak_bytes"),
+		       rows[i].burst * BYTES, rows[i].what);
+		is_u64(number(find(sites, "symbol", "still"), "peak_bytes"),
+		       rows[i].still * BYTES, "likewise where nothing happens in it");
+		json_array_foreach(sizes, k, size)
+			is_u64(number(size, "peak_bytes"),
+			       (number(size, "bytes") == BYTES ? rows[i].burst : rows[i].still) *
+				       BYTES,
+			       "likewise by size");
+		json_decref(by_site);
+		json_decref(by_size);
+	}
+}
+
+int main(void)
+{
+	struct scratch dir = scratch_make();
+
+	test_peaks(dir.path);
+	scratch_remove(&dir);
+	return tap_done();
+}
