@@ -577,16 +577,19 @@ void replay_print_bound(const struct replay *replay, FILE *out, int indent)
 	else if (bound.objects)
 		line_print(out, indent, "Bound",
 			   "live sums are at most %s too high, by at most %s, and lack at most as "
-			   "many",
+			   "many of unknown size",
 			   text_number(bound.objects, "object").s, text_bytes(bound.bytes).s);
 }
 
 int replay_put_bound(const struct replay *replay, json_t *root)
 {
 	struct replay_bound bound = replay_bound(replay);
-	json_t *object =
-		json_pack("{sb so so}", "bounded", bound.is_bounded, "objects",
-			  json_from_count(bound.objects), "bytes", json_from_count(bound.bytes));
+	json_t *object = json_pack("{sb so}", "bounded", bound.is_bounded, "objects",
+				   json_from_count(bound.objects));
 
+	json_object_set_new(object, "bytes_too_high",
+			    bound.is_bounded ? json_from_count(bound.bytes) : json_null());
+	json_object_set_new(object, "bytes_too_low",
+			    bound.is_bounded && !bound.objects ? json_integer(0) : json_null());
 	return json_object_set_new(root, "bound", object);
 }

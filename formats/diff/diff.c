@@ -202,12 +202,30 @@ double diff_seconds(const struct diff *diff, int side)
 	return (double)replay_duration_ns(&diff->sides[side].replay) / 1e9;
 }
 
+/*
+ * What lost events can have made of a difference of live bytes. Lost frees make the side that has
+ * more too high, lost allocations the other one too low: nothing says how large these were, so they
+ * count like those that the pair has.
+ */
+static double missing_bytes(const struct diff *diff, const struct pair *pair)
+{
+	const int more = pair->live[1] > pair->live[0];
+	const double hits = (double)pair->hits[0] + (double)pair->hits[1];
+	const double allocated = (double)pair->allocated[0] + (double)pair->allocated[1];
+	const double too_high = (double)diff->bounds[more].bytes;
+	const double lost = (double)diff->bounds[!more].objects;
+
+	if (lost > 0 && !(hits > 0))
+		return HUGE_VAL;
+	return lost > 0 ? too_high + lost * allocated / hits : too_high;
+}
+
 /* A difference of rates is significant beyond three standard deviations of counts at random, one of
  * live bytes from a part of all on. What lost events may have made of either does not count. */
 static void weigh(const struct diff *diff, struct pair *pair)
 {
 	const double least_sigmas = 3, least_share = 0.01, least_ratio = 0.1;
-	double variance = 0, greater, all = 1, missing_bytes = 0, missing_rate = 0, live, rate;
+	double variance = 0, greater, all = 1, missing_rate = 0, live, rate;
 
 	for (int side = 0; side < 2; side++) {
 		double seconds = diff_seconds(diff, side);
@@ -218,12 +236,11 @@ static void weigh(const struct diff *diff, struct pair *pair)
 			missing_rate += (double)diff->bounds[side].objects / seconds;
 		}
 		all += (double)diff->sides[side].live_bytes / 2;
-		missing_bytes += (double)diff->bounds[side].bytes;
 	}
 	pair->live_diff = (double)pair->live[1] - (double)pair->live[0];
 	pair->sigmas = variance > 0 ? (pair->rates[1] - pair->rates[0]) / sqrt(variance) : 0;
 	greater = pair->rates[0] > pair->rates[1] ? pair->rates[0] : pair->rates[1];
-	live = fabs(pair->live_diff) - missing_bytes;
+	live = fabs(pair->live_diff) - missing_bytes(diff, pair);
 	rate = fabs(pair->rates[1] - pair->rates[0]) - missing_rate;
 	pair->is_significant = live > least_share * all || (rate > least_sigmas * sqrt(variance) &&
 							    rate > least_ratio * greater);

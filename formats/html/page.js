@@ -598,7 +598,7 @@ function losses(t) {
 	else if (!t.bound.bounded)
 		out.push('Events are missing, or may be, and nothing says how many: sums may be too high or too low.');
 	else if (t.bound.objects)
-		out.push(`${several(t.bound.objects, 'event')} were lost: live sums are at most ${bytes(t.bound.bytes)} too high.`);
+		out.push(`${several(t.bound.objects, 'event')} were lost: live sums are at most ${bytes(t.bound.bytes_too_high)} too high, and too low by what was lost of allocations.`);
 	else
 		out.push('No event was lost.');
 	return [...out, ...damage(t)].join(' ');

@@ -185,6 +185,12 @@ static void test_diff(void)
 	make_allocations(lossy, 1000, 600, 200);
 	differs(fewer, more, true, "100 more live objects are significant");
 	differs(fewer, lossy, false, "they are not if 200 frees may have been lost");
+	snprintf(lossy, sizeof(lossy), "%s/lossy-fewer", dir.path);
+	make_allocations(lossy, 1000, 500, 200);
+	differs(lossy, more, false, "nor if 200 allocations may have been lost of the others");
+	snprintf(lossy, sizeof(lossy), "%s/hardly-lossy", dir.path);
+	make_allocations(lossy, 1000, 500, 20);
+	differs(lossy, more, true, "they are if these were only 20");
 }
 
 int main(void)
