@@ -66,9 +66,9 @@ static double churn(const struct sites *sites, const struct site *site)
 	const double short_ns = 1e8;
 
 	(void)sites;
-	if (site->sums.frees < site->sums.hits / 10 * 9 || site_median_life_ns(site) > short_ns)
+	if (site->new_frees < site->sums.hits / 10 * 9 || site_median_life_ns(site) > short_ns)
 		return 0;
-	return (double)site->sums.frees;
+	return (double)site->new_frees;
 }
 
 static void add_survivors(struct survivors *list, size_t *n, const struct survivors *s)

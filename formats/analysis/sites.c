@@ -159,6 +159,7 @@ static inline int count_gone(struct sites *sites, struct site *site,
 	if (kind != HEAP_FREE)
 		return 0;
 	sites->frees += change->is_first;
+	site->new_frees += change->object->born_ns >= *sites->of.first_ns;
 	return count_life(site, change);
 }
 

@@ -43,6 +43,7 @@ struct site {
 	struct course live; /* live bytes but for the last value, which is that of the sums; without
 			       steps: none yet, or is_beyond */
 	uint32_t *lives;    /* LIFE_CLASSES of them; NULL: no frees, or is_beyond */
+	uint64_t new_frees; /* of the frees, those of objects that were allocated in the window */
 	struct site_other *other; /* NULL: there are none */
 };
 

@@ -228,7 +228,7 @@ static enum verdict judge_survivors(const struct judge *j, const struct survivor
 		return judge_uneven(j, s);
 	if (is_reclaimable(j, heap_origin(j->sites->of.heap, s->origin)))
 		return is_growth(j, s) ? VERDICT_RECLAIM : judge_uneven(j, s);
-	if (site->sums.frees > site->sums.hits / 2)
+	if (site->new_frees > site->sums.hits / 2)
 		return VERDICT_LEAK;
 	return is_growth(j, s) ? VERDICT_GROWS : judge_uneven(j, s);
 }
@@ -334,5 +334,5 @@ const char *verdict_name(enum verdict verdict)
 
 double site_freed_percent(const struct site *site)
 {
-	return site->sums.hits ? 100.0 * (double)site->sums.frees / (double)site->sums.hits : 0;
+	return site->sums.hits ? 100.0 * (double)site->new_frees / (double)site->sums.hits : 0;
 }

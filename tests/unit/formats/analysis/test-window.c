@@ -119,11 +119,56 @@ static void test_peaks(const char *dir)
 	}
 }
 
+/* --- frees of what is older ------------------------------------------------------------------ */
+
+enum { OLD = 200, NEW = 256 };
+
+/* Just before 10 s come 200 objects, which go soon after it. From then on 8 come each second, which
+ * stay. */
+static void put_growth(const char *dir)
+{
+	struct maker m = {.n = 0};
+
+	for (unsigned int i = 0; i < OLD; i++)
+		alloc(&m, BURST, 0x100000 + i * 0x100, BYTES, 10 * SECOND - OLD + i);
+	for (unsigned int i = 0; i < OLD; i++)
+		release(&m, 0x100000 + i * 0x100, 10 * SECOND + i);
+	for (unsigned int i = 0; i < NEW; i++)
+		alloc(&m, BURST, 0x200000 + i * 0x100, BYTES, 10 * SECOND + (i + 1) * SECOND / 8);
+	put_trace(dir, &m);
+}
+
+static void test_old_frees(const char *dir)
+{
+	static const struct {
+		const char *time, *verdict;
+		double freed;
+	} rows[] = {{"10,", "only grows", 0}, {",", "unclear", 100.0 * OLD / (OLD + NEW)}};
+
+	put_growth(dir);
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		json_t *root =
+			verb_json(cmd_leaks, (const char *const[]){"leaks", "--json", "--time",
+								   rows[i].time, dir, NULL});
+		const json_t *site = json_array_get(json_object_get(root, "call_sites"), 0);
+		const double freed = json_real_value(json_object_get(site, "freed_percent"));
+
+		ok(freed > rows[i].freed - 0.01 && freed < rows[i].freed + 0.01,
+		   "%s: of what was allocated in the time %.2f %% is freed", rows[i].time,
+		   rows[i].freed);
+		if (!i)
+			is_str(json_string_value(json_object_get(site, "verdict")), rows[i].verdict,
+			       "frees of what is older do not make a leak");
+		json_decref(root);
+	}
+}
+
 int main(void)
 {
 	struct scratch dir = scratch_make();
 
 	test_peaks(dir.path);
+	test_old_frees(dir.path);
 	scratch_remove(&dir);
 	return tap_done();
 }
