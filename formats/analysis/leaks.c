@@ -193,7 +193,7 @@ static void print_next(FILE *out, const struct leaks *l)
 		command.verb = "leaks --since init";
 		behind = " leaves the boot out";
 	} else if (!l->base.options.verbose) {
-		before = "nothing leaks";
+		before = replay->records ? "nothing leaks" : "";
 		command.verb = "leaks --verbose";
 		behind = " shows all";
 	} else {

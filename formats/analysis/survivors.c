@@ -223,6 +223,8 @@ static enum verdict judge_survivors(const struct judge *j, const struct survivor
 	size_t parts, all = LAST_PART - FIRST_PART;
 	uint64_t sum = middle(s, &parts);
 
+	if (!*j->sites->of.records) /* nothing happened in the window */
+		return VERDICT_UNCLEAR;
 	if (sum < LEAST_OBJECTS || parts * 4 < all * 3 || s->evenness < even ||
 	    s->old_since_init < LEAST_OBJECTS)
 		return judge_uneven(j, s);
@@ -311,7 +313,8 @@ bool survivors_are_short(const struct sites *sites)
 {
 	const int64_t begin_ns = begins_in_boot(sites) ? sites->init.ns : *sites->of.first_ns;
 
-	return (uint64_t)*sites->of.last_ns - (uint64_t)begin_ns < SURVIVORS_LEAST_NS;
+	return !*sites->of.records ||
+	       (uint64_t)*sites->of.last_ns - (uint64_t)begin_ns < SURVIVORS_LEAST_NS;
 }
 
 const char *survivors_time_text(const struct sites *sites)

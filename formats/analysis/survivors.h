@@ -49,8 +49,8 @@ struct survivors {
  */
 int survivors_find(const struct sites *sites, int64_t older_ns, struct survivors **out, size_t *n);
 
-/* Whether the window is too short to judge what grows, without the guest's boot; and what to say
- * then. */
+/* Whether the window is too short to judge what grows, without the guest's boot, or has no record;
+ * and what to say then. */
 bool survivors_are_short(const struct sites *sites);
 const char *survivors_time_text(const struct sites *sites); /* "10 s" */
 

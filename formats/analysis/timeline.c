@@ -167,6 +167,9 @@ static size_t count_rows(const struct timeline *t)
 {
 	const size_t top = t->base.options.top;
 
+	/* the trace has nothing of the time that was chosen */
+	if (!t->base.replay->records && !replay_duration_ns(t->base.replay))
+		return 1;
 	return !top ? DEFAULT_ROWS : top < TIMELINE_MAX_ROWS ? top : TIMELINE_MAX_ROWS;
 }
 

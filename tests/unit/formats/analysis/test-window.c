@@ -163,12 +163,60 @@ static void test_old_frees(const char *dir)
 	}
 }
 
+/* --- nothing --------------------------------------------------------------------------------- */
+
+static void test_empty_verdicts(const char *dir, const char *time)
+{
+	json_t *root = verb_json(
+		cmd_leaks, (const char *const[]){"leaks", "--json", "--time", time, dir, NULL});
+	const json_t *sites = json_object_get(root, "call_sites");
+	struct verb_result leaks =
+		verb_run(cmd_leaks, (const char *const[]){"leaks", "--time", time, dir, NULL});
+	struct verb_result report =
+		verb_run(cmd_report, (const char *const[]){"report", "--time", time, dir, NULL});
+
+	ok(json_array_size(sites) == 2 &&
+		   !strcmp("unclear",
+			   json_string_value(json_object_get(json_array_get(sites, 0), "verdict"))),
+	   "%s: what is live is of no verdict", time);
+	ok(strstr(leaks.out, "too short to tell") && !strstr(leaks.out, "nothing leaks"),
+	   "it is not said to leak nothing");
+	ok(strstr(report.out, "too short to tell"), "nor to grow nothing");
+	verb_result_deinit(&leaks);
+	verb_result_deinit(&report);
+	json_decref(root);
+}
+
+static void test_empty_rows(const char *dir, const char *time, size_t rows)
+{
+	json_t *root = verb_json(cmd_timeline, (const char *const[]){"timeline", "--json", "--time",
+								     time, dir, NULL});
+	const json_t *steps = json_object_get(root, "timeline"), *step;
+	bool alike = true;
+	size_t i;
+
+	json_array_foreach(steps, i, step) alike &= number(step, "live_bytes") == 3 * BYTES;
+	ok(json_array_size(steps) == rows && alike, "%s: rows have what is live", time);
+	is_u64(number(root, "peak_bytes"), 3 * BYTES, "and that is the peak");
+	json_decref(root);
+}
+
+static void test_empty(const char *dir)
+{
+	put_burst(dir);
+	test_empty_verdicts(dir, "100,");
+	test_empty_verdicts(dir, "5.5,6.5");
+	test_empty_rows(dir, "100,", 1);
+	test_empty_rows(dir, "5.5,6.5", 20);
+}
+
 int main(void)
 {
 	struct scratch dir = scratch_make();
 
 	test_peaks(dir.path);
 	test_old_frees(dir.path);
+	test_empty(dir.path);
 	scratch_remove(&dir);
 	return tap_done();
 }
