@@ -547,6 +547,7 @@ void replay_print_losses(const struct replay *replay, FILE *out, int indent)
 {
 	replay->parts->printed_losses = true;
 	text_print_losses(out, replay->reader, indent);
+	replay_print_share(replay, out, indent);
 	text_print_gaps(out, replay->reader, indent);
 }
 
@@ -559,7 +560,7 @@ bool replay_has_printed_losses(const struct replay *replay)
 
 struct replay_bound replay_bound(const struct replay *replay)
 {
-	const struct trace_missing missing = trace_reader_missing(replay->reader);
+	const struct trace_missing missing = replay_missing(replay);
 
 	return (struct replay_bound){.is_bounded = missing.is_bounded,
 				     .objects = missing.events,

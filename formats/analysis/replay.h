@@ -155,6 +155,11 @@ struct replay_bound {
 };
 struct replay_bound replay_bound(const struct replay *replay);
 
+/* trace_reader_missing() of the replay's instance: what others have lost is not missing from it. */
+struct trace_missing replay_missing(const struct replay *replay);
+/* Below "Lost", a line: how much of that is of the instance, if others have lost events. */
+void replay_print_share(const struct replay *replay, FILE *out, int indent);
+
 /* "Bound", a line, unless the results are exact. */
 void replay_print_bound(const struct replay *replay, FILE *out, int indent);
 /* "bound", also of analyses that are not about the heap. Returns 0, or -1 without memory. */

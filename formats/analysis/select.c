@@ -7,8 +7,10 @@
 #include "formats/analysis/replay.h"
 #include "formats/base/json.h"
 #include "formats/cli/cli.h"
+#include "formats/heap/sum.h"
 #include "formats/report/choice-text.h"
 #include "formats/report/event-hints.h"
+#include "formats/report/parts.h"
 
 static int find_instance(struct replay *replay, struct error *err)
 {
@@ -120,6 +122,71 @@ void replay_print_head(const struct replay *replay, FILE *out, int indent)
 					    .has_begin = replay_has_begin(replay)};
 
 	text_print_head(out, replay->reader, &window, indent);
+}
+
+/* --- what the instance lacks ----------------------------------------------------------------- */
+
+/* Events that were lost, and those that its files had and lack now. */
+static void count_streams(const struct replay *replay, uint64_t *lost, uint64_t *cut)
+{
+	struct trace_stream_info info;
+
+	for (size_t i = 0; i < trace_reader_nr_streams(replay->reader); i++) {
+		trace_reader_stream_info(replay->reader, i, &info);
+		if (info.instance != replay->instance)
+			continue;
+		sum_add(lost, info.lost);
+		if (info.expected > info.records)
+			sum_add(cut, info.expected - info.records);
+	}
+}
+
+/* What no instance is said to have lost may be of any. */
+static uint64_t lost_of(const struct replay *replay, uint64_t by_stream)
+{
+	const struct sidecar *sidecar = trace_reader_sidecar(replay->reader);
+	size_t n;
+	const size_t number =
+		(size_t)(replay->instance - trace_reader_instances(replay->reader, &n));
+	uint64_t own = by_stream, of_all = 0, rest;
+	struct trace_losses losses;
+
+	trace_reader_losses(replay->reader, &losses);
+	rest = counters_lost(&losses.counters);
+	for (size_t i = 0; sidecar && i < sidecar->nr_instances; i++)
+		sum_add(&of_all, sidecar->instances[i].lost);
+	if (sidecar && number < sidecar->nr_instances && sidecar->instances[number].lost > own)
+		own = sidecar->instances[number].lost;
+	sum_subtract(&rest, of_all > own ? of_all : own);
+	sum_add(&own, rest);
+	return own;
+}
+
+struct trace_missing replay_missing(const struct replay *replay)
+{
+	struct trace_missing missing = trace_reader_missing(replay->reader);
+	uint64_t lost = 0, cut = 0;
+	size_t n;
+
+	trace_reader_instances(replay->reader, &n);
+	if (!replay->instance || n < 2)
+		return missing;
+	count_streams(replay, &lost, &cut);
+	lost = lost_of(replay, lost);
+	sum_add(&lost, cut);
+	missing.events = lost < missing.events ? lost : missing.events;
+	return missing;
+}
+
+void replay_print_share(const struct replay *replay, FILE *out, int indent)
+{
+	const uint64_t own = replay_missing(replay).events;
+
+	if (own == trace_reader_missing(replay->reader).events)
+		return;
+	line_print(out, indent, "", "%s of these %s of instance %s",
+		   own ? text_count(own).s : "none", own == 1 || !own ? "is" : "are",
+		   replay->instance->name);
 }
 
 /* --- what was chosen ------------------------------------------------------------------------- */

@@ -62,6 +62,7 @@ static void print_head(FILE *out, const struct diff *diff, int i)
 	parts_add(&parts, "%s live", text_bytes(diff->sides[i].live_bytes).s);
 	parts_print(&parts, out, i ? "B" : "A", LABEL);
 	text_print_losses(out, replay->reader, LABEL);
+	replay_print_share(replay, out, LABEL);
 	replay_print_bound(replay, out, LABEL);
 }
 

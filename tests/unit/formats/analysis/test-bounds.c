@@ -193,6 +193,50 @@ static void test_diff(void)
 	differs(lossy, more, true, "they are if these were only 20");
 }
 
+/* What another instance has lost is not missing. */
+static void test_instances(void)
+{
+	static const char *const names[] = {"one", "two"};
+	static const uint64_t lost[] = {0, 3};
+	const struct trace_info info = {.tool_version = "1"};
+	struct trace_writer *writer;
+	char trace[96];
+
+	snprintf(trace, sizeof(trace), "%s/instances", dir.path);
+	if (trace_writer_create(trace, 1, 0, &info, &writer, NULL))
+		abort();
+	for (int i = 0; i < 2; i++) {
+		const struct kmem_record record =
+			make_alloc(KMEM_TYPE_KMALLOC, 0x1000, 0x1000, OBJECT, OBJECT, i + 1);
+
+		trace_put(writer, trace_add(writer, names[i], kmem_classes, KMEM_NR_CLASSES),
+			  kmem_class_of(&record), i + 1, &record);
+		trace_writer_add_overruns(writer, (unsigned int)i, 0, lost[i]);
+	}
+	if (trace_writer_finish(writer, &info, NULL, NULL, NULL))
+		abort();
+	trace_writer_destroy(writer);
+	for (int i = 0; i < 2; i++) {
+		const char *const argv[] = {"report", "--instance", names[i], trace, NULL};
+		const char *const json_argv[] = {"report", "--json", "--instance",
+						 names[i], trace,    NULL};
+		struct verb_result result = verb_run(cmd_report, argv);
+		json_t *root = verb_json(cmd_report, json_argv);
+		const json_t *bound = json_object_get(root, "bound");
+
+		is_u64((uint64_t)json_integer_value(json_object_get(bound, "objects")), lost[i],
+		       "the bound is of what the instance has lost");
+		ok(json_is_null(json_object_get(bound, "bytes_too_low")) == (lost[i] > 0) &&
+			   json_is_integer(json_object_get(bound, "bytes_too_high")),
+		   "lost allocations have no known size");
+		ok(!strstr(result.out, "Bound") == !lost[i] &&
+			   !strstr(result.out, "none of these is of instance one") == !!i,
+		   "so is the line");
+		verb_result_deinit(&result);
+		json_decref(root);
+	}
+}
+
 int main(void)
 {
 	dir = scratch_make();
@@ -210,6 +254,7 @@ int main(void)
 	test_files();
 	test_others();
 	test_diff();
+	test_instances();
 	scratch_remove(&dir);
 	return tap_done();
 }
