@@ -195,7 +195,11 @@ static struct text cache_text(const struct sidecar *sidecar, uint64_t key)
 
 static struct text node_text(uint64_t key)
 {
-	return key == any_node ? (struct text){"any"} : text_count(key);
+	struct text text = {"any"};
+
+	if (key != any_node)
+		snprintf(text.s, sizeof(text.s), "%d", (int32_t)key);
+	return text;
 }
 
 struct text groups_key_text(const struct groups *groups, const struct group *group, size_t index)
@@ -312,8 +316,7 @@ static int put_key(const struct groups *groups, const struct group *group, size_
 	case BY_VCPU:
 		return json_object_set_new(object, "vcpu", json_from_count(key));
 	case BY_NODE:
-		return json_object_set_new(object, "node",
-					   json_integer(key == any_node ? -1 : (json_int_t)key));
+		return json_object_set_new(object, "node", json_integer((int32_t)key));
 	case BY_POINTER:
 		return json_object_set_new(object, groups->by.n == 1 ? "address" : "pointer",
 					   json_from_address(key));

@@ -205,6 +205,21 @@ static int find_site(const struct kernel_image *image, struct alloc_point *point
 	return point->site ? 0 : error_set(err, ENOTSUP, "it has no mcount site");
 }
 
+/* By a function of mm/mempolicy.c, which is there with CONFIG_NUMA. */
+static bool has_nodes(const struct kernel_image *image)
+{
+	return symbols_find(image->symbols, "__mpol_put");
+}
+
+static void forget_role(struct alloc_entry *entry, enum alloc_role role)
+{
+	if (entry->argument[role])
+		entry->args[entry->argument[role] - 1] = ALLOC_ROLE_NONE;
+	entry->argument[role] = 0;
+}
+
+/* Without CONFIG_NUMA nobody reads the node of pages: a compiler that sees so (clang) passes what
+ * the register happens to hold. That of slab objects is read by the kernel's own events. */
 static int find_roles(const struct kernel_image *image, struct alloc_point *point,
 		      struct error *err)
 {
@@ -216,7 +231,10 @@ static int find_roles(const struct kernel_image *image, struct alloc_point *poin
 	if (ret)
 		return ret;
 	point->nr_params = prototype.nr_params;
-	return alloc_roles_derive(&point->entry, &prototype, err);
+	ret = alloc_roles_derive(&point->entry, &prototype, err);
+	if (!ret && point->entry.type == KMEM_TYPE_PAGES && !has_nodes(image))
+		forget_role(&point->entry, ALLOC_ROLE_NODE);
+	return ret;
 }
 
 int alloc_point_init(const struct kernel_image *image, const struct symbol *function,

@@ -101,6 +101,25 @@ static struct group first(const struct sums *sums, enum measure measure)
 	return group;
 }
 
+/* Of a trace by a recorder that took anything for a node. */
+static void test_negative_node(void)
+{
+	struct kmem_record record = make_alloc(KMEM_TYPE_KMALLOC, 0x100, SITE_A, 30, 32, 1000);
+	struct sums a;
+	struct group group;
+	json_t *json;
+
+	record.node = -7;
+	begin(&a, BY_NODE, 0, 1);
+	feed(&a, 0, record);
+	group = first(&a, MEASURE_BYTES);
+	is_str(groups_key_text(a.groups, &group, 0).s, "-7", "a negative node is shown as such");
+	json = groups_key_json(a.groups, &group);
+	ok(json_integer_value(json_object_get(json, "node")) == -7, "in JSON, too");
+	json_decref(json);
+	end(&a);
+}
+
 /* vCPU 0 is near the first 8 KiB, vCPU 1 near what is behind. */
 static void test_nodes(void)
 {
@@ -332,6 +351,7 @@ int main(void)
 {
 	test_call_sites();
 	test_nodes();
+	test_negative_node();
 	test_dimensions();
 	test_objects();
 	test_window();

@@ -21,7 +21,7 @@ static const char *const prototypes[] = {
 	"void kmem_cache_free(struct kmem_cache *s, void *x)",
 	"void kmem_cache_free_bulk(struct kmem_cache *s, unsigned long size, void **p)",
 	"struct page *__alloc_pages(gfp_t gfp, unsigned int order)",
-	"struct page *__alloc_pages_noprof(gfp_t gfp, unsigned int order)",
+	"struct page *__alloc_pages_noprof(gfp_t gfp, unsigned int order, int preferred_nid)",
 	"struct page *__alloc_frozen_pages_noprof(gfp_t gfp, unsigned int order)",
 	"void free_unref_page(struct page *page, unsigned int order)",
 	"void __free_pages_ok(struct page *page, unsigned int order, int fpi_flags)",
@@ -118,6 +118,26 @@ static void test_pages(void)
 	is_u64(fake.points.v[0].site, TEXT, "an entry point has its mcount site");
 	is_u64(fake.points.v[0].size, FUNCTION, "an entry point has its size");
 	is_u64(fake.points.v[0].nr_params, 2, "an entry point has its number of parameters");
+	fake_deinit(&fake);
+}
+
+/* clang passes anything for a node that nobody reads. */
+static void test_nodes(void)
+{
+	static struct fake fake;
+
+	fake_init(&fake, "__alloc_pages_noprof __mpol_put");
+	resolve(&fake);
+	ok(fake.points.n == 1 && fake.points.v[0].entry.args[2] == ALLOC_ROLE_NODE &&
+		   fake.points.v[0].entry.argument[ALLOC_ROLE_NODE] == 3,
+	   "the node that pages are asked of is known");
+	fake_deinit(&fake);
+	fake_init(&fake, "__alloc_pages_noprof");
+	resolve(&fake);
+	ok(fake.points.n == 1 && fake.points.v[0].entry.args[2] == ALLOC_ROLE_NONE &&
+		   !fake.points.v[0].entry.argument[ALLOC_ROLE_NODE] &&
+		   fake.points.v[0].entry.argument[ALLOC_ROLE_ORDER] == 2,
+	   "but not in a kernel without nodes, whose parameter may be anything");
 	fake_deinit(&fake);
 }
 
@@ -247,6 +267,7 @@ static void test_site_in_range(void)
 int main(void)
 {
 	test_pages();
+	test_nodes();
 	test_covered();
 	test_arrays();
 	test_families();
