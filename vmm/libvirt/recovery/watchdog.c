@@ -190,35 +190,40 @@ static void keep_trying(const struct watch *w)
 	}
 }
 
-/* Nothing is printed before the recovery: the terminal may be what blocks. */
+static int print_failure(int ret, struct error *err)
+{
+	if (!is_worth_waiting(ret))
+		error_prefix(err, "the watchdog could not undo everything, use 'sonde recover': ");
+	else
+		error_prefix(err,
+			     "the watchdog could not undo everything yet, and tries again for %d "
+			     "minutes; 'sonde recover' does it at once: ",
+			     GIVE_UP_S / 60);
+	return cli_error("attach", err);
+}
+
+/* Nothing is printed before the recovery, and before a process is there that tries again: what
+ * blocks may be the terminal, or the file system of a log. A tracer that lives waits for this
+ * process's exit status. */
 static int recover(const struct watch *w)
 {
 	struct libvirt_recovery recovery;
 	struct error err;
 	int ret = libvirt_recover(w->uri, w->uuid, w->death, PATIENCE_MS, &recovery, &err);
 
+	if (ret && is_worth_waiting(ret) && !fork()) {
+		keep_trying(w);
+		return CLI_FAILED;
+	}
 	if (w->killed)
 		fprintf(stderr,
 			"sonde attach: the tracer was stopped or hung for %d s, while "
 			"the domain depended on it: the watchdog has killed it\n",
 			BEAT_S);
-	if (!ret) {
-		print_recovery(&recovery);
-		return CLI_OK;
-	}
-	if (!is_worth_waiting(ret)) {
-		error_prefix(&err, "the watchdog could not undo everything, use 'sonde recover': ");
-		return cli_error("attach", &err);
-	}
-	error_prefix(&err,
-		     "the watchdog could not undo everything yet, and tries again for %d minutes; "
-		     "'sonde recover' does it at once: ",
-		     GIVE_UP_S / 60);
-	cli_error("attach", &err);
-	/* a tracer that lives waits for this process's exit status */
-	if (!fork())
-		keep_trying(w);
-	return CLI_FAILED;
+	if (ret)
+		return print_failure(ret, &err);
+	print_recovery(&recovery);
+	return CLI_OK;
 }
 
 /* Ctrl-C and a closing terminal are for the tracer alone. */

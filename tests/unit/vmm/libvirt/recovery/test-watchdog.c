@@ -297,6 +297,51 @@ static void test_hangs_dead(bool reaped)
 	end();
 }
 
+static void arm(struct libvirt_watchdog *watchdog)
+{
+	if (libvirt_watchdog_start(NULL, watchdog, NULL) ||
+	    libvirt_watchdog_arm(watchdog, fake_qemu_uuid(), NULL))
+		_exit(99);
+}
+
+/* As a log's file system, which hangs: a pipe that is full. */
+static void test_output_hangs(void)
+{
+	static const char text[4096];
+	const unsigned int tries = *deaf;
+	struct libvirt_watchdog watchdog;
+	int full[2];
+	pid_t child;
+
+	if (pipe2(full, O_CLOEXEC | O_NONBLOCK))
+		abort();
+	while (write(full[1], text, sizeof(text)) > 0)
+		;
+	fcntl(full[1], F_SETFL, 0);
+	begin();
+	stand_at_breakpoint();
+	fake_qemu_set_fault(qemu, be_deaf, NULL);
+	libvirt_journal_close(&journal);
+	fake_qemu_join(qemu);
+	child = fork();
+	if (!child) {
+		close(full[0]);
+		dup2(full[1], STDERR_FILENO);
+		arm(&watchdog);
+		_exit(0);
+	}
+	waitpid(child, NULL, 0);
+	for (int i = 0; i < 10000 && *deaf == tries; i++)
+		clock_wait_ms(1);
+	clock_wait_ms(500);
+	fake_qemu_set_fault(qemu, NULL, NULL);
+	ok(await_end_of_journal() && fake_qemu_runs(qemu),
+	   "a watchdog whose output hangs tries again as well");
+	close(full[0]);
+	close(full[1]);
+	end();
+}
+
 /* A pipe's ends are the last descriptors that this process may open. */
 static void test_no_descriptors(void)
 {
@@ -333,6 +378,7 @@ int main(int argc, char **argv)
 	test_hanging();
 	test_hangs_dead(false);
 	test_hangs_dead(true);
+	test_output_hangs();
 	test_no_descriptors();
 	return end_tests();
 }
