@@ -68,7 +68,7 @@ int cmd_recover(int argc, char **argv)
 		return ret - 1;
 	if (optind + 1 != argc)
 		return cli_usage(verb, "name one domain; see 'sonde recover --help'");
-	if (libvirt_recover(options.uri, argv[optind], 0, 0, &recovery, &err))
+	if (libvirt_recover(options.uri, argv[optind], false, 0, &recovery, &err))
 		return cli_error(verb, &err);
 	print_recovery(argv[optind], &recovery);
 	return CLI_OK;

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
+#include "vmm/libvirt/connection/death.h"
 #include "vmm/libvirt/journal/journal.h"
 #include "vmm/libvirt/backend/memory.h"
 #include "vmm/libvirt/connection/reply.h"
@@ -154,7 +155,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		break;
 	case 6:
 		libvirt_parse_mapping(line, &mapping);
-		libvirt_parse_start(line, &hva);
+		libvirt_parse_stat(line, LIBVIRT_STAT_START, &hva);
+		libvirt_parse_life(line);
 		break;
 	default:
 		parse_xml((const char *)data + 1, size - 1);

@@ -153,6 +153,24 @@ sub test_killed {
 	is_as_before($name, 'after the kill');
 }
 
+# The same when SIGINT has taken all patches out, and its first thread waits for the disk to finish the trace.
+sub test_killed_at_end {
+	my ($name) = @_;
+	push @tracers, my $pid = $libvirt->spawn('ending', attach_command($name, @specs));
+	ok(wait_tracing(), 'attach traces a last time') or diag(log_of('ending'));
+	sleep 1;
+	ok(freeze(), 'the disk hangs a last time');
+	sleep 3;
+	kill INT => $pid;
+	ok(wait_until(30, sub { log_of('ending') =~ /: the disk has not answered for \d+ s: waiting for it$/m }), 'its end waits for the disk');
+	kill KILL => $pid;
+	ok(wait_undone(), 'its watchdog undoes the rest') or diag(log_of('ending'));
+	ok(hangs($pid), 'though it hangs all the time');
+	thaw();
+	$libvirt->wait_for(pop @tracers, 60);
+	is_as_before($name, 'after that kill');
+}
+
 AttachTest::start();
 my $why = mount_disk();
 plan skip_all => $why if $why;
@@ -163,6 +181,7 @@ test_frozen('frozen');
 test_left('frozen');
 test_traps('frozen');
 test_killed('frozen');
+test_killed_at_end('frozen');
 is_untroubled($libvirt->serial('frozen') =~ s/\r//gr, "the guest's log has no warnings in the end", WARNINGS);
 $libvirt->destroy('frozen');
 done_testing();

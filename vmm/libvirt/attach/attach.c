@@ -45,10 +45,14 @@ static int check_running(struct attach *a, struct error *err)
 
 static int claim(struct attach *a, struct error *err)
 {
+	struct libvirt_pid self;
 	int ret = libvirt_journal_create(a->domain.uuid, &a->journal, err);
 
+	libvirt_pid_self(&self);
 	if (!ret)
 		ret = libvirt_journal_instance(&a->journal, &a->domain.qemu.instance, err);
+	if (!ret)
+		ret = libvirt_journal_tracer(&a->journal, &self, err);
 	return ret ? ret : libvirt_watchdog_arm(&a->watchdog, a->domain.uuid, err);
 }
 

@@ -15,7 +15,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { MAX_CMDLINE = 1 << 20, MAX_STAT = 2048, START_FIELD = 22 };
+enum { MAX_CMDLINE = 1 << 20, MAX_STAT = 2048 };
 
 /* --- find it --------------------------------------------------------------------------------- */
 
@@ -266,12 +266,12 @@ static bool may_be_qemu(const void *arg, pid_t pid)
 /* --- the instance ---------------------------------------------------------------------------- */
 
 /* The second field, the command's name, may contain spaces and parentheses. */
-bool libvirt_parse_start(const char *text, uint64_t *out)
+bool libvirt_parse_stat(const char *text, unsigned int field, uint64_t *out)
 {
 	const char *at = strrchr(text, ')');
 	char *end;
 
-	for (int field = 2; at && field < START_FIELD; field++)
+	for (unsigned int i = 2; at && i < field; i++)
 		at = strchr(at + 1, ' ');
 	if (!at || !isdigit((unsigned char)at[1]))
 		return false;
@@ -287,7 +287,7 @@ static void read_instance(pid_t pid, struct libvirt_instance *out)
 
 	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
 	read_file(path, text, sizeof(text));
-	if (!libvirt_parse_start(text, &now.start))
+	if (!libvirt_parse_stat(text, LIBVIRT_STAT_START, &now.start))
 		return;
 	now.has_user = owner_of(pid, &now.user);
 	if (read_file("/proc/sys/kernel/random/boot_id", now.boot, sizeof(now.boot)) ==
@@ -369,19 +369,6 @@ bool libvirt_process_ended(const struct libvirt_process *p)
 		n = poll(&poll_fd, 1, 0);
 	while (n < 0 && errno == EINTR);
 	return n > 0;
-}
-
-bool libvirt_is_dead(pid_t pid)
-{
-	char path[64], text[MAX_STAT];
-	const char *state;
-
-	if (kill(pid, 0))
-		return errno == ESRCH;
-	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
-	read_file(path, text, sizeof(text));
-	state = strrchr(text, ')');
-	return state && (!strncmp(state, ") Z", 3) || !strncmp(state, ") X", 3));
 }
 
 bool libvirt_process_uses_chardev(const struct libvirt_process *p, const char *label)

@@ -55,10 +55,6 @@ void libvirt_process_close(struct libvirt_process *process);
 /* False if the process is unknown. From any thread. */
 bool libvirt_process_ended(const struct libvirt_process *process);
 
-/* Whether any process is a zombie (proc(5), /proc/PID/stat) or is gone: none of its code runs. A
- * thread of it may still be in the kernel. */
-bool libvirt_is_dead(pid_t pid);
-
 /* The user that QEMU runs as. False if the process is not visible. */
 bool libvirt_process_user(const struct libvirt_process *process, uid_t *out);
 /* Whether what belongs to this user may be QEMU's: it is the user that QEMU runs as, or, if that is
@@ -77,7 +73,9 @@ bool libvirt_instance_runs(const char *uuid, const struct libvirt_instance *inst
  * root can put a process (libvirt, src/util/vircgroup.c). Pure. */
 bool libvirt_is_in_machines(const char *cgroups);
 
-/* The start time in the text of a /proc/PID/stat (proc(5)). False: malformed. Pure. */
-bool libvirt_parse_start(const char *text, uint64_t *out);
+/* A number behind the name in the text of a /proc/PID/stat (proc(5), which counts fields from 1).
+ * False: malformed. Pure. */
+enum { LIBVIRT_STAT_START = 22 };
+bool libvirt_parse_stat(const char *text, unsigned int field, uint64_t *out);
 
 #endif

@@ -14,6 +14,16 @@ int libvirt_journal_instance(struct libvirt_journal *journal,
 	return journal_append(journal, line, journal_line_instance(line, instance), err);
 }
 
+int libvirt_journal_tracer(struct libvirt_journal *journal, const struct libvirt_pid *tracer,
+			   struct error *err)
+{
+	char line[JOURNAL_MAX_LINE];
+
+	if (!tracer->pid)
+		return 0;
+	return journal_append(journal, line, journal_line_tracer(line, tracer), err);
+}
+
 int libvirt_journal_write(struct libvirt_journal *journal, uint64_t gpa, const uint8_t *before,
 			  const uint8_t *after, size_t size, struct error *err)
 {

@@ -8,6 +8,8 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include "formats/base/clock.h"
+#include "vmm/libvirt/connection/death.h"
 #include "vmm/libvirt/journal/internal.h"
 
 enum {
@@ -16,6 +18,8 @@ enum {
 	FULL = 32 << 20,      /* of places: a kernel's functions, 100,000, take 4 MiB */
 	WORTH_IT = 1 << 14,   /* a full one is rewritten if so many places are put back */
 	OPEN_TRIES = 3,
+	FOLDER_TRIES = 100,
+	FOLDER_MS = 10,
 };
 
 /*
@@ -91,14 +95,35 @@ static int open_file(struct libvirt_journal *j, bool create)
 	return -1;
 }
 
-static int lock(const struct libvirt_journal *j, struct error *err)
+static int in_use(struct error *err)
+{
+	return error_set(err, EBUSY, "another sonde is attached to this domain, or recovers it");
+}
+
+/* The lock of a file that was removed since open() excludes no other process. */
+static bool is_removed(const struct libvirt_journal *j)
 {
 	struct stat st;
 
-	/* the lock of a file that was removed since open() excludes no other process */
-	if (!flock(j->fd, LOCK_EX | LOCK_NB) && !fstat(j->fd, &st) && st.st_nlink)
+	return fstat(j->fd, &st) || !st.st_nlink;
+}
+
+static int lock(struct libvirt_journal *j, struct error *err)
+{
+	if (!flock(j->fd, LOCK_EX | LOCK_NB) && !is_removed(j))
 		return 0;
-	return error_set(err, EBUSY, "another sonde is attached to this domain, or recovers it");
+	return in_use(err);
+}
+
+/* A lock of the folder is for a moment: while a process opens and locks a journal in it. */
+static int lock_folder(const struct libvirt_journal *j, struct error *err)
+{
+	for (int i = 0; i < FOLDER_TRIES; i++) {
+		if (!flock(j->folder, LOCK_EX | LOCK_NB))
+			return 0;
+		clock_wait_ms(FOLDER_MS);
+	}
+	return in_use(err);
 }
 
 static int open_unlocked(const char *uuid, bool create, struct libvirt_journal *j,
@@ -125,15 +150,22 @@ static int open_unlocked(const char *uuid, bool create, struct libvirt_journal *
 	return ret;
 }
 
-static int open_journal(const char *uuid, bool create, struct libvirt_journal *j, struct error *err)
+typedef int lock_fn(struct libvirt_journal *j, struct error *err);
+
+static int open_journal(const char *uuid, bool create, lock_fn *fn, struct libvirt_journal *j,
+			struct error *err)
 {
 	int ret = open_unlocked(uuid, create, j, err);
 
 	if (ret)
 		return ret;
-	ret = lock(j, err);
+	ret = lock_folder(j, err);
+	if (!ret)
+		ret = fn(j, err);
 	if (ret)
 		libvirt_journal_close(j);
+	else
+		flock(j->folder, LOCK_UN);
 	return ret;
 }
 
@@ -151,7 +183,7 @@ static int check_empty(struct libvirt_journal *j, struct error *err)
 
 int libvirt_journal_create(const char *uuid, struct libvirt_journal *out, struct error *err)
 {
-	int ret = open_journal(uuid, true, out, err);
+	int ret = open_journal(uuid, true, lock, out, err);
 
 	return ret ? ret : check_empty(out, err);
 }
@@ -159,7 +191,7 @@ int libvirt_journal_create(const char *uuid, struct libvirt_journal *out, struct
 int libvirt_journal_check(const char *uuid, struct error *err)
 {
 	struct libvirt_journal journal;
-	int ret = open_journal(uuid, false, &journal, err);
+	int ret = open_journal(uuid, false, lock, &journal, err);
 
 	if (ret == -ENOENT)
 		return 0;
@@ -193,23 +225,6 @@ static int drop_unfinished(struct libvirt_journal *j, struct error *err)
 	if (start < end && ftruncate(j->fd, start))
 		return error_set(err, EIO, "cannot write %s: %s", j->path, strerror(errno));
 	return 0;
-}
-
-/* A journal that was opened for a recovery. It is closed on error. */
-static int prepare(struct libvirt_journal *j, struct error *err)
-{
-	int ret = drop_unfinished(j, err);
-
-	if (ret)
-		libvirt_journal_close(j);
-	return ret;
-}
-
-int libvirt_journal_adopt(const char *uuid, struct libvirt_journal *out, struct error *err)
-{
-	int ret = open_journal(uuid, false, out, err);
-
-	return ret ? ret : prepare(out, err);
 }
 
 void libvirt_journal_close(struct libvirt_journal *j)
@@ -258,21 +273,34 @@ typedef int fill_fn(int fd, const void *arg);
 static int replace(struct libvirt_journal *j, fill_fn *fill, const void *arg)
 {
 	char name[LIBVIRT_UUID_TEXT + 4];
-	int fd;
+	int fd, ret;
 
 	snprintf(name, sizeof(name), "%s.new", j->name);
 	unlinkat(j->folder, name, 0);
 	fd = open_new(j, name);
 	if (fd < 0)
 		return -errno;
-	if (flock(fd, LOCK_EX | LOCK_NB) || fill(fd, arg) ||
-	    renameat(j->folder, name, j->folder, j->name)) {
+	ret = flock(fd, LOCK_EX | LOCK_NB) ? -errno : fill(fd, arg);
+	if (!ret && renameat(j->folder, name, j->folder, j->name))
+		ret = -errno;
+	if (ret) {
 		unlinkat(j->folder, name, 0);
 		close(fd);
-		return -EIO;
+		return ret;
 	}
 	close(j->fd);
 	j->fd = fd;
+	return 0;
+}
+
+/* A file that is full takes a part first, and says why with the rest. */
+static int write_all(int fd, const char *text, size_t size)
+{
+	for (ssize_t n; size; text += n, size -= (size_t)n) {
+		n = write(fd, text, size);
+		if (n <= 0)
+			return n ? -errno : -EIO;
+	}
 	return 0;
 }
 
@@ -281,46 +309,39 @@ static int fill_with_copy(int fd, const void *from)
 	char text[JOURNAL_MAX_LINE];
 	off_t at = 0;
 	ssize_t n;
+	int ret = 0;
 
-	while ((n = pread(*(const int *)from, text, sizeof(text), at)) > 0) {
-		if (write(fd, text, (size_t)n) != n)
-			return -EIO;
+	while (!ret && (n = pread(*(const int *)from, text, sizeof(text), at)) != 0) {
+		ret = n < 0 ? -errno : write_all(fd, text, (size_t)n);
 		at += n;
 	}
-	return (int)n;
+	return ret;
 }
 
-static int copy_from_dead(const char *uuid, struct libvirt_journal *j, struct error *err)
+/* A process that is dead does not give up its lock before it ends: a copy takes the file's place.
+ * Meanwhile no other process does so, or locks the file, as the folder is locked. */
+static int lock_or_copy(struct libvirt_journal *j, struct error *err)
 {
-	int ret = open_unlocked(uuid, false, j, err);
+	int ret = lock(j, err);
 
-	if (ret || !lock(j, NULL))
+	if (!ret || is_removed(j) || !libvirt_lock_hangs(j->fd))
 		return ret;
 	ret = replace(j, fill_with_copy, &j->fd);
-	if (!ret)
-		return 0;
-	libvirt_journal_close(j);
-	return error_set(err, -ret, "cannot write a copy of %s: %s", j->path, strerror(-ret));
+	return ret ? error_set(err, -ret, "cannot write a copy of the journal %s: %s", j->path,
+			       strerror(-ret))
+		   : 0;
 }
 
-int libvirt_journal_take(const char *uuid, struct libvirt_journal *out, struct error *err)
+int libvirt_journal_adopt(const char *uuid, struct libvirt_journal *out, struct error *err)
 {
-	int ret = copy_from_dead(uuid, out, err);
+	int ret = open_journal(uuid, false, lock_or_copy, out, err);
 
-	return ret ? ret : prepare(out, err);
-}
-
-uint64_t libvirt_journal_number(const char *uuid)
-{
-	struct libvirt_journal journal;
-	struct stat st = {0};
-
-	if (open_unlocked(uuid, false, &journal, NULL))
-		return 0;
-	if (fstat(journal.fd, &st))
-		st.st_ino = 0;
-	libvirt_journal_close(&journal);
-	return st.st_ino;
+	if (ret)
+		return ret;
+	ret = drop_unfinished(out, err);
+	if (ret)
+		libvirt_journal_close(out);
+	return ret;
 }
 
 /* --- writing --------------------------------------------------------------------------------- */

@@ -42,6 +42,7 @@ enum { JOURNAL_MAX_LINE = 4 * JOURNAL_MAX_WRITE + 64 };
 
 size_t journal_line_instance(char line[static JOURNAL_MAX_LINE],
 			     const struct libvirt_instance *instance);
+size_t journal_line_tracer(char line[static JOURNAL_MAX_LINE], const struct libvirt_pid *tracer);
 size_t journal_line_write(char line[static JOURNAL_MAX_LINE], uint64_t gpa, const uint8_t *before,
 			  const uint8_t *after, size_t size);
 size_t journal_line_file(char line[static JOURNAL_MAX_LINE], const char *name);

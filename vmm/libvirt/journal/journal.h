@@ -9,6 +9,7 @@
 #include "formats/base/error.h"
 #include "formats/base/u64-map.h"
 #include "introspect/tasks/stack-scan.h"
+#include "vmm/libvirt/connection/death.h"
 #include "vmm/libvirt/connection/lib.h"
 #include "vmm/libvirt/connection/process.h"
 
@@ -43,15 +44,14 @@ void libvirt_journal_folder(bool root, const char *runtime, char *out, size_t si
 int libvirt_journal_create(const char *uuid, struct libvirt_journal *out, struct error *err);
 /* Whether libvirt_journal_create() would succeed. Errors as there. */
 int libvirt_journal_check(const char *uuid, struct error *err);
-/* For a recovery. -EBUSY: another sonde has it. -ENOENT: there is none. -EIO: it cannot be read.
- * -EPROTO: its last line is longer than any is. It is left as it is then. */
+/*
+ * For a recovery. -EBUSY: another sonde has it. -ENOENT: there is none. -EIO: it cannot be read.
+ * -EPROTO: its last line is longer than any is. It is left as it is then.
+ *
+ * It is taken from a sonde that is dead but has not ended (death.h), which is left with a file that
+ * was removed. -ENOSPC and the like: there is no room for a copy.
+ */
 int libvirt_journal_adopt(const char *uuid, struct libvirt_journal *out, struct error *err);
-/* Likewise, from a tracer that is certainly dead but still has the lock, because one of its threads
- * hangs in the kernel. It is left with a file that was removed. */
-int libvirt_journal_take(const char *uuid, struct libvirt_journal *out, struct error *err);
-/* The number of the file; 0: there is no journal. A journal that was taken has another number, and
- * so has another tracer's. */
-uint64_t libvirt_journal_number(const char *uuid);
 /* Unlock and keep the file. A journal that is not open may be closed, too. */
 void libvirt_journal_close(struct libvirt_journal *journal);
 /* When everything is undone: remove the file. */
@@ -66,6 +66,9 @@ void libvirt_journal_remove(struct libvirt_journal *journal);
  * unknown. */
 int libvirt_journal_instance(struct libvirt_journal *journal,
 			     const struct libvirt_instance *instance, struct error *err);
+/* Second: the tracer, which has the gdbstub now and then. Writes nothing if it is unknown. */
+int libvirt_journal_tracer(struct libvirt_journal *journal, const struct libvirt_pid *tracer,
+			   struct error *err);
 /*
  * A write of `after` to [gpa, gpa + size), which holds `before`; at most JOURNAL_MAX_WRITE bytes.
  * Nothing is written if `after` is what the place held first: the journal has that. -EFBIG: it has
@@ -114,8 +117,9 @@ struct journal_place {
 };
 
 struct journal_contents {
-	bool blank; /* it says nothing: its tracer has done nothing yet */
+	bool blank; /* no line is of the domain: its tracer has done nothing yet */
 	struct libvirt_instance instance;
+	struct libvirt_pid tracer;
 	char file[JOURNAL_MAX_FILE + 1]; /* in /dev/shm; "": none */
 	bool stopped; /* the tracer has stopped the guest */
 	bool breaks;  /* there may be breakpoints */

@@ -29,6 +29,12 @@ size_t journal_line_instance(char line[static JOURNAL_MAX_LINE],
 	return n;
 }
 
+size_t journal_line_tracer(char line[static JOURNAL_MAX_LINE], const struct libvirt_pid *tracer)
+{
+	return (size_t)sprintf(line, "tracer %x %" PRIx64 "\n", (unsigned int)tracer->pid,
+			       tracer->start);
+}
+
 size_t journal_line_write(char line[static JOURNAL_MAX_LINE], uint64_t gpa, const uint8_t *before,
 			  const uint8_t *after, size_t size)
 {
@@ -99,6 +105,8 @@ int journal_write_contents(int fd, const struct journal_contents *c, size_t nr_p
 	}
 	if (c->instance.boot[0])
 		fwrite(line, 1, journal_line_instance(line, &c->instance), file);
+	if (c->tracer.pid)
+		fwrite(line, 1, journal_line_tracer(line, &c->tracer), file);
 	if (c->file[0])
 		fwrite(line, 1, journal_line_file(line, c->file), file);
 	if (c->knows_tasks)

@@ -208,6 +208,18 @@ static int parse_instance(struct journal_contents *c, char *line, struct error *
 	return 0;
 }
 
+/* " PID START" */
+static int parse_tracer(struct journal_contents *c, char *line, struct error *err)
+{
+	uint64_t pid;
+
+	if (!next_number(&line, INT_MAX, &pid) || !pid ||
+	    !next_number(&line, UINT64_MAX, &c->tracer.start) || *line)
+		return damaged(err);
+	c->tracer.pid = (pid_t)pid;
+	return 0;
+}
+
 /* "NAME". It becomes part of a path. */
 static int parse_file(struct journal_contents *c, const char *name, struct error *err)
 {
@@ -224,6 +236,9 @@ static int parse_line(struct parser *parser, char *line, struct error *err)
 {
 	struct journal_contents *c = parser->contents;
 
+	if (!strncmp(line, "tracer ", 7))
+		return parse_tracer(c, line + 6, err);
+	c->blank = false;
 	if (!strncmp(line, "tasks", 5))
 		return parse_tasks(c, line + 5, err);
 	if (!strncmp(line, "write ", 6))
@@ -244,7 +259,7 @@ int journal_parse(const char *text, size_t size, struct journal_contents *out, s
 	const char *at = text, *end = text + size, *newline;
 	int ret = 0;
 
-	*out = (struct journal_contents){.blank = !memchr(text, '\n', size)};
+	*out = (struct journal_contents){.blank = true};
 	u64_map_init(&parser.places, sizeof(size_t));
 	while (!ret && (newline = memchr(at, '\n', (size_t)(end - at)))) {
 		size_t n = (size_t)(newline - at);

@@ -20,8 +20,8 @@ struct recovery {
 	struct libvirt_guest *backend;
 	struct guest *guest;
 	struct journal_contents contents;
-	unsigned int death; /* of enum libvirt_death */
-	bool held;          /* this recovery holds the guest stopped */
+	bool just_died; /* the tracer */
+	bool held;      /* this recovery holds the guest stopped */
 	struct libvirt_recovery *out;
 };
 
@@ -150,7 +150,7 @@ static bool was_paused_since(struct recovery *r)
 {
 	enum libvirt_pause pause;
 
-	return !(r->death & LIBVIRT_JUST_DIED) && !libvirt_domain_pause(&r->domain, &pause, NULL) &&
+	return !r->just_died && !libvirt_domain_pause(&r->domain, &pause, NULL) &&
 	       pause == LIBVIRT_PAUSE_OTHERS;
 }
 
@@ -245,6 +245,7 @@ static int undo_noted(struct recovery *r, struct error *err)
 	r->out->had_journal = true;
 	if (ret || r->contents.blank)
 		return ret;
+	r->domain.owner_dead = libvirt_pid_hangs(&r->contents.tracer);
 	libvirt_shmem_remove_file(r->contents.file);
 	r->out->ended = libvirt_instances_differ(&r->contents.instance, &r->domain.qemu.instance);
 	if (r->out->ended)
@@ -256,15 +257,9 @@ static int undo_noted(struct recovery *r, struct error *err)
 	return undo(r, err);
 }
 
-static int open_journal(struct recovery *r, const char *uuid, struct error *err)
-{
-	return r->death & LIBVIRT_HANGS_DEAD ? libvirt_journal_take(uuid, &r->journal, err)
-					     : libvirt_journal_adopt(uuid, &r->journal, err);
-}
-
 static int recover(struct recovery *r, struct error *err)
 {
-	int ret = open_journal(r, r->domain.uuid, err);
+	int ret = libvirt_journal_adopt(r->domain.uuid, &r->journal, err);
 
 	if (ret && ret != -ENOENT)
 		return ret;
@@ -279,7 +274,7 @@ static int forget(struct recovery *r, const char *uuid, int why, struct error *e
 	struct journal_contents contents = {0};
 	bool runs;
 
-	if (open_journal(r, uuid, NULL))
+	if (libvirt_journal_adopt(uuid, &r->journal, NULL))
 		return why;
 	/* a damaged journal's instance is unknown */
 	libvirt_journal_read(&r->journal, &contents, NULL);
@@ -306,7 +301,6 @@ static int recover_domain(struct recovery *r, const char *uri, const char *id,
 		return forget(r, id, ret, err);
 	if (ret)
 		return ret;
-	r->domain.owner_dead = r->death & LIBVIRT_HANGS_DEAD;
 	ret = recover(r, err);
 	if (ret && libvirt_process_ended(&r->domain.qemu)) {
 		r->out->ended = true;
@@ -322,10 +316,10 @@ static int recover_domain(struct recovery *r, const char *uri, const char *id,
 	return ret;
 }
 
-int libvirt_recover(const char *uri, const char *id, unsigned int death, unsigned int patience_ms,
+int libvirt_recover(const char *uri, const char *id, bool just_died, unsigned int patience_ms,
 		    struct libvirt_recovery *out, struct error *err)
 {
-	struct recovery r = {.journal = {.fd = -1}, .death = death, .out = out};
+	struct recovery r = {.journal = {.fd = -1}, .just_died = just_died, .out = out};
 	struct libvirt_events events = {0};
 	int ret;
 

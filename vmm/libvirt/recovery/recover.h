@@ -15,31 +15,23 @@ struct libvirt_recovery {
 	struct patch_outcome places;
 };
 
-enum libvirt_death {
-	/* the tracer died a moment ago, so that no administrator has paused or resumed the domain
-	 * since */
-	LIBVIRT_JUST_DIED = 1 << 0,
-	/* the tracer is dead for certain, but one of its threads hangs in the kernel, and keeps its
-	 * descriptors: the journal and the gdbstub are taken from it */
-	LIBVIRT_HANGS_DEAD = 1 << 1,
-};
-
 /*
  * Undo what a dead tracer left in a domain: put back bytes that are still the tracer's, resume the
  * domain if the tracer had stopped it, and unplug the scratch memory once no vCPU and no task is in
- * it. Tries for `patience_ms` to reach libvirt. `death`: of enum libvirt_death. If the domain was
- * destroyed and started again, it is another guest: it is left alone, and the journal is removed.
+ * it. Tries for `patience_ms` to reach libvirt. `just_died`: the tracer died a moment ago, so that
+ * no administrator has paused or resumed the domain since. If the domain was destroyed and started
+ * again, it is another guest: it is left alone, and the journal is removed.
  *
  * -EBUSY: one of
- *  - the tracer lives, or is dead without LIBVIRT_HANGS_DEAD and has not ended yet, or another
- *    process recovers the domain;
+ *  - the tracer lives, or another process recovers the domain;
  *  - the guest has its own code back, but a vCPU or a task may still be in scratch memory, most
  *    likely because the domain is paused: try again;
  *  - there is no journal, but the scratch memory is in use;
  *  - the domain is not at this connection, but its QEMU runs.
- * -ETIMEDOUT: all is undone, but the guest has not released the device yet.
+ * -ETIMEDOUT: all is undone, but the guest has not released the device yet. -ENOSPC: the tracer is
+ * dead but has not ended (death.h), and there is no room for a copy of its journal.
  */
-int libvirt_recover(const char *uri, const char *id, unsigned int death, unsigned int patience_ms,
+int libvirt_recover(const char *uri, const char *id, bool just_died, unsigned int patience_ms,
 		    struct libvirt_recovery *out, struct error *err);
 
 #endif

@@ -12,8 +12,8 @@
 #include <unistd.h>
 #include "formats/base/clock.h"
 #include "formats/cli/cli.h"
+#include "vmm/libvirt/connection/death.h"
 #include "vmm/libvirt/connection/lib.h"
-#include "vmm/libvirt/connection/process.h"
 #include "vmm/libvirt/recovery/recover.h"
 
 enum {
@@ -25,8 +25,8 @@ enum {
 	/* behind that: 2 s in which this process runs */
 	LOOK_MS = 100,
 	LOOKS = 20,
-	/* How often to look whether the tracer is dead although its end of the pipe is open, and
-	 * for how long it must have been. */
+	/* how often to look whether the tracer is dead though its end of the pipe is open, and how
+	 * long it must have been */
 	DEAD_LOOK_MS = 1000,
 	DEAD_MS = 2000,
 };
@@ -38,8 +38,8 @@ static const char undone_mark = 'q', beat_mark = 'b', idle_mark = 'i';
 
 struct watch {
 	int fd;
-	int tracer; /* pidfd; -1 before Linux 5.3 */
-	pid_t pid;  /* the tracer's */
+	int tracer;  /* pidfd */
+	int threads; /* libvirt_threads_open() of the tracer */
 	const char *uri;
 	char uuid[LIBVIRT_UUID_TEXT];
 	size_t nr_uuid;    /* bytes of it so far */
@@ -48,13 +48,13 @@ struct watch {
 	unsigned int looks; /* without a beat, behind the deadline */
 	bool killed;        /* the tracer was */
 	uint64_t dead_ms;   /* since when the tracer is seen dead; 0: it is not */
-	unsigned int death; /* of enum libvirt_death */
-	uint64_t journal_number; /* libvirt_journal_number() when it died */
 };
 
-static void take(struct watch *w, char c)
+/* The tracer lived when it sent it. */
+static void take_byte(struct watch *w, char c)
 {
 	w->looks = 0;
+	w->dead_ms = 0;
 	if (w->nr_uuid < sizeof(w->uuid))
 		w->uuid[w->nr_uuid++] = c;
 	else if (c == beat_mark)
@@ -83,14 +83,10 @@ static int patience_ms(const struct watch *w)
 							       : DEAD_LOOK_MS;
 }
 
-/*
- * A tracer whose thread hangs in the kernel, such as in a write to a frozen file system, keeps its
- * end of the pipe when it is killed. None of its code runs any more, so that it is as good as
- * ended. Its pid is not given to another process before it has ended.
- */
+/* Most tracers that are dead end at once, and their end of the pipe is closed. */
 static bool hangs_dead(struct watch *w)
 {
-	if (!libvirt_is_dead(w->pid))
+	if (libvirt_threads_life(w->threads) == LIBVIRT_LIVES)
 		w->dead_ms = 0;
 	else if (!w->dead_ms)
 		w->dead_ms = clock_monotonic_ms();
@@ -105,10 +101,9 @@ static void look_again(struct watch *w)
 		kill_tracer(w);
 }
 
-/* Reads until the tracer ends. */
+/* Reads until the tracer is dead. */
 static void read_all(struct watch *w)
 {
-	w->death = LIBVIRT_JUST_DIED;
 	for (;;) {
 		struct pollfd poll_fd = {.fd = w->fd, .events = POLLIN};
 		int n = poll(&poll_fd, 1, patience_ms(w));
@@ -117,10 +112,8 @@ static void read_all(struct watch *w)
 
 		if (n < 0 && errno == EINTR)
 			continue;
-		if (!n && hangs_dead(w)) {
-			w->death |= LIBVIRT_HANGS_DEAD;
+		if (!n && hangs_dead(w))
 			return;
-		}
 		if (!n) {
 			look_again(w);
 			continue;
@@ -129,7 +122,7 @@ static void read_all(struct watch *w)
 		if (size <= 0 && !(size < 0 && errno == EINTR))
 			return;
 		for (ssize_t i = 0; i < size; i++)
-			take(w, text[i]);
+			take_byte(w, text[i]);
 	}
 }
 
@@ -150,26 +143,18 @@ static void print_recovery(const struct libvirt_recovery *recovery)
 /*
  * Errors that pass by themselves: a vCPU or task is still in scratch memory, the guest has not
  * released the device, the domain is paused, being saved or busy with a job of libvirt's, libvirtd
- * is being restarted, the gdbstub's connection was lost.
+ * is being restarted, the gdbstub's connection was lost, the journals' file system is full.
  */
 static bool is_worth_waiting(int ret)
 {
 	return ret == -EBUSY || ret == -ETIMEDOUT || ret == -ECANCELED || ret == -ENOTCONN ||
-	       ret == -EIO || ret == -EBADMSG || ret == -ECONNRESET;
+	       ret == -EIO || ret == -EBADMSG || ret == -ECONNRESET || ret == -ENOSPC ||
+	       ret == -EDQUOT;
 }
 
 static unsigned int longer(unsigned int step)
 {
 	return step * 2 < AGAIN_MOST_S ? step * 2 : AGAIN_MOST_S;
-}
-
-/* An administrator may have recovered the domain since, and another tracer be attached to it: the
- * journal is taken from none but the one that is dead. */
-static unsigned int death_by_now(const struct watch *w)
-{
-	if (!w->journal_number || libvirt_journal_number(w->uuid) != w->journal_number)
-		return 0;
-	return w->death & LIBVIRT_HANGS_DEAD;
 }
 
 /* In a process that no other waits for. It gives up stderr, as a reader of the tracer's output may
@@ -185,8 +170,7 @@ static void keep_trying(const struct watch *w)
 	     step = longer(step)) {
 		sleep(step);
 		waited += step;
-		ret = libvirt_recover(w->uri, w->uuid, death_by_now(w), PATIENCE_MS, &recovery,
-				      NULL);
+		ret = libvirt_recover(w->uri, w->uuid, false, PATIENCE_MS, &recovery, NULL);
 	}
 }
 
@@ -209,7 +193,7 @@ static int recover(const struct watch *w)
 {
 	struct libvirt_recovery recovery;
 	struct error err;
-	int ret = libvirt_recover(w->uri, w->uuid, w->death, PATIENCE_MS, &recovery, &err);
+	int ret = libvirt_recover(w->uri, w->uuid, true, PATIENCE_MS, &recovery, &err);
 
 	if (ret && is_worth_waiting(ret) && !fork()) {
 		keep_trying(w);
@@ -241,17 +225,14 @@ static void become_independent(void)
 	dup2(null, STDOUT_FILENO);
 }
 
-static int watch(int fd, int tracer, pid_t pid, const char *uri)
+static int watch(struct watch *w)
 {
-	struct watch w = {.fd = fd, .tracer = tracer, .pid = pid, .uri = uri};
-
 	become_independent();
-	read_all(&w);
-	if (w.nr_uuid < sizeof(w.uuid) || w.undone)
+	read_all(w);
+	if (w->nr_uuid < sizeof(w->uuid) || w->undone)
 		return CLI_OK;
-	w.uuid[sizeof(w.uuid) - 1] = '\0';
-	w.journal_number = libvirt_journal_number(w.uuid);
-	return recover(&w);
+	w->uuid[sizeof(w->uuid) - 1] = '\0';
+	return recover(w);
 }
 
 /* --- in the tracer --------------------------------------------------------------------------- */
@@ -259,20 +240,24 @@ static int watch(int fd, int tracer, pid_t pid, const char *uri)
 /* Returns in the tracer, not in the watchdog. -errno. */
 static pid_t start(int ends[2], const char *uri)
 {
-	const pid_t self = getpid();
-	int tracer = (int)syscall(SYS_pidfd_open, self, 0), code;
+	struct watch w = {
+		.fd = ends[0], .tracer = (int)syscall(SYS_pidfd_open, getpid(), 0), .uri = uri};
 	pid_t pid;
+	int code;
 
 	/* the watchdog could not end it */
-	if (tracer < 0)
+	if (w.tracer < 0)
 		return -errno;
+	w.threads = libvirt_threads_open();
 	pid = fork();
 	code = errno;
 	if (!pid) {
 		close(ends[1]);
-		_exit(watch(ends[0], tracer, self, uri));
+		_exit(watch(&w));
 	}
-	close(tracer);
+	close(w.tracer);
+	if (w.threads >= 0)
+		close(w.threads);
 	return pid < 0 ? -code : pid;
 }
 

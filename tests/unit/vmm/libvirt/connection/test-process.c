@@ -263,7 +263,7 @@ static void test_same_start(void)
 	snprintf(path, sizeof(path), "/proc/%d/stat", decoy);
 	file = fopen(path, "r");
 	if (!file || !fgets(text, sizeof(text), file) ||
-	    !libvirt_parse_start(text, &instance.start))
+	    !libvirt_parse_stat(text, LIBVIRT_STAT_START, &instance.start))
 		abort();
 	fclose(file);
 	file = fopen("/proc/sys/kernel/random/boot_id", "r");
@@ -343,14 +343,14 @@ static void test_start(void)
 	char text[256];
 
 	snprintf(text, sizeof(text), "815 (qemu)%s", rest);
-	ok(libvirt_parse_start(text, &start) && start == 4711,
+	ok(libvirt_parse_stat(text, LIBVIRT_STAT_START, &start) && start == 4711,
 	   "the start time of a /proc/PID/stat is read");
 	snprintf(text, sizeof(text), "815 (a) S 1 (b) 2%s", ")");
 	strncat(text, rest, sizeof(text) - strlen(text) - 1);
-	ok(libvirt_parse_start(text, &start) && start == 4711,
+	ok(libvirt_parse_stat(text, LIBVIRT_STAT_START, &start) && start == 4711,
 	   "a command name with spaces and parentheses does not shift the fields");
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
-		ok(!libvirt_parse_start(bad[i], &start),
+		ok(!libvirt_parse_stat(bad[i], LIBVIRT_STAT_START, &start),
 		   "a malformed /proc/PID/stat is refused: '%s'", bad[i]);
 }
 
@@ -366,21 +366,6 @@ static size_t open_files(void)
 	return n;
 }
 
-static void test_dead(void)
-{
-	siginfo_t info;
-	pid_t child = fork();
-
-	if (!child)
-		_exit(0);
-	if (child < 0 || waitid(P_PID, (id_t)child, &info, WEXITED | WNOWAIT))
-		abort();
-	ok(!libvirt_is_dead(getpid()), "a process that runs is not dead");
-	ok(libvirt_is_dead(child), "a zombie is");
-	waitpid(child, NULL, 0);
-	ok(libvirt_is_dead(child), "so is one that was waited for");
-}
-
 int main(void)
 {
 	const size_t before = open_files();
@@ -394,7 +379,6 @@ int main(void)
 	test_stranger();
 	test_qemus_user();
 	test_same_start();
-	test_dead();
 	test_cgroups();
 	test_pid_files();
 	test_start();

@@ -3,11 +3,15 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/capability.h>
+#include <signal.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include "tests/lib/dead-process.h"
 #include "tests/unit/vmm/libvirt/journal/journal-fixture.h"
 
 static void test_file(void)
@@ -45,29 +49,79 @@ static void test_file(void)
 	   "a name that is not a uuid is refused");
 }
 
+static void have_journal(void)
+{
+	struct libvirt_journal mine;
+
+	if (libvirt_journal_create(uuid, &mine, NULL) || libvirt_journal_stop(&mine, true, NULL) ||
+	    write(mine.fd, "write 10", 8) != 8)
+		_exit(99);
+}
+
+static bool has_file(const char *suffix)
+{
+	char file[128];
+
+	snprintf(file, sizeof(file), "%s/sonde/%s%s", runtime, uuid, suffix);
+	return !access(file, F_OK);
+}
+
+/* There is room for a part of the copy. */
+static void test_no_room(void)
+{
+	struct libvirt_journal journal;
+	struct rlimit before, few = {.rlim_cur = 3};
+	struct error err = {0};
+
+	getrlimit(RLIMIT_FSIZE, &before);
+	few.rlim_max = before.rlim_max;
+	signal(SIGXFSZ, SIG_IGN);
+	setrlimit(RLIMIT_FSIZE, &few);
+	ok(libvirt_journal_adopt(uuid, &journal, &err) == -EFBIG, "a copy without room says so: %s",
+	   err.text);
+	setrlimit(RLIMIT_FSIZE, &before);
+	ok(has_file("") && !has_file(".new"), "nothing of it is left, and the journal stays");
+}
+
 static void test_taken(void)
 {
-	struct libvirt_journal dead, journal, other;
+	struct libvirt_journal journal, other;
 	struct journal_contents contents;
-	uint64_t number;
+	pid_t dead = dead_process_start(have_journal);
 
-	ok(libvirt_journal_take(uuid, &journal, NULL) == -ENOENT, "there is no journal to take");
-	is_u64(libvirt_journal_number(uuid), 0, "it has no number");
-	if (libvirt_journal_create(uuid, &dead, NULL) || libvirt_journal_stop(&dead, true, NULL))
-		abort();
-	number = libvirt_journal_number(uuid);
-	ok(number, "one that is there has a number");
-	ok(write(dead.fd, "write 10", 8) == 8 && !libvirt_journal_take(uuid, &journal, NULL),
-	   "a journal is taken from a tracer that is dead, but still has the lock");
+	ok(libvirt_journal_create(uuid, &other, NULL) == -EBUSY &&
+		   libvirt_journal_check(uuid, NULL) == -EBUSY,
+	   "a tracer that is dead, but has not ended, has its journal");
+	test_no_room();
+	ok(!libvirt_journal_adopt(uuid, &journal, NULL), "a recovery takes it");
 	ok(!libvirt_journal_read(&journal, &contents, NULL) && contents.stopped,
 	   "with what it says");
 	journal_contents_deinit(&contents);
-	ok(libvirt_journal_number(uuid) && libvirt_journal_number(uuid) != number,
-	   "it has another number then");
-	ok(libvirt_journal_adopt(uuid, &other, NULL) == -EBUSY, "no other process may have it");
-	libvirt_journal_close(&dead);
+	ok(libvirt_journal_adopt(uuid, &other, NULL) == -EBUSY,
+	   "from the recovery, which lives, it is not taken");
 	libvirt_journal_close(&journal);
-	ok(!libvirt_journal_take(uuid, &journal, NULL), "one without a lock is adopted");
+	ok(!libvirt_journal_adopt(uuid, &journal, NULL), "the next recovery has it");
+	dead_process_end(dead);
+	ok(libvirt_journal_adopt(uuid, &other, NULL) == -EBUSY,
+	   "and keeps it when the tracer ends");
+	dead_process_reap(dead);
+	libvirt_journal_remove(&journal);
+	ok(!has_file(""), "it can be removed");
+}
+
+/* Another process opens a journal in it, and is stopped. */
+static void test_locked_folder(void)
+{
+	struct libvirt_journal journal;
+	char folder[64];
+	int fd;
+
+	snprintf(folder, sizeof(folder), "%s/sonde", runtime);
+	fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	ok(!flock(fd, LOCK_EX) && libvirt_journal_create(uuid, &journal, NULL) == -EBUSY,
+	   "a folder that stays locked is not waited for without end");
+	close(fd);
+	ok(!libvirt_journal_create(uuid, &journal, NULL), "later it can be used");
 	libvirt_journal_remove(&journal);
 }
 
@@ -207,6 +261,7 @@ int main(void)
 	test_no_folder();
 	test_file();
 	test_taken();
+	test_locked_folder();
 	test_private();
 	remove_folder();
 	return tap_done();

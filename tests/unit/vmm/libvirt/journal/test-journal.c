@@ -93,6 +93,7 @@ static void test_compact(void)
 	const struct journal_loan loan = {.vcpu = 1, .cr3 = 0x123456800, .lent = 0x123456000};
 	static const struct libvirt_instance qemu = {.boot = "3c7e8d21-9f3a-4c55-8a0e-0f6d2b7a1c9e",
 						     .start = 4711};
+	static const struct libvirt_pid tracer = {.pid = 815, .start = 42};
 	struct libvirt_journal journal, other;
 	struct journal_contents c;
 	bool written = true;
@@ -100,6 +101,7 @@ static void test_compact(void)
 
 	ok(!libvirt_journal_create(uuid, &journal, NULL), "compaction: a journal is created");
 	libvirt_journal_instance(&journal, &qemu, NULL);
+	libvirt_journal_tracer(&journal, &tracer, NULL);
 	libvirt_journal_breaks(&journal, NULL);
 	libvirt_journal_write(&journal, 0x1000, (const uint8_t *)"a", (const uint8_t *)"b", 1,
 			      NULL);
@@ -122,8 +124,9 @@ static void test_compact(void)
 		   !libvirt_journal_read(&journal, &c, NULL),
 	   "compaction: the journal can be adopted and read");
 	ok(c.stopped && c.breaks && c.lent && c.loan.cr3 == loan.cr3 && c.loan.lent == loan.lent &&
-		   c.instance.start == qemu.start && !strcmp(c.instance.boot, qemu.boot),
-	   "compaction: instance, stop, breakpoints and loan are kept");
+		   c.instance.start == qemu.start && !strcmp(c.instance.boot, qemu.boot) &&
+		   c.tracer.pid == tracer.pid && c.tracer.start == tracer.start,
+	   "compaction: instance, tracer, stop, breakpoints and loan are kept");
 	ok(c.nr_places == 1 && c.places[0].original[0] == 'a' && c.places[0].nr_ours == 2 &&
 		   !memcmp(c.places[0].ours, "bc", 2),
 	   "compaction: a place keeps its original and all writes");

@@ -49,8 +49,27 @@ static void test_loan(void)
 	ok(!parse("reset\n", &c) && c.reset, "'reset' is read");
 }
 
+static void test_tracer(void)
+{
+	static const char *const bad[] = {
+		"tracer\n",       "tracer 1\n",          "tracer 0 1\n",
+		"tracer 1 2 3\n", "tracer 80000000 1\n", "tracer -1 1\n",
+	};
+	struct journal_contents c;
+
+	ok(!parse("tracer 2a b13f\n", &c) && c.tracer.pid == 42 && c.tracer.start == 0xb13f,
+	   "'tracer' is read");
+	ok(c.blank, "nothing is done then");
+	ok(!parse("tracer 2a b13f\nstop\n", &c) && !c.blank, "a stop is something");
+	ok(!parse("stop\n", &c) && !c.tracer.pid, "a journal of an older version has no tracer");
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		ok(parse(bad[i], &c) == -EPROTO, "a damaged line is refused: '%.*s'",
+		   (int)strlen(bad[i]) - 1, bad[i]);
+}
+
 int main(void)
 {
+	test_tracer();
 	test_loan();
 	test_file();
 	test_damaged_file();

@@ -9,6 +9,7 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 #include "formats/base/clock.h"
+#include "tests/lib/dead-process.h"
 #include "tests/lib/fake-qemu.h"
 #include "tests/lib/tap.h"
 #include "vmm/libvirt/gdb/rsp.h"
@@ -64,8 +65,7 @@ static inline void end(void)
 static inline int recover(bool just_died)
 {
 	libvirt_journal_close(&journal);
-	return libvirt_recover(NULL, fake_qemu_uuid(), just_died ? LIBVIRT_JUST_DIED : 0, 0,
-			       &outcome, &why);
+	return libvirt_recover(NULL, fake_qemu_uuid(), just_died, 0, &outcome, &why);
 }
 
 /* The tracer has written into the guest's memory. */
@@ -82,17 +82,53 @@ static inline bool holds(uint64_t gpa, const char *text)
 	return !memcmp(fake_qemu_ram(qemu) + gpa, text, strlen(text));
 }
 
-/* The domain stands at a breakpoint, whose tracer's connection has ended. */
+/* The domain stands at a breakpoint. */
+static inline void reach_breakpoint(struct gdbstub *stub)
+{
+	libvirt_journal_breaks(&journal, NULL);
+	if (gdbstub_open(stub, &domain, NULL) || rsp_breakpoint(&stub->rsp, GVA, true, NULL) ||
+	    rsp_continue(&stub->rsp, NULL))
+		abort();
+	fake_qemu_reach(qemu, 0, GVA);
+}
+
+/* Its tracer's connection has ended. */
 static inline void stand_at_breakpoint(void)
 {
 	struct gdbstub stub;
 
-	libvirt_journal_breaks(&journal, NULL);
-	if (gdbstub_open(&stub, &domain, NULL) || rsp_breakpoint(&stub.rsp, GVA, true, NULL) ||
-	    rsp_continue(&stub.rsp, NULL))
-		abort();
-	fake_qemu_reach(qemu, 0, GVA);
+	reach_breakpoint(&stub);
 	gdbstub_drop(&stub);
+}
+
+/* This process, which is forked, is the tracer, and has the journal. */
+static inline void be_tracer(void)
+{
+	struct libvirt_pid self;
+
+	libvirt_pid_self(&self);
+	if (libvirt_journal_adopt(fake_qemu_uuid(), &journal, NULL) ||
+	    libvirt_journal_tracer(&journal, &self, NULL))
+		_exit(99);
+}
+
+/* The tracer is dead, but has not ended: it has the journal, and the connection to the gdbstub. */
+static inline pid_t start_dead_tracer(void (*fn)(void))
+{
+	struct gdbstub stub;
+	pid_t pid;
+
+	reach_breakpoint(&stub);
+	libvirt_journal_close(&journal);
+	pid = dead_process_start(fn);
+	gdbstub_drop(&stub);
+	return pid;
+}
+
+static inline void end_dead_tracer(pid_t pid)
+{
+	dead_process_end(pid);
+	dead_process_reap(pid);
 }
 
 static inline void stop_by_monitor(void)

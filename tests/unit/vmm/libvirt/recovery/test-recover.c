@@ -261,7 +261,7 @@ static void test_file_alone(bool runs)
 static int recover_without_journal(void)
 {
 	libvirt_journal_remove(&journal);
-	return libvirt_recover(NULL, fake_qemu_uuid(), 0, 0, &outcome, &why);
+	return libvirt_recover(NULL, fake_qemu_uuid(), false, 0, &outcome, &why);
 }
 
 /* Whether it succeeds. */
@@ -329,7 +329,7 @@ static void test_patience(void)
 	fake_qemu_set_dead_libvirtd(qemu, true);
 	if (pthread_create(&thread, NULL, come_back, NULL))
 		abort();
-	ok(!libvirt_recover(NULL, fake_qemu_uuid(), LIBVIRT_JUST_DIED, 10000, &outcome, &why) &&
+	ok(!libvirt_recover(NULL, fake_qemu_uuid(), true, 10000, &outcome, &why) &&
 		   fake_qemu_runs(qemu),
 	   "a libvirtd that is restarted is waited for");
 	pthread_join(thread, NULL);
@@ -344,7 +344,7 @@ static void test_hidden(void)
 	ok(recover(false) == -EBUSY && has_journal(),
 	   "the domain runs, but not at this connection: its journal stays: %s", why.text);
 	fake_qemu_kill(qemu);
-	ok(!libvirt_recover(NULL, fake_qemu_uuid(), 0, 0, &outcome, &why) && outcome.ended &&
+	ok(!libvirt_recover(NULL, fake_qemu_uuid(), false, 0, &outcome, &why) && outcome.ended &&
 		   !has_journal(),
 	   "once it has ended its journal is removed");
 	end();
@@ -387,33 +387,46 @@ static void test_alive(void)
 	begin();
 	libvirt_journal_stop(&journal, true, NULL);
 	stop_by_monitor();
-	ok(libvirt_recover(NULL, fake_qemu_uuid(), 0, 0, &outcome, &why) == -EBUSY &&
+	ok(libvirt_recover(NULL, fake_qemu_uuid(), false, 0, &outcome, &why) == -EBUSY &&
 		   !fake_qemu_runs(qemu) && has_journal(),
 	   "the domain of a tracer that lives is left alone: %s", why.text);
 	libvirt_journal_close(&journal);
 	end();
 }
 
-/* One that is dead holds it as well, and the gdbstub, while a thread of its own hangs. */
+/* One that is dead holds it as well, and the gdbstub, while a thread of its own hangs. The first
+ * recovery fails when it has taken the journal. */
 static void test_hangs_dead(void)
 {
-	struct gdbstub stub;
+	pid_t tracer;
 
 	begin();
-	libvirt_journal_breaks(&journal, NULL);
-	if (gdbstub_open(&stub, &domain, NULL) || rsp_breakpoint(&stub.rsp, GVA, true, NULL) ||
-	    rsp_continue(&stub.rsp, NULL))
-		abort();
-	fake_qemu_reach(qemu, 0, GVA);
-	ok(libvirt_recover(NULL, fake_qemu_uuid(), 0, 0, &outcome, &why) == -EBUSY &&
-		   !fake_qemu_runs(qemu),
-	   "a tracer has the journal and the gdbstub: %s", why.text);
-	ok(!libvirt_recover(NULL, fake_qemu_uuid(), LIBVIRT_HANGS_DEAD | LIBVIRT_JUST_DIED, 0,
-			    &outcome, &why) &&
+	tracer = start_dead_tracer(be_tracer);
+	fake_qemu_refuse(qemu, "query-cpus-fast", 0);
+	ok(libvirt_recover(NULL, fake_qemu_uuid(), true, 0, &outcome, &why) == -EREMOTEIO &&
+		   outcome.had_journal && has_journal() && !fake_qemu_runs(qemu),
+	   "the journal is taken from a tracer that is dead: %s", why.text);
+	fake_qemu_refuse(qemu, NULL, 0);
+	ok(!libvirt_recover(NULL, fake_qemu_uuid(), false, 0, &outcome, &why) &&
 		   fake_qemu_runs(qemu) && !fake_qemu_breaks(qemu) && !has_journal(),
-	   "they are taken from one that is dead: %s", why.text);
-	gdbstub_drop(&stub);
-	libvirt_journal_close(&journal);
+	   "a later recovery takes the gdbstub from it: %s", why.text);
+	end_dead_tracer(tracer);
+	end();
+}
+
+/* Its domain ends. */
+static void test_hangs_dead_alone(void)
+{
+	pid_t tracer;
+
+	begin();
+	tracer = start_dead_tracer(be_tracer);
+	fake_qemu_hide(qemu, true);
+	fake_qemu_kill(qemu);
+	ok(!libvirt_recover(NULL, fake_qemu_uuid(), false, 0, &outcome, &why) && outcome.ended &&
+		   !has_journal(),
+	   "the journal of a dead tracer is removed once its domain has ended");
+	end_dead_tracer(tracer);
 	end();
 }
 
@@ -441,5 +454,6 @@ int main(int argc, char **argv)
 	test_verb();
 	test_alive();
 	test_hangs_dead();
+	test_hangs_dead_alone();
 	return end_tests();
 }

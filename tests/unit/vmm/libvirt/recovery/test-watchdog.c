@@ -248,60 +248,57 @@ static void test_hanging(void)
 	end();
 }
 
-/*
- * A tracer that is killed while a thread of its own hangs in the kernel keeps its descriptors, of
- * the pipe and the journal. A process that has them stands for that thread here. It ends when
- * `release` is closed.
- */
-static void run_hanging_tracer(int release)
-{
-	struct libvirt_watchdog watchdog;
-	struct libvirt_journal mine;
-	char c;
-
-	if (libvirt_watchdog_start(NULL, &watchdog, NULL) ||
-	    libvirt_watchdog_arm(&watchdog, fake_qemu_uuid(), NULL) ||
-	    libvirt_journal_adopt(fake_qemu_uuid(), &mine, NULL))
-		_exit(99);
-	if (!fork())
-		_exit((int)read(release, &c, 1));
-	_exit(0);
-}
-
-static void test_hangs_dead(bool reaped)
-{
-	int release[2];
-	pid_t child;
-
-	begin();
-	libvirt_journal_stop(&journal, true, NULL);
-	libvirt_journal_close(&journal);
-	fake_qemu_suspend(qemu);
-	if (pipe2(release, O_CLOEXEC))
-		abort();
-	child = fork();
-	if (!child) {
-		close(release[1]);
-		dup2(open("/dev/null", O_WRONLY | O_CLOEXEC), STDERR_FILENO);
-		run_hanging_tracer(release[0]);
-	}
-	if (reaped)
-		waitpid(child, NULL, 0);
-	ok(await_end_of_journal() && fake_qemu_runs(qemu),
-	   "a dead tracer%s keeps its descriptors: its watchdog recovers the domain",
-	   reaped ? ", which was waited for," : "");
-	close(release[0]);
-	close(release[1]);
-	if (!reaped)
-		waitpid(child, NULL, 0);
-	end();
-}
-
 static void arm(struct libvirt_watchdog *watchdog)
 {
 	if (libvirt_watchdog_start(NULL, watchdog, NULL) ||
 	    libvirt_watchdog_arm(watchdog, fake_qemu_uuid(), NULL))
 		_exit(99);
+}
+
+static void be_watched_tracer(void)
+{
+	struct libvirt_watchdog watchdog;
+
+	dup2(open("/dev/null", O_WRONLY | O_CLOEXEC), STDERR_FILENO);
+	arm(&watchdog);
+	be_tracer();
+}
+
+/* A tracer that is killed while a thread of its own hangs in the kernel keeps its descriptors. */
+static void test_hangs_dead(void)
+{
+	pid_t tracer;
+
+	begin();
+	tracer = start_dead_tracer(be_watched_tracer);
+	ok(await_end_of_journal() && fake_qemu_runs(qemu) && !fake_qemu_breaks(qemu),
+	   "a dead tracer keeps its descriptors: its watchdog recovers the domain");
+	end_dead_tracer(tracer);
+	end();
+}
+
+static void be_done_tracer(void)
+{
+	struct libvirt_watchdog watchdog;
+
+	arm(&watchdog);
+	be_tracer();
+	if (write(watchdog.fd, "q", 1) != 1)
+		_exit(99);
+}
+
+/* It has reported that all is undone. */
+static void test_hangs_done(void)
+{
+	pid_t tracer;
+
+	begin();
+	tracer = start_dead_tracer(be_done_tracer);
+	sleep(5); /* more than the watchdog waits for a dead tracer's end */
+	ok(has_journal() && fake_qemu_breaks(qemu),
+	   "the watchdog of one that has undone all does nothing");
+	end_dead_tracer(tracer);
+	end();
 }
 
 /* As a log's file system, which hangs: a pipe that is full. */
@@ -376,8 +373,8 @@ int main(int argc, char **argv)
 	test_watchdog_gives_up();
 	test_watchdog_at_once();
 	test_hanging();
-	test_hangs_dead(false);
-	test_hangs_dead(true);
+	test_hangs_dead();
+	test_hangs_done();
 	test_output_hangs();
 	test_no_descriptors();
 	return end_tests();
