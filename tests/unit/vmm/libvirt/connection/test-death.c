@@ -93,7 +93,9 @@ static const char *ask(void)
 static void *leave(void *arg)
 {
 	(void)arg;
-	is_str(ask(), "lives", "a process with a thread is seen by another one");
+	/* the process that tests waits for this one, which is a child: it finds no result then */
+	if (strcmp(ask(), "lives") != 0)
+		_exit(99);
 	return NULL;
 }
 
