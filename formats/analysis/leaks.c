@@ -8,6 +8,7 @@
 #include "formats/analysis/sites.h"
 #include "formats/analysis/survivors.h"
 #include "formats/base/json.h"
+#include "formats/report/parts.h"
 #include "formats/report/table.h"
 #include "formats/report/trace-text.h"
 
@@ -193,7 +194,8 @@ static void print_next(FILE *out, const struct leaks *l)
 		command.verb = "leaks --since init";
 		behind = " leaves the boot out";
 	} else if (!l->base.options.verbose) {
-		before = replay->records ? "nothing leaks" : "";
+		before = replay->records && !survivors_lack_init(replay->sites) ? "nothing leaks"
+										: "";
 		command.verb = "leaks --verbose";
 		behind = " shows all";
 	} else {
@@ -217,8 +219,11 @@ static void print_text(const struct analysis *base, FILE *out)
 		text_count(l->n).s);
 	print_verdicts(out, l);
 	if (survivors_are_short(replay->sites))
-		fprintf(out, "%-*stoo short to tell what only grows: that takes %s\n", LABEL,
-			"Time", survivors_time_text(replay->sites));
+		line_print(out, LABEL, "Time", "too short to tell what only grows: that takes %s",
+			   survivors_time_text(replay->sites));
+	else if (survivors_lack_init(replay->sites))
+		line_print(out, LABEL, "Init",
+			   "nothing says when it began: the verdicts are of the boot, too");
 	sites_print_limit(l->base.replay->sites, out, LABEL);
 	replay_print_losses(replay, out, LABEL);
 	replay_print_bound(replay, out, LABEL);

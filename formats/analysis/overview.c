@@ -274,10 +274,12 @@ static void print_growing(FILE *out, const struct overview *o)
 	if (n || o->nr_leaking)
 		return;
 	if (survivors_are_short(sites_of(o)))
-		fprintf(out, "%-*stoo short to tell: that takes %s\n", LABEL, "Grows",
-			survivors_time_text(sites_of(o)));
+		line_print(out, LABEL, "Grows", "too short to tell: that takes %s",
+			   survivors_time_text(sites_of(o)));
+	else if (survivors_lack_init(sites_of(o)))
+		line_print(out, LABEL, "Grows", "unknown: nothing says when init began");
 	else
-		fprintf(out, "%-*snothing grows all the time\n", LABEL, "Grows");
+		line_print(out, LABEL, "Grows", "nothing grows all the time");
 }
 
 static void print_leaking(FILE *out, const struct overview *o)

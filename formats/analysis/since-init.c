@@ -3,15 +3,24 @@
 
 #include <errno.h>
 #include <string.h>
+#include "formats/base/text.h"
 #include "formats/trace/reader.h"
 
-static const char function[] = "free_reserved_area";
+/* Linux 7.1 and later have it as free_reserved_page() and __free_reserved_area(); compilers split
+ * off "NAME.part.0". */
+static bool is_function(const char *name)
+{
+	static const char *const names[] = {"free_reserved_area", "free_reserved_page", NULL};
+
+	name += strspn(name, "_");
+	return text_begins_as(name, strcspn(name, "."), names);
+}
 
 /* The kernel frees the memory of its own initialisation last, then runs init (init/main.c). */
 bool since_init_frees(const struct sidecar *sidecar, const struct kmem_record *record)
 {
 	return record->event_id == KMEM_EVENT_FREE && record->type_id == KMEM_TYPE_PAGES &&
-	       !strcmp(sidecar_function_text(sidecar, record->call_site).s, function);
+	       is_function(sidecar_function_text(sidecar, record->call_site).s);
 }
 
 void since_init_begin(struct since_init *init)
@@ -38,7 +47,7 @@ void since_init_note(struct since_init *init, const struct sidecar *sidecar,
 bool since_init_is_known(const struct sidecar *sidecar)
 {
 	for (size_t i = 0; sidecar && i < sidecar->nr_symbols; i++)
-		if (!strcmp(sidecar->symbols[i].name, function))
+		if (is_function(sidecar->symbols[i].name))
 			return true;
 	return false;
 }

@@ -322,6 +322,12 @@ const char *survivors_time_text(const struct sites *sites)
 	return begins_in_boot(sites) ? "10 s from init on" : "10 s";
 }
 
+bool survivors_lack_init(const struct sites *sites)
+{
+	return sites->of.sidecar && sites->of.sidecar->info.from_first_allocation &&
+	       sites->init.ns == INT64_MIN;
+}
+
 /* --- in words -------------------------------------------------------------------------------- */
 
 const char *verdict_name(enum verdict verdict)

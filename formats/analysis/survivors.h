@@ -54,6 +54,10 @@ int survivors_find(const struct sites *sites, int64_t older_ns, struct survivors
 bool survivors_are_short(const struct sites *sites);
 const char *survivors_time_text(const struct sites *sites); /* "10 s" */
 
+/* Whether the trace has the guest's boot, but nothing in it says where that ends: what only the
+ * boot keeps is judged like the rest then. */
+bool survivors_lack_init(const struct sites *sites);
+
 /* "leak", "only grows" */
 const char *verdict_name(enum verdict verdict);
 

@@ -653,7 +653,7 @@ function summaryWords() {
 	if (t.records)
 		out.push(leaks.length ? `${several(leaks.length, 'call site')} ${leaks.length === 1 ? 'looks' : 'look'} like a leak: memory that keeps growing with what stays. See Growth.`
 			: o.growing.length ? `${several(o.growing.length, 'call site')} only ever ${o.growing.length === 1 ? 'grows' : 'grow'}; none looks like a leak.`
-				: `${t.growth_takes ? `The time is too short to tell what grows, which takes ${t.growth_takes}` : 'Nothing grows all the time'}, and nothing looks like a leak.`);
+				: `${t.growth_takes ? `The time is too short to tell what grows, which takes ${t.growth_takes}` : t.lacks_init ? 'What grows is unknown, as nothing says when init began' : 'Nothing grows all the time'}, and nothing looks like a leak.`);
 	if (o.call_sites_without_course)
 		out.push(`Of ${several(o.call_sites_without_course, 'call site')} the report has sums only: no growth, course or lifetimes.`);
 	if (others)

@@ -334,6 +334,8 @@ static json_t *trace_json(const struct page *page)
 	if (survivors_are_short(replay->sites))
 		failed |= json_object_set_new(root, "growth_takes",
 					      json_string(survivors_time_text(replay->sites)));
+	failed |= json_object_set_new(root, "lacks_init",
+				      json_boolean(survivors_lack_init(replay->sites)));
 	if (!failed)
 		return root;
 	json_decref(root);

@@ -195,6 +195,57 @@ static void test_short(const char *dir)
 	verb_result_deinit(&report);
 }
 
+static void put_names(const char *dir, const char *function)
+{
+	char text[512];
+
+	snprintf(text, sizeof(text),
+		 "{\"version\":1,\"complete\":true,\"from_first_allocation\":true,"
+		 "\"vcpus\":[{}],\"symbols\":[{\"name\":\"%s\",\"start\":\"0x5000\","
+		 "\"size\":256}]}",
+		 function);
+	file_put(dir, "sonde.json", text, strlen(text));
+}
+
+/* What compilers and later kernels make of the function's name. */
+static void test_names(const char *dir)
+{
+	static const struct {
+		const char *function;
+		const char *found; /* in the text; NULL: the trace is refused */
+	} rows[] = {{"__free_reserved_area", "\nTrace         3 records"},
+		    {"free_reserved_page", "\nTrace         3 records"},
+		    {"free_reserved_area.part.0", "\nTrace         3 records"},
+		    {"free_reserved_areas", NULL}};
+
+	put_trace(dir, 6, true);
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct verb_result result;
+
+		put_names(dir, rows[i].function);
+		result = verb_run(cmd_report,
+				  (const char *const[]){"report", "--since", "init", dir, NULL});
+		ok(rows[i].found ? strstr(result.out, rows[i].found) != NULL : result.status == 1,
+		   "%s() says when init begins, or is another function", rows[i].function);
+		verb_result_deinit(&result);
+	}
+}
+
+/* Behind test_leaks(): the boot is in the trace, but no name says where it ends. */
+static void test_unknown(const char *dir)
+{
+	struct verb_result report, leaks;
+
+	put_names(dir, "free_other_area");
+	report = verb_run(cmd_report, (const char *const[]){"report", "--time", "1,", dir, NULL});
+	leaks = verb_run(cmd_leaks, (const char *const[]){"leaks", "--time", ",15", dir, NULL});
+	ok(!strstr(report.out, "nothing grows") &&
+		   strstr(leaks.out, "\nInit          nothing says when it began: "),
+	   "without the end of the boot nothing is said not to grow");
+	verb_result_deinit(&report);
+	verb_result_deinit(&leaks);
+}
+
 int main(void)
 {
 	struct scratch dir = scratch_make();
@@ -205,6 +256,8 @@ int main(void)
 	test_end(dir.path);
 	test_leaks(dir.path);
 	test_short(dir.path);
+	test_unknown(dir.path);
+	test_names(dir.path);
 	scratch_remove(&dir);
 	return tap_done();
 }
