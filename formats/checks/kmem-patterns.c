@@ -40,8 +40,8 @@ enum {
 struct origin_stats {
 	struct check_event first; /* allocation */
 	uint64_t allocs, frees, cross_cpu;
-	int64_t window_ns; /* begin of the current 10 ms */
-	uint64_t window_allocs;
+	int64_t *
+		times; /* of the last STORM_ALLOCS allocations, a ring; less while there are less */
 	bool in_storm;
 };
 
@@ -114,33 +114,60 @@ static struct origin_stats *stats_of(struct patterns *p, uint32_t origin, int *r
 
 /* --- storms ---------------------------------------------------------------------------------- */
 
+/* The time of the allocation before `n` others, of at most STORM_ALLOCS. */
+static int64_t time_before(const struct origin_stats *s, uint64_t n)
+{
+	return s->times[(s->allocs - n) % STORM_ALLOCS];
+}
+
 /* Compared with what came before; the beginning of a trace is compared with nothing. */
 static bool is_storm(const struct patterns *p, const struct origin_stats *s)
 {
-	uint64_t before_ns = (uint64_t)s->window_ns - (uint64_t)p->begin_ns;
-	double average = (double)(s->allocs - s->window_allocs) * STORM_NS / (double)before_ns;
+	const int64_t begin_ns = time_before(s, STORM_ALLOCS);
+	const uint64_t before_ns = (uint64_t)begin_ns - (uint64_t)p->begin_ns;
+	const double average = (double)(s->allocs - STORM_ALLOCS) * STORM_NS / (double)before_ns;
 
-	return s->window_ns > p->begin_ns && before_ns >= STORM_FACTOR * (uint64_t)STORM_NS &&
-	       (double)s->window_allocs >= STORM_FACTOR * average;
+	return begin_ns > p->begin_ns && before_ns >= STORM_FACTOR * (uint64_t)STORM_NS &&
+	       STORM_ALLOCS >= STORM_FACTOR * average;
 }
 
-static void count_alloc(struct patterns *p, struct origin_stats *s, const struct check_event *event)
+/* The room doubles up to that of the ring. */
+static int note_time(struct origin_stats *s, int64_t ns)
 {
-	int64_t ns = event->at.ns;
+	const uint64_t n = s->allocs;
 
-	if (!s->allocs++)
-		s->first = *event;
-	if (s->allocs == 1 || ns < s->window_ns ||
-	    (uint64_t)ns - (uint64_t)s->window_ns >= STORM_NS) {
-		s->in_storm = s->in_storm && s->window_allocs >= STORM_ALLOCS;
-		s->window_ns = ns;
-		s->window_allocs = 0;
+	if (n < STORM_ALLOCS && !(n & (n - 1))) {
+		const uint64_t room = n ? 2 * n : 1;
+		int64_t *bigger = reallocarray(s->times, room < STORM_ALLOCS ? room : STORM_ALLOCS,
+					       sizeof(*bigger));
+
+		if (!bigger)
+			return -ENOMEM;
+		s->times = bigger;
 	}
-	s->window_allocs++;
-	if (s->window_allocs == STORM_ALLOCS && !s->in_storm && is_storm(p, s)) {
+	s->times[s->allocs++ % STORM_ALLOCS] = ns;
+	return 0;
+}
+
+/* Whether the last n allocations were within the time of a storm. */
+static bool are_near(const struct origin_stats *s, uint64_t n)
+{
+	return s->allocs >= n &&
+	       (uint64_t)time_before(s, 1) - (uint64_t)time_before(s, n) < STORM_NS;
+}
+
+static int count_alloc(struct patterns *p, struct origin_stats *s, const struct check_event *event)
+{
+	if (!s->allocs)
+		s->first = *event;
+	if (note_time(s, event->at.ns))
+		return -ENOMEM;
+	s->in_storm = s->in_storm && are_near(s, STORM_ALLOCS / 2);
+	if (!s->in_storm && are_near(s, STORM_ALLOCS) && is_storm(p, s)) {
 		s->in_storm = true;
 		check_note(&p->base, STORM, event, NULL);
 	}
+	return 0;
 }
 
 /* --- krealloc() ------------------------------------------------------------------------------ */
@@ -271,8 +298,9 @@ static int change(struct check *base, const struct check_event *event,
 		return ret;
 	if (change->kind == HEAP_FREE)
 		return free_object(p, s, event, change);
-	count_alloc(p, s, event);
-	return heap_change_origin(change)->type == KMEM_TYPE_PAGES ? 0 : note_alloc(p, change);
+	ret = count_alloc(p, s, event);
+	return ret || heap_change_origin(change)->type == KMEM_TYPE_PAGES ? ret
+									  : note_alloc(p, change);
 }
 
 static void finish(struct check *base, const struct trace_reader *reader)
@@ -307,6 +335,8 @@ static void deinit(struct check *base)
 	u64_map_deinit(&p->pairs);
 	u64_map_deinit(&p->resizings);
 	u64_map_deinit(&p->last);
+	for (size_t i = 0; i < p->nr_origins; i++)
+		free(p->origins[i].times);
 	free(p->origins);
 }
 

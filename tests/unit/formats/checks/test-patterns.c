@@ -76,6 +76,17 @@ static void put_storm(struct maker *maker)
 	}
 }
 
+/* 0xd000 allocates one object in a ms, and 1,200 within 10 ms: half of them are within 10 ms from
+ * any one before. */
+static void put_storm_between(struct maker *maker)
+{
+	for (unsigned int ms = 0; ms < 200; ms++, maker->ns += MS)
+		for (unsigned int i = 0; i < (ms >= 155 && ms < 165 ? 120 : 1); i++) {
+			alloc(maker, 0, 0xd0000, 0xd000, 64);
+			release(maker, 0, 0xd0000, 0xd001);
+		}
+}
+
 /* 0x7000 resizes an object to and fro, 0x8000 makes it larger each time. */
 static void put_realloc(struct maker *maker)
 {
@@ -155,6 +166,7 @@ int main(void)
 	      "free-stale", "0x3001");
 	finds("a storm of allocations is noted, and not what is always so busy", put_storm, "storm",
 	      "0x5000");
+	finds("a storm is noted wherever it begins", put_storm_between, "storm", "0xd000");
 	finds("an object resized to and fro is noted, and not one that only grows", put_realloc,
 	      "realloc", "0x9010");
 	return tap_done();
