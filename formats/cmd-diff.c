@@ -71,6 +71,11 @@ static const struct cli_verb verb = {
 	.notes = replay_view_notes,
 };
 
+static bool is_all_time(const struct cli_time_range *time)
+{
+	return time->from_ns == INT64_MIN && time->to_ns == INT64_MAX;
+}
+
 int cmd_diff(int argc, char **argv)
 {
 	struct options options = {.view = REPLAY_ALL,
@@ -78,19 +83,18 @@ int cmd_diff(int argc, char **argv)
 				  .times = {CLI_ALL_TIME, CLI_ALL_TIME},
 				  .top = UINT64_MAX};
 	struct replay_view views[2];
-	bool b_is_whole;
+	bool is_whole[2];
 	int ret = cli_parse(&verb, argc, argv, &options);
 
 	if (ret)
 		return ret - 1;
 	if (optind != argc - 1 && optind != argc - 2)
 		return cli_usage(verb.name, "name one or two traces; see 'sonde diff --help'");
-	if (optind == argc - 1 && options.times[0].to_ns == INT64_MAX &&
-	    options.times[1].from_ns == INT64_MIN)
+	for (int i = 0; i < 2; i++)
+		is_whole[i] = optind == argc - 1 && is_all_time(&options.times[i]);
+	if (is_whole[0] && is_whole[1])
 		return cli_usage(verb.name, "name a second trace, or parts of the first one: "
 					    "--time-a 0,5 --time-b 5,10");
-	b_is_whole = optind == argc - 1 && options.times[1].from_ns == INT64_MIN &&
-		     options.times[1].to_ns == INT64_MAX;
 	for (int i = 0; i < 2; i++) {
 		views[i] = options.view;
 		views[i].time = options.times[i];
@@ -107,7 +111,9 @@ int cmd_diff(int argc, char **argv)
 		return ret;
 	ret = options.html.path ? html_diff(verb.name, views, &options.diff, &options.html)
 				: diff_show(verb.name, views, &options.diff, options.json);
-	if (!ret && b_is_whole)
-		cli_note(verb.name, "--time-b is not given: B is the whole trace");
+	for (int i = 0; !ret && i < 2; i++)
+		if (is_whole[i])
+			cli_note(verb.name, "--time-%c is not given: %c is the whole trace",
+				 "ab"[i], "AB"[i]);
 	return ret;
 }

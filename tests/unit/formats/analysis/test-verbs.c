@@ -464,6 +464,20 @@ static void test_diff_text(const char *dir, const char *worse)
 	verb_result_deinit(&result);
 }
 
+static void test_part_of_end(const char *dir)
+{
+	struct verb_result result =
+		verb_run(cmd_diff, (const char *const[]){"diff", "--time-b", ",6", dir, NULL});
+
+	ok(!result.status && strstr(result.err, "--time-a is not given: A is the whole trace"),
+	   "a part that begins with the trace is compared with the whole");
+	verb_result_deinit(&result);
+	result = verb_run(cmd_diff, (const char *const[]){"diff", "--time-a", "6,", "--time-b",
+							  ",6", dir, NULL});
+	ok(!result.status, "so is what came after with what came before");
+	verb_result_deinit(&result);
+}
+
 /* The same call site in a function of another size, of another kernel. */
 static void test_diff_kernels(void)
 {
@@ -584,6 +598,7 @@ int main(void)
 	test_diff_type(dir.path, worse.path);
 	test_diff_parts(dir.path);
 	test_diff_text(dir.path, worse.path);
+	test_part_of_end(dir.path);
 	test_diff_kernels();
 	test_diff_groups(dir.path, worse.path);
 	test_usage();
