@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Judging what is still live at the end: when it was born, and what else its call site frees. */
+#include <ctype.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -127,30 +128,42 @@ static void sort_survivor(void *arg, uint64_t ptr, const struct heap_object *obj
 
 /* --- verdicts -------------------------------------------------------------------------------- */
 
+/* Whether a name, "do_anonymous_page", has these words, such as "anonymous_page", in a row. */
+static bool has_words(const char *name, const char *words)
+{
+	const size_t length = strlen(words);
+	const char *at = name;
+
+	for (; (at = strstr(at, words)); at++)
+		if ((at == name || at[-1] == '_') && !isalnum((unsigned char)at[length]))
+			return true;
+	return false;
+}
+
+static bool has_any_words(const char *name, const char *const *all)
+{
+	for (; *all; all++)
+		if (has_words(name, *all))
+			return true;
+	return false;
+}
+
 /* Caches that the kernel shrinks when memory is short, addresses of vmalloc(), which it gives back
  * when many have been freed, and memory that belongs to processes. */
 static bool is_reclaimable(const struct judge *j, const struct heap_origin *origin)
 {
-	static const char *const caches[] = {"dentry",      "inode",   "radix_tree_node",
-					     "buffer_head", "xfs_buf", "kernfs_node",
-					     "anon_vma",    "vm_area", "vmap_area"};
-	static const char *const functions[] = {"fault",     "wp_page_copy", "page_cache",
-						"filemap",   "shmem_alloc",  "anonymous_page",
-						"anon_folio"};
+	static const char *const caches[] = {
+		"dentry", "inode", "radix_tree_node", "buffer_head", "xfs_buf", "vmap_area", NULL};
+	static const char *const functions[] = {"fault",      "wp_page",     "page_cache",
+						"filemap",    "shmem_alloc", "anonymous_page",
+						"anon_folio", NULL};
 	const struct sidecar *sidecar = j->sites->of.sidecar;
 	const struct sidecar_cache *cache = sidecar_cache(sidecar, origin->cache);
-	struct text function = sidecar_function_text(sidecar, origin->call_site);
 
-	for (size_t i = 0; cache && origin->cache && i < sizeof(caches) / sizeof(caches[0]); i++) {
-		if (strstr(cache->name, caches[i]))
-			return true;
-	}
-	for (size_t i = 0;
-	     origin->type == KMEM_TYPE_PAGES && i < sizeof(functions) / sizeof(functions[0]); i++) {
-		if (strstr(function.s, functions[i]))
-			return true;
-	}
-	return false;
+	if (cache && origin->cache && has_any_words(cache->name, caches))
+		return true;
+	return origin->type == KMEM_TYPE_PAGES &&
+	       has_any_words(sidecar_function_text(sidecar, origin->call_site).s, functions);
 }
 
 /* Survivors of the middle parts, and in how many of these there are any. */
