@@ -160,7 +160,8 @@ struct trace_missing replay_missing(const struct replay *replay);
 /* Below "Lost", a line: how much of that is of the instance, if others have lost events. */
 void replay_print_share(const struct replay *replay, FILE *out, int indent);
 
-/* "Bound", a line, unless the results are exact. */
+/* "Moved", a line, if the guest has moved pages (heap_moved_bytes()), and "Bound", unless the
+ * results are exact. */
 void replay_print_bound(const struct replay *replay, FILE *out, int indent);
 /* "bound", also of analyses that are not about the heap. Returns 0, or -1 without memory. */
 int replay_put_bound(const struct replay *replay, json_t *root);

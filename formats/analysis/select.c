@@ -329,3 +329,55 @@ const struct cli_option replay_time_options[] = {
 	 .offset = offsetof(struct replay_view, follow)},
 	{.name = NULL},
 };
+
+/* --- what is missing ------------------------------------------------------------------------- */
+
+struct replay_bound replay_bound(const struct replay *replay)
+{
+	const struct trace_missing missing = replay_missing(replay);
+
+	return (struct replay_bound){.is_bounded = missing.is_bounded,
+				     .objects = missing.events,
+				     .bytes = heap_most_bytes(replay->heap, missing.events)};
+}
+
+static void print_moved(const struct replay *replay, FILE *out, int indent)
+{
+	const uint64_t bytes = heap_moved_bytes(replay->heap);
+
+	if (bytes)
+		line_print(out, indent, "Moved",
+			   "%s of pages to others without an event: live sums may lack as much",
+			   text_bytes(bytes).s);
+}
+
+void replay_print_bound(const struct replay *replay, FILE *out, int indent)
+{
+	struct replay_bound bound = replay_bound(replay);
+
+	print_moved(replay, out, indent);
+	if (!bound.is_bounded)
+		line_print(out, indent, "Bound",
+			   "unknown: as events are missing, or may be, live sums may be too high "
+			   "or too low");
+	else if (bound.objects)
+		line_print(out, indent, "Bound",
+			   "live sums are at most %s too high, by at most %s, and lack at most as "
+			   "many of unknown size",
+			   text_number(bound.objects, "object").s, text_bytes(bound.bytes).s);
+}
+
+int replay_put_bound(const struct replay *replay, json_t *root)
+{
+	const uint64_t moved = replay->heap ? heap_moved_bytes(replay->heap) : 0;
+	struct replay_bound bound = replay_bound(replay);
+	json_t *object = json_pack("{sb so}", "bounded", bound.is_bounded, "objects",
+				   json_from_count(bound.objects));
+
+	json_object_set_new(object, "bytes_too_high",
+			    bound.is_bounded ? json_from_count(bound.bytes) : json_null());
+	json_object_set_new(object, "bytes_too_low",
+			    bound.is_bounded && !bound.objects ? json_from_count(moved)
+							       : json_null());
+	return json_object_set_new(root, "bound", object);
+}

@@ -109,6 +109,8 @@ static int remove_block(struct heap *heap, struct heap_change *change,
 {
 	int ret = end_life(heap, change, block, true);
 
+	if (heap_moves(heap, change->record->call_site))
+		sum_add(&heap->moved.bytes, block->bytes);
 	lives_remove(&heap->blocks, block);
 	return ret;
 }
@@ -120,6 +122,8 @@ static int place_block(struct heap *heap, uint64_t ptr, const struct heap_object
 	if (origin->role == HEAP_SLAB && slabs_add_block(heap, ptr, block))
 		return -ENOMEM;
 	origin->blocks++;
+	if (origin->is_target)
+		sum_add(&heap->moved.target_bytes, block->bytes);
 	sum_add(&origin->live_bytes, block->bytes);
 	heap_sum_add(&heap->totals.pages[origin->role], 1, block->bytes);
 	return 0;

@@ -56,6 +56,7 @@ struct heap_origin {
 	uint8_t type;           /* enum kmem_type_id */
 	uint8_t role;           /* enum heap_role, of pages */
 	bool is_wrapper;        /* its function allocates for its callers, which are not known */
+	bool is_target;         /* of pages: that others are moved to */
 	bool is_mixed; /* of pages of any use: what lies in a block says what it is used for */
 };
 
@@ -158,6 +159,13 @@ uint64_t heap_live_bytes(const struct heap *heap);
 /* The greatest sum of bytes that `n` live objects can have: how much too high sums may be if the
  * trace lacks n frees. */
 uint64_t heap_most_bytes(const struct heap *heap, uint64_t n);
+
+/*
+ * Of pages that the kernel has moved to others, for which there is no event: compaction takes free
+ * pages without one, and frees the former ones. At most so many bytes are in use, and not among
+ * what is live.
+ */
+uint64_t heap_moved_bytes(const struct heap *heap);
 
 /* Whether an object or block is counted elsewhere, too: as the slab that has it, as the object that
  * it is the block of. What is left counts each byte of objects once. */

@@ -200,6 +200,23 @@ struct slabs {
 	size_t nr_caches;
 };
 
+/* --- pages that were moved (moved.c) --------------------------------------------------------- */
+
+enum { RECENT_FREERS_BITS = 9 };
+
+/* A call site that frees pages. */
+struct freer {
+	uint64_t call_site;
+	bool is_known;
+	bool moves; /* what was in them is in others */
+};
+
+struct moved {
+	struct freer recent[1 << RECENT_FREERS_BITS]; /* by hash */
+	uint64_t bytes;                               /* freed so */
+	uint64_t target_bytes;                        /* allocated to move pages to */
+};
+
 struct heap {
 	const struct sidecar *sidecar;
 	heap_change_fn *fn;
@@ -210,9 +227,31 @@ struct heap {
 	struct origins origins;
 	struct callers callers;
 	struct heap_tasks tasks;
+	struct moved moved;
 	uint16_t task; /* of what is allocated */
 	struct heap_totals totals;
 };
+
+/* Whether what a call site allocates is for pages to be moved to. */
+bool heap_is_target(const struct sidecar *sidecar, uint64_t call_site);
+/* For heap_moves(): a call site that is not at hand. */
+bool heap_find_freer(struct heap *heap, uint64_t call_site);
+
+static inline struct freer *heap_recent_freer(struct heap *heap, uint64_t call_site)
+{
+	const uint64_t hash = call_site * UINT64_C(0x9e3779b97f4a7c15);
+
+	return &heap->moved.recent[hash >> (64 - RECENT_FREERS_BITS)];
+}
+
+/* Whether what a call site frees is in other pages now. */
+static inline bool heap_moves(struct heap *heap, uint64_t call_site)
+{
+	const struct freer *freer = heap_recent_freer(heap, call_site);
+
+	return freer->is_known && freer->call_site == call_site ? freer->moves
+								: heap_find_freer(heap, call_site);
+}
 
 /* For heap_brief_origin() (usual.h): one that is not at hand, which *out takes from now on. Returns
  * 0 or -ENOMEM. */

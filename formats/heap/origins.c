@@ -46,6 +46,8 @@ static int64_t add(struct origins *origins, const struct sidecar *sidecar,
 		.type = record->type_id,
 		.role = role_of(role, record),
 		.is_wrapper = role == SITE_WRAPPER || role == SITE_PAGES,
+		.is_target =
+			record->type_id == KMEM_TYPE_PAGES && heap_is_target(sidecar, call_site),
 		.is_mixed = role == SITE_PAGES && record->type_id == KMEM_TYPE_PAGES};
 	return origins->count++;
 }

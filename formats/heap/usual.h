@@ -53,7 +53,7 @@ static inline bool slabs_have_recent(const struct slabs *slabs, const struct kme
 
 static inline bool is_usual_origin(const struct heap_origin *origin)
 {
-	return origin->role == HEAP_PLAIN && !origin->is_mixed;
+	return origin->role == HEAP_PLAIN && !origin->is_mixed && !origin->is_target;
 }
 
 static inline __attribute__((always_inline)) bool
@@ -163,6 +163,8 @@ heap_usual_free(struct heap *heap, const struct kmem_brief *brief, bool is_block
 	struct heap_usual_free out = {.link = lives_head(lives, brief->ptr)};
 	struct life *life;
 
+	if (is_block && heap_moves(heap, (uint64_t)(int64_t)brief->call_site))
+		return out;
 	for (;; out.link = &life->next) {
 		out.number = *out.link;
 		if (!out.number)

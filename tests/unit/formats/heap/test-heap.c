@@ -11,7 +11,9 @@ enum {
 	SITE = 0x1000,
 	SLAB_SITE = 0x2010,
 	LARGE_SITE = 0x3010,
-	MIXED_SITE = 0x6010
+	MIXED_SITE = 0x6010,
+	MOVER_SITE = 0x7010,
+	TARGET_SITE = 0x8010
 };
 
 /* Changes by kind. */
@@ -36,6 +38,8 @@ static const struct sidecar_symbol symbols[] = {
 	{.start = 0x4000, .size = 0x100, .name = (char[]){"kvmalloc_node"}},
 	{.start = 0x5000, .size = 0x100, .name = (char[]){"kvmalloc_node_of_mine"}},
 	{.start = 0x6000, .size = 0x100, .name = (char[]){"alloc_pages_mpol"}},
+	{.start = 0x7000, .size = 0x100, .name = (char[]){"migrate_pages_batch"}},
+	{.start = 0x8000, .size = 0x100, .name = (char[]){"alloc_migration_target"}},
 };
 static const struct sidecar named = {.symbols = (struct sidecar_symbol *)(uintptr_t)symbols,
 				     .nr_symbols = sizeof(symbols) / sizeof(symbols[0])};
@@ -60,12 +64,37 @@ static void alloc_pages(struct seen *seen, uint64_t site, uint64_t ptr, unsigned
 	      make_alloc(KMEM_TYPE_PAGES, ptr, site, (uint64_t)n * PAGE, (uint64_t)n * PAGE, 1));
 }
 
-static void free_pages(struct seen *seen, uint64_t ptr, unsigned int n)
+static void free_pages_at(struct seen *seen, uint64_t site, uint64_t ptr, unsigned int n)
 {
-	struct kmem_record record = make_free(KMEM_TYPE_PAGES, ptr, SITE, 2);
+	struct kmem_record record = make_free(KMEM_TYPE_PAGES, ptr, site, 2);
 
 	record.bytes_req = record.bytes_alloc = (uint64_t)n * PAGE;
 	apply(seen, record);
+}
+
+static void free_pages(struct seen *seen, uint64_t ptr, unsigned int n)
+{
+	free_pages_at(seen, SITE, ptr, n);
+}
+
+/* Compaction takes free pages without an event, memory hotplug allocates them. */
+static void test_moved(void)
+{
+	struct seen seen;
+
+	begin(&seen, &named);
+	alloc_pages(&seen, SITE, BASE, 4);
+	alloc_pages(&seen, SITE, BASE + 4 * PAGE, 1);
+	free_pages(&seen, BASE + 4 * PAGE, 1);
+	is_u64(heap_moved_bytes(seen.heap), 0, "pages that are freed are not moved");
+	free_pages_at(&seen, MOVER_SITE, BASE, 4);
+	is_u64(heap_moved_bytes(seen.heap), 4 * PAGE, "those that are copied and freed are");
+	is_u64(heap_live_bytes(seen.heap), 0, "nothing says that they are live");
+	free_pages_at(&seen, MOVER_SITE, BASE, 4);
+	is_u64(heap_moved_bytes(seen.heap), 4 * PAGE, "what nothing has allocated is not counted");
+	alloc_pages(&seen, TARGET_SITE, BASE + 8 * PAGE, 1);
+	is_u64(heap_moved_bytes(seen.heap), 3 * PAGE, "nor is what was allocated to move to");
+	heap_destroy(seen.heap);
 }
 
 static void alloc_object(struct seen *seen, uint16_t cache, uint64_t ptr)
@@ -275,6 +304,7 @@ static void test_hostile(void)
 
 int main(void)
 {
+	test_moved();
 	test_lives();
 	test_counted_once();
 	test_mixed();
