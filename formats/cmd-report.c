@@ -312,6 +312,29 @@ static int choose_history(struct options *o)
 	return CLI_OK;
 }
 
+static bool is_of_all(const struct replay_view *view)
+{
+	return view->time.from_ns == CLI_ALL_TIME.from_ns &&
+	       view->time.to_ns == CLI_ALL_TIME.to_ns && !view->since_init &&
+	       view->type == KMEM_TYPE_COUNT && event_choice_is_all(&view->choice);
+}
+
+/* Options that an analysis has no use for. */
+static int check_chosen(const struct options *o)
+{
+	const bool of_groups = o->by.n || o->measures || o->older_ms;
+
+	if (o->has_pointer && of_groups)
+		return cli_usage(verb.name, "--history takes no --by, --measures and --older");
+	if (o->nr_analyses && !o->has_pointer && !has_analysis(o, analysis_names[0]) && of_groups)
+		return cli_usage(verb.name, "-a %s takes no --by, --measures and --older",
+				 o->analyses[0]);
+	if (has_analysis(o, "check") && !is_of_all(&o->view))
+		return cli_usage(verb.name, "-a check is of a whole trace: it takes no --time, "
+					    "--since, --event, --filter, --vcpu and --type");
+	return CLI_OK;
+}
+
 /* What the options choose, without what suits the trace. */
 static int choose_analyses(struct options *o)
 {
@@ -325,11 +348,7 @@ static int choose_analyses(struct options *o)
 		ret = choose_calls(o);
 	if (!ret)
 		ret = choose_history(o);
-	if (!ret && o->nr_analyses && !o->has_pointer && !has_analysis(o, analysis_names[0]) &&
-	    (o->by.n || o->measures || o->older_ms))
-		ret = cli_usage(verb.name, "-a %s takes no --by, --measures and --older",
-				o->analyses[0]);
-	return ret;
+	return ret ? ret : check_chosen(o);
 }
 
 /* Slabs are of caches, and of all objects in these. */
