@@ -40,5 +40,7 @@ int diff_compare(const char *verb, struct diff *diff, const struct replay_view v
 void diff_destroy(struct diff *diff);
 
 double diff_seconds(const struct diff *diff, int side);
+/* Whether the guests' kernels are of different builds. False if that is not known. */
+bool diff_has_two_kernels(const struct diff *diff);
 
 #endif

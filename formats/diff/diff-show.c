@@ -90,21 +90,17 @@ static struct text release_of(const struct sidecar *sidecar)
 static void print_kernels(FILE *out, const struct diff *diff)
 {
 	const struct grouping *by = &diff->sides[0].base.options.by;
-	const struct sidecar *sidecars[2];
 	struct text releases[2];
-	bool differ, by_site = false;
+	bool by_site = false;
 
 	for (int i = 0; i < 2; i++) {
-		sidecars[i] = trace_reader_sidecar(diff->sides[i].replay.reader);
-		releases[i] = release_of(sidecars[i]);
+		releases[i] = release_of(trace_reader_sidecar(diff->sides[i].replay.reader));
 		if (!*releases[i].s)
 			return;
 	}
 	for (size_t i = 0; i < by->n; i++)
 		by_site |= by->by[i] == BY_CALLSITE;
-	differ = strcmp(releases[0].s, releases[1].s) ||
-		 strcmp(sidecars[0]->info.build_id, sidecars[1]->info.build_id);
-	if (by_site && differ)
+	if (by_site && diff_has_two_kernels(diff))
 		fprintf(out,
 			"%-*s%s and %s%s have other offsets;\n%*s--by function compares them\n",
 			LABEL, "Kernels", releases[0].s, releases[1].s,

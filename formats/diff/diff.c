@@ -90,8 +90,44 @@ static void drop_size(struct text *key)
 		memmove(slash, slash + size, strlen(slash + size) + 1);
 }
 
-/* "dentry, d_alloc+0x1f", or with the size of the function. */
-static struct text name_of(const struct side *side, const struct group *group, bool has_size)
+/* Of a function, what another build may name otherwise: the number of a clone
+ * (try_to_unmap.constprop.0), and _noprof, which allocators have since 6.10. */
+static void drop_build(struct text *key)
+{
+	static const char noprof[] = "_noprof";
+	const size_t end = strcspn(key->s, " ");
+	size_t length = strcspn(key->s, ". ");
+
+	if (length >= sizeof(noprof) &&
+	    !strncmp(key->s + length - (sizeof(noprof) - 1), noprof, sizeof(noprof) - 1))
+		length -= sizeof(noprof) - 1;
+	if (length)
+		memmove(key->s + length, key->s + end, strlen(key->s + end) + 1);
+}
+
+bool diff_has_two_kernels(const struct diff *diff)
+{
+	const struct sidecar *a = trace_reader_sidecar(diff->sides[0].replay.reader),
+			     *b = trace_reader_sidecar(diff->sides[1].replay.reader);
+
+	return a && b && *a->info.banner && *b->info.banner &&
+	       (strcmp(a->info.banner, b->info.banner) ||
+		strcmp(a->info.build_id, b->info.build_id));
+}
+
+/* What is compared: "dentry, d_alloc+0x1f". */
+static struct text key_of(const struct diff *diff, enum dimension by, struct text key)
+{
+	if (by == BY_CALLSITE)
+		drop_size(&key);
+	else if (by == BY_FUNCTION && diff_has_two_kernels(diff))
+		drop_build(&key);
+	return key;
+}
+
+/* `diff`: as it is compared; NULL: whole, with the size of the function. */
+static struct text name_of(const struct side *side, const struct group *group,
+			   const struct diff *diff)
 {
 	const struct grouping *by = &side->base.options.by;
 	struct text name = {""};
@@ -100,8 +136,8 @@ static struct text name_of(const struct side *side, const struct group *group, b
 	for (size_t i = 0; i < by->n; i++) {
 		struct text key = groups_key_text(side->groups, group, i);
 
-		if (by->by[i] == BY_CALLSITE && !has_size)
-			drop_size(&key);
+		if (diff)
+			key = key_of(diff, by->by[i], key);
 		used += (size_t)snprintf(name.s + used, sizeof(name.s) - used, "%s%s",
 					 i ? ", " : "", key.s);
 		used = used < sizeof(name.s) ? used : sizeof(name.s) - 1;
@@ -146,7 +182,7 @@ static int add_side(struct diff *diff, int index)
 
 		if (group->role != HEAP_PLAIN)
 			continue;
-		pair = add_pair(diff, name_of(side, group, false).s, name_of(side, group, true).s);
+		pair = add_pair(diff, name_of(side, group, diff).s, name_of(side, group, NULL).s);
 		if (!pair)
 			return -ENOMEM;
 		if (note_source(pair, side->groups, group))

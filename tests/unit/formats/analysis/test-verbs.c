@@ -483,19 +483,22 @@ static void test_diff_kernels(void)
 {
 	static const char *const sidecars[] = {
 		"{\"version\":1,\"complete\":true,\"vcpus\":[{}],\"banner\":\"Linux version "
-		"6.1.0 (x)\",\"symbols\":[{\"name\":\"f\",\"start\":\"0x1000\",\"size\":256}]}",
+		"6.1.0 (x)\",\"symbols\":[{\"name\":\"f\",\"start\":\"0x1000\",\"size\":256},"
+		"{\"name\":\"g.isra.0\",\"start\":\"0x2000\",\"size\":256}]}",
 		"{\"version\":1,\"complete\":true,\"vcpus\":[{}],\"banner\":\"Linux version "
-		"6.12.9 (x)\",\"symbols\":[{\"name\":\"f\",\"start\":\"0x1000\",\"size\":512}]}"};
+		"6.12.9 (x)\",\"symbols\":[{\"name\":\"f\",\"start\":\"0x1000\",\"size\":512},"
+		"{\"name\":\"g_noprof\",\"start\":\"0x2000\",\"size\":256}]}"};
 	struct scratch dirs[2];
 	struct verb_result result;
 
 	for (unsigned int i = 0; i < 2; i++) {
 		const struct kmem_record records[] = {
 			make_alloc(KMEM_TYPE_KMALLOC, 0x100, 0x1010, 60, 64, 1000),
-			make_alloc(KMEM_TYPE_KMALLOC, 0x200, 0x1010, 60, 64 + i * 100000, MS)};
+			make_alloc(KMEM_TYPE_KMALLOC, 0x200, 0x1010, 60, 64 + i * 100000, MS),
+			make_alloc(KMEM_TYPE_KMALLOC, 0x300, 0x2010, 60, 64 + i * 200000, MS)};
 
 		dirs[i] = scratch_make();
-		stream_put(dirs[i].path, 0, records, 2);
+		stream_put(dirs[i].path, 0, records, 3);
 		file_put(dirs[i].path, "sonde.json", sidecars[i], strlen(sidecars[i]));
 	}
 	result =
@@ -507,6 +510,8 @@ static void test_diff_kernels(void)
 	result = verb_run(cmd_diff, (const char *const[]){"diff", "--by", "function", dirs[0].path,
 							  dirs[1].path, NULL});
 	ok(!strstr(result.out, "\nKernels "), "by function they compare well");
+	ok(strstr(result.out, "  g  ") && strstr(result.out, " of 2 are significant"),
+	   "also a function that the other build names otherwise");
 	verb_result_deinit(&result);
 	for (unsigned int i = 0; i < 2; i++)
 		scratch_remove(&dirs[i]);
