@@ -344,6 +344,14 @@ static void print_wasting_sites(FILE *out, const struct overview *o, const char 
 	fputc('\n', out);
 }
 
+/* Lives are counted by powers of two: half of them ended below one. */
+static struct text half_life(const struct site *site)
+{
+	const double middle = 0.75;
+
+	return measure_duration(site_median_life_ns(site) / middle);
+}
+
 static void print_churning(FILE *out, const struct overview *o)
 {
 	double seconds = (double)replay_duration_ns(o->base.replay) / 1e9;
@@ -356,8 +364,8 @@ static void print_churning(FILE *out, const struct overview *o)
 
 		snprintf(begin, sizeof(begin), "%-*s%9.0f/s  ", LABEL, i ? "" : "Churns",
 			 seconds > 0 ? (double)site->sums.hits / seconds : 0);
-		snprintf(end, sizeof(end), ", %.12s each, for %.12s", text_bytes(bytes).s,
-			 measure_duration(site_median_life_ns(site)).s);
+		snprintf(end, sizeof(end), ", %.12s each, half for less than %.12s",
+			 text_bytes(bytes).s, half_life(site).s);
 		line_print_name(out, begin, name.s, end);
 	}
 }
