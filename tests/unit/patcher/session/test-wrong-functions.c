@@ -132,7 +132,8 @@ static void test_all_fail(void)
 	       "the status says for what");
 	set_ready(true);
 	ok(trace_session_tick(fs.session, &err) == -ENOSPC &&
-		   strstr(err.text, "profile and syscalls take three, graph four"),
+		   strstr(err.text,
+			  "profile and syscalls take three, graph and profile with tails four"),
 	   "they cannot start: %s", err.text);
 	is_str(instance("a")->waiting, err.text, "the status says why");
 	ok(!direct_is_active(fs.session), "none records");
