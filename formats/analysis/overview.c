@@ -364,8 +364,8 @@ static void print_churning(FILE *out, const struct overview *o)
 
 		snprintf(begin, sizeof(begin), "%-*s%9.0f/s  ", LABEL, i ? "" : "Churns",
 			 seconds > 0 ? (double)site->sums.hits / seconds : 0);
-		snprintf(end, sizeof(end), ", %.12s each, half for less than %.12s",
-			 text_bytes(bytes).s, half_life(site).s);
+		snprintf(end, sizeof(end), ", %.12s each, half live < %.12s", text_bytes(bytes).s,
+			 half_life(site).s);
 		line_print_name(out, begin, name.s, end);
 	}
 }
