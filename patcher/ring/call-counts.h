@@ -19,7 +19,7 @@
  *
  * An open call is in one of CALL_OPEN_WAYS places, from the one that its frame (the gva of its
  * return address), less CALL_OPEN_BIAS, hashes to. Any CPU may write any place, without a lock:
- *`check` holds only with the `tsc` that was written with it, and says which call it is of:
+ * `check` holds only with the `tsc` that was written with it, and says which call it is of:
  *
  *	check = tsc + frame + return address + offset of its function's counts << CALL_OPEN_SHIFT
  *

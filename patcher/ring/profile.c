@@ -294,8 +294,10 @@ static int add(struct profile *p, const struct function *like, const char *name,
 
 	if (!index)
 		return add_function(p, like, name, NULL, err);
-	if (!strcmp(p->v[*index].name, name))
+	if (!strcmp(p->v[*index].name, name)) {
+		p->v[*index].returns = like->returns;
 		return 0;
+	}
 	return replace(p, like, name, index, err);
 }
 

@@ -212,7 +212,18 @@ struct direct_layout direct_layout_of(uint32_t fields, const struct fetch_progra
 				  fetch ? fetch_long_bytes(fetch) : 0);
 }
 
-/* A call's time is from the end of its entry's record to the beginning of its return's. */
+/*
+ * A call's time is from the end of its entry's record to the beginning of its return's, which are
+ * paired by their frames. All others have their stamp right behind the reservation, and those with
+ * much to copy: an NMI in between has records behind this one, whose stamps are earlier, so that
+ * the host raises them.
+ */
+static bool stamp_is_last(const struct direct_code *d, const struct direct_spec *spec)
+{
+	return d->point == POINT_ENTRY && spec->fields & DIRECT_FRAME &&
+	       !(spec->fields & DIRECT_STACK) && !spec->fetch;
+}
+
 static void emit_record(struct direct_code *d, const struct direct_spec *spec,
 			struct ring_code *ring)
 {
@@ -223,12 +234,12 @@ static void emit_record(struct direct_code *d, const struct direct_spec *spec,
 	ring_emit_check(ring);
 	fetch_emit_size(d, spec->fetch, layout.size);
 	ring_emit_reserve(ring);
-	if (d->point == POINT_RETURN)
+	if (!stamp_is_last(d, spec))
 		ring_emit_clock(ring);
 	emit_fields(d, ring, spec->fields, &layout);
 	if (spec->fetch)
 		fetch_emit_store(d, ring, spec->fetch, layout.values);
-	if (d->point != POINT_RETURN)
+	if (stamp_is_last(d, spec))
 		ring_emit_clock(ring);
 	ring_emit_commit(ring, spec->id);
 	ring_emit_skip(ring);

@@ -45,6 +45,16 @@ static void is_row(size_t i, const char *name, uint64_t hits, uint64_t timed)
 	profile_rows_deinit(&rows);
 }
 
+static bool is_timed(size_t i)
+{
+	struct profile_rows rows = {0};
+	bool timed;
+
+	timed = !profile_read(profile, &rows, NULL) && i < rows.n && rows.v[i].returns;
+	profile_rows_deinit(&rows);
+	return timed;
+}
+
 static int add(const char *name)
 {
 	return profile_add(profile, IP, SITE, name, true, NULL);
@@ -61,6 +71,9 @@ static void test_replaced(bool histogram)
 	ok(!add("old"), "it may come again at its place");
 	call(1, 30);
 	is_row(0, "old", 3, 3);
+	ok(!profile_add(profile, IP, SITE, "old", false, NULL) && !is_timed(0),
+	   "or with hits only");
+	ok(!add("old") && is_timed(0), "and be timed again");
 	ok(!add("new"), "another function comes to this place");
 	is_row(0, "old", 3, 3);
 	is_row(1, "new", 0, 0);
