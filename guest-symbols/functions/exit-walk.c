@@ -64,14 +64,22 @@ static void reach_targets(struct walk *walk, size_t i, bool tails)
 	}
 }
 
-size_t function_exits_find(const struct function_exits *exits, uint64_t function, bool tails,
-			   struct exit_range out[FUNCTION_EXITS_MAX])
+/* Nowhere, unless a function with an mcount site begins there. */
+static struct walk begin_at(const struct function_exits *exits, uint64_t function)
 {
 	struct walk walk = {.exits = exits};
-	size_t n = 0;
 
 	if (function && function_exits_owner(exits, function) == function)
 		reach(&walk, exits_covering(exits, function), true);
+	return walk;
+}
+
+size_t function_exits_find(const struct function_exits *exits, uint64_t function, bool tails,
+			   struct exit_range out[FUNCTION_EXITS_MAX])
+{
+	struct walk walk = begin_at(exits, function);
+	size_t n = 0;
+
 	for (size_t i = 0; i < walk.n; i++) {
 		const struct exit_code *code = exits_code(exits, walk.steps[i].code);
 
@@ -114,11 +122,9 @@ static bool leaves(const struct walk *walk)
 
 enum function_returns function_returns_of(const struct function_exits *exits, uint64_t function)
 {
-	struct walk walk = {.exits = exits};
+	struct walk walk = begin_at(exits, function);
 	bool own = false;
 
-	if (function && function_exits_owner(exits, function) == function)
-		reach(&walk, exits_covering(exits, function), true);
 	for (size_t i = 0; i < walk.n; i++) {
 		const struct exit_code *code = exits_code(exits, walk.steps[i].code);
 
@@ -132,10 +138,8 @@ enum function_returns function_returns_of(const struct function_exits *exits, ui
 
 bool function_returns_are_known(const struct function_exits *exits, uint64_t function)
 {
-	struct walk walk = {.exits = exits};
+	struct walk walk = begin_at(exits, function);
 
-	if (function && function_exits_owner(exits, function) == function)
-		reach(&walk, exits_covering(exits, function), true);
 	for (size_t i = 0; i < walk.n; i++) {
 		reach_targets(&walk, i, true);
 		if (!walk.steps[i].counts || walk.n == FUNCTION_EXITS_MAX)
