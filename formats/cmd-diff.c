@@ -71,11 +71,6 @@ static const struct cli_verb verb = {
 	.notes = replay_view_notes,
 };
 
-static bool is_all_time(const struct cli_time_range *time)
-{
-	return time->from_ns == INT64_MIN && time->to_ns == INT64_MAX;
-}
-
 int cmd_diff(int argc, char **argv)
 {
 	struct options options = {.view = REPLAY_ALL,
@@ -91,7 +86,7 @@ int cmd_diff(int argc, char **argv)
 	if (optind != argc - 1 && optind != argc - 2)
 		return cli_usage(verb.name, "name one or two traces; see 'sonde diff --help'");
 	for (int i = 0; i < 2; i++)
-		is_whole[i] = optind == argc - 1 && is_all_time(&options.times[i]);
+		is_whole[i] = optind == argc - 1 && cli_time_is_all(&options.times[i]);
 	if (is_whole[0] && is_whole[1])
 		return cli_usage(verb.name, "name a second trace, or parts of the first one: "
 					    "--time-a 0,5 --time-b 5,10");

@@ -314,9 +314,8 @@ static int choose_history(struct options *o)
 
 static bool is_of_all(const struct replay_view *view)
 {
-	return view->time.from_ns == CLI_ALL_TIME.from_ns &&
-	       view->time.to_ns == CLI_ALL_TIME.to_ns && !view->since_init &&
-	       view->type == KMEM_TYPE_COUNT && event_choice_is_all(&view->choice);
+	return cli_time_is_all(&view->time) && !view->since_init && view->type == KMEM_TYPE_COUNT &&
+	       event_choice_is_all(&view->choice);
 }
 
 /* Options that an analysis has no use for. */

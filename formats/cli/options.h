@@ -120,6 +120,11 @@ struct cli_time_range {
 };
 #define CLI_ALL_TIME ((struct cli_time_range){INT64_MIN, INT64_MAX})
 
+static inline bool cli_time_is_all(const struct cli_time_range *time)
+{
+	return time->from_ns == INT64_MIN && time->to_ns == INT64_MAX;
+}
+
 /* A table of options whose fields are in a struct at `offset` of the verb's own. */
 struct cli_table {
 	const struct cli_option *options; /* NULL ends an array of tables */

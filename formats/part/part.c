@@ -38,7 +38,7 @@ void trace_part_deinit(struct trace_part *part)
 
 bool trace_part_is_all(const struct trace_part *part)
 {
-	return !part->selection && part->time.from_ns == INT64_MIN && part->time.to_ns == INT64_MAX;
+	return !part->selection && cli_time_is_all(&part->time);
 }
 
 bool trace_part_has_whole_instances(const struct trace_part *part)
@@ -46,7 +46,7 @@ bool trace_part_has_whole_instances(const struct trace_part *part)
 	const struct event_choice *choice = part->choice;
 
 	return !choice->events.n && !choice->filters.n && !choice->vcpus.some &&
-	       part->time.from_ns == INT64_MIN && part->time.to_ns == INT64_MAX;
+	       cli_time_is_all(&part->time);
 }
 
 bool trace_part_has_class(const struct trace_part *part, const struct trace_instance *instance,

@@ -83,7 +83,7 @@ static struct text nearest_text(const struct trace_outside *outside)
 struct text text_outside(const struct trace_outside *outside, const struct cli_time_range *time,
 			 bool since_init)
 {
-	const bool has_range = time->to_ns != INT64_MAX || time->from_ns != INT64_MIN;
+	const bool has_range = !cli_time_is_all(time);
 	struct text out;
 
 	snprintf(out.s, sizeof(out.s), "no event is in the time that %s: %.300s",
