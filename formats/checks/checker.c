@@ -11,6 +11,8 @@ struct checker {
 	const struct sidecar *sidecar; /* or NULL */
 	bool from_first, lossy;
 	const struct trace_instance *first; /* of kmem */
+	const struct trace_instance *last;  /* of the last record */
+	bool last_is_whole;                 /* it records all events */
 	struct check_context context;       /* of the current event */
 	struct check_event event;           /* the current one */
 	struct check *checks[MAX_CHECKS];   /* by index of check_table */
@@ -81,9 +83,11 @@ static void enter_instance(struct checker *checker, const struct trace_instance 
 {
 	if (!checker->first)
 		checker->first = instance;
+	if (checker->last != instance)
+		checker->last_is_whole = sidecar_is_whole(checker->sidecar, instance);
+	checker->last = instance;
 	checker->context.from_first = checker->from_first && instance == checker->first;
-	checker->context.uncertain =
-		checker->lossy || cut || !sidecar_is_whole(checker->sidecar, instance);
+	checker->context.uncertain = checker->lossy || cut || !checker->last_is_whole;
 }
 
 int checker_event(struct checker *checker, const struct event *event, bool cut)
