@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
-#include "formats/analysis/since-init.h"
+#include "formats/report/since-init.h"
 #include "formats/base/fs.h"
 #include "formats/base/text.h"
 #include "formats/cli/cli.h"

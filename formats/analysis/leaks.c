@@ -4,7 +4,7 @@
 #include <string.h>
 #include "formats/analysis/analysis.h"
 #include "formats/analysis/command.h"
-#include "formats/analysis/since-init.h"
+#include "formats/report/since-init.h"
 #include "formats/analysis/sites.h"
 #include "formats/analysis/survivors.h"
 #include "formats/base/json.h"

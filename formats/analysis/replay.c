@@ -6,7 +6,7 @@
 #include <string.h>
 #include "formats/analysis/analysis.h"
 #include "formats/report/progress.h"
-#include "formats/analysis/since-init.h"
+#include "formats/report/since-init.h"
 #include "formats/analysis/sites.h"
 #include "formats/base/json.h"
 #include "formats/base/text.h"

@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
-#include "formats/analysis/since-init.h"
+#include "formats/report/since-init.h"
 #include "formats/groups/groups.h"
 #include "formats/heap/course.h"
 #include "formats/heap/heap.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#ifndef SONDE_FORMATS_ANALYSIS_SINCE_INIT_H
-#define SONDE_FORMATS_ANALYSIS_SINCE_INIT_H
+#ifndef SONDE_FORMATS_REPORT_SINCE_INIT_H
+#define SONDE_FORMATS_REPORT_SINCE_INIT_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "formats/analysis/since-init.h"
+#include "formats/report/since-init.h"
 
 #include <errno.h>
 #include <string.h>
