@@ -6,6 +6,7 @@
 #include <string.h>
 #include "formats/cmd.h"
 #include "formats/heap/heap.h"
+#include "tests/lib/count.h"
 #include "tests/lib/event-lines.h"
 #include "tests/lib/export-make.h"
 #include "tests/lib/tap.h"
@@ -178,17 +179,6 @@ static void test_svg(void)
 
 /* --- pprof ----------------------------------------------------------------------------------- */
 
-static unsigned int count_of(const char *text, const char *what)
-{
-	unsigned int n = 0;
-
-	while ((text = strstr(text, what))) {
-		text += strlen(what);
-		n++;
-	}
-	return n;
-}
-
 /* The k-th value of all samples. */
 static uint64_t sum_values(const char *text, unsigned int k)
 {
@@ -249,8 +239,8 @@ static void test_pprof(void)
 	ok(strstr(text, "string_table: \"\"\n") && strstr(text, "string_table: \"inuse_space\"") &&
 		   strstr(text, "string_table: \"0123456789abcdef\""),
 	   "its strings begin with an empty one, and have types and build id");
-	ok(ids_are_within(text, "location_id: ", count_of(text, "\nlocation {")) &&
-		   ids_are_within(text, "function_id: ", count_of(text, "\nfunction {")),
+	ok(ids_are_within(text, "location_id: ", count_in(text, "\nlocation {")) &&
+		   ids_are_within(text, "function_id: ", count_in(text, "\nfunction {")),
 	   "all locations and functions that are named are there");
 	ok(!has_numbered_field(text), "there are no other fields");
 	free(text);

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 #include "formats/trace/writer.h"
+#include "tests/lib/count.h"
 #include "tests/lib/damage.h"
 #include "tests/lib/export-make.h"
 #include "tests/lib/tap.h"
@@ -46,17 +47,6 @@ static char *trace_cmd(const char *options)
 	return text;
 }
 
-static unsigned long count(const char *text, const char *word)
-{
-	unsigned long n = 0;
-
-	while ((text = strstr(text, word))) {
-		text += strlen(word);
-		n++;
-	}
-	return n;
-}
-
 static void check(const char *what, unsigned long nr_damages)
 {
 	char *events, *stats, *overrun;
@@ -65,12 +55,12 @@ static void check(const char *what, unsigned long nr_damages)
 	export_make_convert(trace, "trace.dat", file, "--force");
 	events = trace_cmd("-t");
 	stats = trace_cmd("--stat");
-	missing = RECORDS - count(events, "call_site=");
+	missing = RECORDS - count_in(events, "call_site=");
 	overrun = strstr(stats, "overrun: ");
 	if (!ok(overrun && strtoul(overrun + strlen("overrun: "), NULL, 10) == missing + LOST,
 		"%s: the statistics have all that the vCPU lacks", what))
 		tap_diag("%lu missing, %s", missing, stats);
-	ok(count(events, "CPU:0 [EVENTS DROPPED]\n") == nr_damages,
+	ok(count_in(events, "CPU:0 [EVENTS DROPPED]\n") == nr_damages,
 	   "%s: what was passed over is seen between events", what);
 	ok(strstr(stats, "3 events: not captured"),
 	   "%s: the statistics have what was lost of no vCPU", what);
@@ -83,10 +73,11 @@ static void test_lost(void)
 	static const char dropped[] = "CPU:0 [5 EVENTS DROPPED]\n";
 	char *events = trace_cmd("-t"), *at = strstr(events, dropped);
 
-	ok(at && count(events, dropped) == 1, "lost events are seen, and how many");
+	ok(at && count_in(events, dropped) == 1, "lost events are seen, and how many");
 	if (at)
 		*at = '\0';
-	ok(count(events, "call_site=") == LOST_AT, "between those that they are missing between");
+	ok(count_in(events, "call_site=") == LOST_AT,
+	   "between those that they are missing between");
 	free(events);
 }
 
@@ -99,7 +90,7 @@ static void test_time(void)
 		abort();
 	export_make_convert(trace, "trace.dat", file, "--time=0.0003,");
 	events = trace_cmd("-t");
-	ok(count(events, "call_site=") == RECORDS - 300 && !count(events, "DROPPED"),
+	ok(count_in(events, "call_site=") == RECORDS - 300 && !count_in(events, "DROPPED"),
 	   "what was lost before a part is not missing from it");
 	free(events);
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include "formats/cmd.h"
+#include "tests/lib/count.h"
 #include "tests/lib/calls-make.h"
 #include "tests/lib/export-make.h"
 #include "tests/lib/tap.h"
@@ -27,17 +28,6 @@ static int run(int (*verb)(int, char **), const char *const *argv, const char *c
 	return status;
 }
 
-static size_t count_of(const char *text, const char *part)
-{
-	size_t n = 0;
-
-	while ((text = strstr(text, part))) {
-		text++;
-		n++;
-	}
-	return n;
-}
-
 /* The element with the data, as a browser finds it: up to the first end tag. To be freed. */
 static char *data_of(const char *text)
 {
@@ -57,8 +47,8 @@ static json_t *read_page(const char *name)
 
 	ok(root, "%s has data, which are JSON", name);
 	ok(inside && !strpbrk(inside, "<>&"), "no name is markup in %s", name);
-	is_u64(text ? count_of(text, "</script") : 0, 2, "there are two script elements");
-	is_u64(text ? count_of(text, "http") : 0, 2,
+	is_u64(text ? count_in(text, "</script") : 0, 2, "there are two script elements");
+	is_u64(text ? count_in(text, "http") : 0, 2,
 	       "no address of a network is in it but the name of SVG; the other is http-equiv");
 	ok(text && strstr(text, "default-src 'none'; style-src 'nonce-"),
 	   "a policy lets nothing else run");
