@@ -9,10 +9,10 @@
 /* --- one record into one ring (ring-code.c) -------------------------------------------------- */
 
 /*
- * The order of a record's code: distance, check, reserve, clock, the fields, commit, skip; and
- * behind the code that calls take, full. R10 is the CPU's distance from CPU 0's ring; from the
- * reservation on R11 is the record's offset in the data. Of other registers only RAX and RDX
- * change, and at a return RSI.
+ * The order of a record's code: distance, check, reserve, clock, the fields, commit, skip; the
+ * clock may come behind the fields; and behind the code that calls take, full. R10 is the CPU's
+ * distance from CPU 0's ring; from the reservation on R11 is the record's offset in the data. Of
+ * other registers only RAX and RDX change, and at a return RSI.
  */
 struct ring_code {
 	struct assembler *a;
