@@ -76,6 +76,9 @@ int libvirt_guest_check_breaks(struct libvirt_guest *guest, struct error *err);
 int libvirt_guest_check_left(struct libvirt_guest *guest, struct error *err);
 /* Whether breakpoints were in the guest's memory at its last stop (KVM). */
 bool libvirt_guest_holds_breaks(struct libvirt_guest *guest);
+/* While it is stopped: open the gdbstub unless it is open. A connection that is lost is replaced;
+ * armed breakpoints are parked then. It is closed when the guest is resumed without breakpoints. */
+int libvirt_guest_open_stub(struct libvirt_guest *guest, struct error *err);
 /* While it is stopped: restore the CR3 of a vCPU that a dead tracer has lent page tables to. */
 int libvirt_guest_end_loan(struct libvirt_guest *guest, const struct journal_loan *loan,
 			   struct error *err);

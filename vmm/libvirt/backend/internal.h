@@ -131,10 +131,6 @@ int libvirt_guest_try_stop(struct guest *guest, struct error *err);
 int libvirt_guest_resume(struct guest *guest, struct error *err);
 bool libvirt_guest_is_stopped(struct guest *guest);
 
-/* While the guest is stopped: open the gdbstub unless it is open. A connection that is lost is
- * replaced; armed breakpoints are parked then. */
-int libvirt_guest_open_stub(struct libvirt_guest *g, struct error *err);
-
 /* -ECANCELED: any other state (it is being moved, saved or ended). -ESRCH: the traced instance has
  * ended. */
 int libvirt_guest_status(struct libvirt_guest *g, enum libvirt_status *out, struct error *err);

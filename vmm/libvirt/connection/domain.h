@@ -22,7 +22,8 @@ struct libvirt_domain {
 	char name[256];
 	char uuid[LIBVIRT_UUID_TEXT];
 	struct libvirt_process qemu; /* at the time of libvirt_domain_open(), if visible */
-	/* the sonde at the gdbstub's other end is dead: its connection is closed without waiting */
+	/* the sonde at the gdbstub's other end is dead: its connection is closed without waiting,
+	 * once: what is there later is another one's */
 	bool owner_dead;
 };
 

@@ -131,6 +131,7 @@ static int hand_over(struct libvirt_domain *domain, int fd, struct error *err)
 			    NULL);
 		return ret;
 	}
+	domain->owner_dead = false;
 	ret = start_server(domain, err);
 	if (ret)
 		remove_chardev(domain);

@@ -102,11 +102,24 @@ static int find_shmem(struct recovery *r, struct libvirt_ram *out, struct error 
 	return ret;
 }
 
+/* A dead tracer keeps it until it ends, also where nothing has to be undone there. The next attempt
+ * must not close what is another's by then. */
+static int take_stub(struct recovery *r, struct error *err)
+{
+	struct libvirt_pid self;
+	int ret = libvirt_guest_open_stub(r->backend, err);
+
+	libvirt_pid_self(&self);
+	return ret ? ret : libvirt_journal_tracer(&r->journal, &self, err);
+}
+
 static int undo_stopped(struct recovery *r, struct error *err)
 {
 	struct libvirt_ram shmem = {0};
-	int ret = r->contents.lent ? libvirt_guest_end_loan(r->backend, &r->contents.loan, err) : 0;
+	int ret = r->domain.owner_dead ? take_stub(r, err) : 0;
 
+	if (!ret && r->contents.lent)
+		ret = libvirt_guest_end_loan(r->backend, &r->contents.loan, err);
 	if (!ret && r->contents.breaks)
 		ret = libvirt_guest_forget_breaks(r->backend, err);
 	if (!ret)

@@ -414,6 +414,55 @@ static void test_hangs_dead(void)
 	end();
 }
 
+static void be_stopping_tracer(void)
+{
+	be_tracer();
+	libvirt_journal_stop(&journal, true, NULL);
+}
+
+/* It has nothing to undo but a stop. It keeps the connection to the gdbstub, which would keep
+ * others out. */
+static void test_hangs_stopped(void)
+{
+	struct gdbstub stub;
+	pid_t tracer;
+
+	begin();
+	if (gdbstub_open(&stub, &domain, NULL))
+		abort();
+	libvirt_journal_close(&journal);
+	tracer = dead_process_start(be_stopping_tracer);
+	gdbstub_drop(&stub);
+	ok(!libvirt_recover(NULL, fake_qemu_uuid(), true, 0, &outcome, &why) &&
+		   fake_qemu_runs(qemu) && !gdbstub_check_free(&domain, &why),
+	   "nothing of a dead tracer's gdbstub is left: %s", why.text);
+	end_dead_tracer(tracer);
+	end();
+}
+
+/* Another user's sonde has attached to the domain since the first recovery lost its connection. */
+static void test_hangs_taken(void)
+{
+	struct gdbstub other;
+	pid_t tracer;
+
+	begin();
+	tracer = start_dead_tracer(be_tracer);
+	fake_qemu_refuse(qemu, "cont", 0);
+	ok(libvirt_recover(NULL, fake_qemu_uuid(), true, 0, &outcome, &why) < 0 && has_journal() &&
+		   !fake_qemu_breaks(qemu),
+	   "a recovery takes the gdbstub from a dead tracer, and fails later: %s", why.text);
+	fake_qemu_refuse(qemu, NULL, 0);
+	if (gdbstub_open(&other, &domain, NULL))
+		abort();
+	ok(libvirt_recover(NULL, fake_qemu_uuid(), true, 0, &outcome, &why) == -EBUSY &&
+		   !rsp_is_lost(&other.rsp) && gdbstub_check_free(&domain, NULL) == -EBUSY,
+	   "the next one does not take it from another sonde: %s", why.text);
+	gdbstub_close(&other, NULL);
+	end_dead_tracer(tracer);
+	end();
+}
+
 /* Its domain ends. */
 static void test_hangs_dead_alone(void)
 {
@@ -454,6 +503,8 @@ int main(int argc, char **argv)
 	test_verb();
 	test_alive();
 	test_hangs_dead();
+	test_hangs_stopped();
+	test_hangs_taken();
 	test_hangs_dead_alone();
 	return end_tests();
 }
