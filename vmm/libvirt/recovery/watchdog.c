@@ -174,9 +174,9 @@ static void keep_trying(const struct watch *w)
 	}
 }
 
-static int print_failure(int ret, struct error *err)
+static int print_failure(bool tries_again, struct error *err)
 {
-	if (!is_worth_waiting(ret))
+	if (!tries_again)
 		error_prefix(err, "the watchdog could not undo everything, use 'sonde recover': ");
 	else
 		error_prefix(err,
@@ -194,8 +194,9 @@ static int recover(const struct watch *w)
 	struct libvirt_recovery recovery;
 	struct error err;
 	int ret = libvirt_recover(w->uri, w->uuid, true, PATIENCE_MS, &recovery, &err);
+	const pid_t again = ret && is_worth_waiting(ret) ? fork() : -1;
 
-	if (ret && is_worth_waiting(ret) && !fork()) {
+	if (!again) {
 		keep_trying(w);
 		return CLI_FAILED;
 	}
@@ -205,7 +206,7 @@ static int recover(const struct watch *w)
 			"the domain depended on it: the watchdog has killed it\n",
 			BEAT_S);
 	if (ret)
-		return print_failure(ret, &err);
+		return print_failure(again > 0, &err);
 	print_recovery(&recovery);
 	return CLI_OK;
 }
@@ -248,8 +249,9 @@ static pid_t start(int ends[2], const char *uri)
 	/* the watchdog could not end it */
 	if (w.tracer < 0)
 		return -errno;
+	/* nor see that it is dead while it hangs */
 	w.threads = libvirt_threads_open();
-	pid = fork();
+	pid = w.threads < 0 ? -1 : fork();
 	code = errno;
 	if (!pid) {
 		close(ends[1]);
