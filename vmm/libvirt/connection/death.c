@@ -142,30 +142,57 @@ void libvirt_pid_self(struct libvirt_pid *out)
 	close(threads);
 }
 
-/* `start` 0: of any. */
-static bool hangs(pid_t pid, uint64_t start)
+/* Its start is written if that is not known yet. */
+static bool hangs(struct libvirt_pid *p)
 {
 	char number[16];
+	uint64_t start;
 	int threads;
 	bool dead;
 
-	snprintf(number, sizeof(number), "%d", pid);
+	snprintf(number, sizeof(number), "%d", p->pid);
 	threads = open_threads(number);
 	if (threads < 0)
 		return false;
-	dead = (!start || start_of(threads, number) == start) &&
-	       libvirt_threads_life(threads) == LIBVIRT_HANGS_DEAD;
+	start = start_of(threads, number);
+	p->start = p->start ? p->start : start;
+	dead = start == p->start && libvirt_threads_life(threads) == LIBVIRT_HANGS_DEAD;
 	close(threads);
 	return dead;
 }
 
-bool libvirt_pid_hangs(const struct libvirt_pid *p)
+bool libvirt_pid_hangs(const struct libvirt_pid *process)
 {
-	return p->pid && hangs(p->pid, p->start);
+	struct libvirt_pid p = *process;
+
+	return p.pid && hangs(&p);
+}
+
+/* The device that /proc/locks has for a file: its mount's. stat() has another one where a file
+ * system has parts, as btrfs. */
+static dev_t device_of(int fd, const struct stat *file)
+{
+	FILE *mounts = fopen("/proc/self/mountinfo", "re");
+	unsigned int major_number, minor_number;
+	unsigned long long id;
+	struct statx st = {0};
+	char line[4096];
+	dev_t device = file->st_dev;
+
+	if (!mounts)
+		return device;
+	statx(fd, "", AT_EMPTY_PATH, STATX_MNT_ID, &st);
+	while (st.stx_mask & STATX_MNT_ID && fgets(line, sizeof(line), mounts)) {
+		if (sscanf(line, "%llu %*u %u:%u ", &id, &major_number, &minor_number) == 3 &&
+		    id == st.stx_mnt_id)
+			device = makedev(major_number, minor_number);
+	}
+	fclose(mounts);
+	return device;
 }
 
 /* A line of /proc/locks (proc(5)): the process that has locked this file. 0: another file's. */
-static pid_t holder_of(const char *line, const struct stat *file)
+static pid_t holder_of(const char *line, dev_t device, ino_t file)
 {
 	unsigned int major_number, minor_number;
 	unsigned long inode;
@@ -173,22 +200,26 @@ static pid_t holder_of(const char *line, const struct stat *file)
 
 	if (sscanf(line, "%*d: FLOCK ADVISORY WRITE %d %x:%x:%lu ", &pid, &major_number,
 		   &minor_number, &inode) != 4 ||
-	    makedev(major_number, minor_number) != file->st_dev || inode != file->st_ino)
+	    makedev(major_number, minor_number) != device || inode != file)
 		return 0;
 	return pid;
 }
 
-bool libvirt_lock_hangs(int fd)
+bool libvirt_lock_hangs(int fd, struct libvirt_pid *holder)
 {
 	FILE *locks = fopen("/proc/locks", "re");
 	struct stat file;
 	char line[256];
-	pid_t holder = 0;
+	dev_t device;
 
+	*holder = (struct libvirt_pid){0};
 	if (!locks)
 		return false;
-	while (!fstat(fd, &file) && !holder && fgets(line, sizeof(line), locks))
-		holder = holder_of(line, &file);
+	if (!fstat(fd, &file)) {
+		device = device_of(fd, &file);
+		while (!holder->pid && fgets(line, sizeof(line), locks))
+			holder->pid = holder_of(line, device, file.st_ino);
+	}
 	fclose(locks);
-	return holder > 0 && hangs(holder, 0);
+	return holder->pid > 0 && hangs(holder);
 }

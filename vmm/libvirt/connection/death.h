@@ -31,8 +31,8 @@ struct libvirt_pid {
 void libvirt_pid_self(struct libvirt_pid *out);
 /* Whether it is LIBVIRT_HANGS_DEAD. False if it is not visible. */
 bool libvirt_pid_hangs(const struct libvirt_pid *process);
-/* Whether the process that has locked this file, with flock(), is. */
-bool libvirt_lock_hangs(int fd);
+/* The process that has locked this file, with flock(). False: it lives, or is not known. */
+bool libvirt_lock_hangs(int fd, struct libvirt_pid *holder);
 
 /* Whether a thread is dead, from the text of its /proc/PID/task/TID/stat (proc(5)). Pure. */
 enum libvirt_life libvirt_parse_life(const char *stat);

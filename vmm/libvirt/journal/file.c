@@ -108,22 +108,31 @@ static bool is_removed(const struct libvirt_journal *j)
 	return fstat(j->fd, &st) || !st.st_nlink;
 }
 
-static int lock(struct libvirt_journal *j, struct error *err)
+static int no_lock(const struct libvirt_journal *j, struct error *err)
 {
-	if (!flock(j->fd, LOCK_EX | LOCK_NB) && !is_removed(j))
-		return 0;
-	return in_use(err);
+	return error_set(err, errno, "cannot lock %s: %s", j->path, strerror(errno));
 }
 
-/* A lock of the folder is for a moment: while a process opens and locks a journal in it. */
+static int lock(struct libvirt_journal *j, struct error *err)
+{
+	if (flock(j->fd, LOCK_EX | LOCK_NB))
+		return errno == EWOULDBLOCK ? in_use(err) : no_lock(j, err);
+	return is_removed(j) ? in_use(err) : 0;
+}
+
+/* For a moment, of all domains' journals: while a process locks one in it that it has opened, or
+ * copies it. */
 static int lock_folder(const struct libvirt_journal *j, struct error *err)
 {
 	for (int i = 0; i < FOLDER_TRIES; i++) {
 		if (!flock(j->folder, LOCK_EX | LOCK_NB))
 			return 0;
+		if (errno != EWOULDBLOCK)
+			return no_lock(j, err);
 		clock_wait_ms(FOLDER_MS);
 	}
-	return in_use(err);
+	return error_set(err, EBUSY, "another sonde has locked the folder of %s for too long",
+			 j->path);
 }
 
 static int open_unlocked(const char *uuid, bool create, struct libvirt_journal *j,
@@ -169,6 +178,22 @@ static int open_journal(const char *uuid, bool create, lock_fn *fn, struct libvi
 	return ret;
 }
 
+static int needs_recovery(struct error *err)
+{
+	return error_set(
+		err, EEXIST,
+		"an earlier sonde died attached to this domain: run 'sonde recover' first");
+}
+
+/* A dead one that has not ended keeps its lock. */
+static int lock_as_tracer(struct libvirt_journal *j, struct error *err)
+{
+	struct libvirt_pid holder;
+	int ret = lock(j, err);
+
+	return ret == -EBUSY && libvirt_lock_hangs(j->fd, &holder) ? needs_recovery(err) : ret;
+}
+
 static int check_empty(struct libvirt_journal *j, struct error *err)
 {
 	struct stat st;
@@ -176,14 +201,12 @@ static int check_empty(struct libvirt_journal *j, struct error *err)
 	if (!fstat(j->fd, &st) && !st.st_size)
 		return 0;
 	libvirt_journal_close(j);
-	return error_set(
-		err, EEXIST,
-		"an earlier sonde died attached to this domain: run 'sonde recover' first");
+	return needs_recovery(err);
 }
 
 int libvirt_journal_create(const char *uuid, struct libvirt_journal *out, struct error *err)
 {
-	int ret = open_journal(uuid, true, lock, out, err);
+	int ret = open_journal(uuid, true, lock_as_tracer, out, err);
 
 	return ret ? ret : check_empty(out, err);
 }
@@ -191,7 +214,7 @@ int libvirt_journal_create(const char *uuid, struct libvirt_journal *out, struct
 int libvirt_journal_check(const char *uuid, struct error *err)
 {
 	struct libvirt_journal journal;
-	int ret = open_journal(uuid, false, lock, &journal, err);
+	int ret = open_journal(uuid, false, lock_as_tracer, &journal, err);
 
 	if (ret == -ENOENT)
 		return 0;
@@ -304,29 +327,41 @@ static int write_all(int fd, const char *text, size_t size)
 	return 0;
 }
 
-static int fill_with_copy(int fd, const void *from)
+struct copy {
+	int from;
+	struct libvirt_pid holder; /* of `from` */
+};
+
+/* A journal may name no tracer, or another one: a recovery that hangs dead has the gdbstub as
+ * well. */
+static int fill_with_copy(int fd, const void *arg)
 {
+	const struct copy *copy = arg;
 	char text[JOURNAL_MAX_LINE];
 	off_t at = 0;
 	ssize_t n;
 	int ret = 0;
 
-	while (!ret && (n = pread(*(const int *)from, text, sizeof(text), at)) != 0) {
+	while (!ret && (n = pread(copy->from, text, sizeof(text), at)) != 0) {
 		ret = n < 0 ? -errno : write_all(fd, text, (size_t)n);
 		at += n;
 	}
-	return ret;
+	return ret ? ret : write_all(fd, text, journal_line_tracer(text, &copy->holder));
 }
 
 /* A process that is dead does not give up its lock before it ends: a copy takes the file's place.
  * Meanwhile no other process does so, or locks the file, as the folder is locked. */
 static int lock_or_copy(struct libvirt_journal *j, struct error *err)
 {
+	struct copy copy = {.from = j->fd};
 	int ret = lock(j, err);
 
-	if (!ret || is_removed(j) || !libvirt_lock_hangs(j->fd))
+	if (ret != -EBUSY || is_removed(j) || !libvirt_lock_hangs(j->fd, &copy.holder))
 		return ret;
-	ret = replace(j, fill_with_copy, &j->fd);
+	ret = drop_unfinished(j, err);
+	if (ret)
+		return ret;
+	ret = replace(j, fill_with_copy, &copy);
 	return ret ? error_set(err, -ret, "cannot write a copy of the journal %s: %s", j->path,
 			       strerror(-ret))
 		   : 0;

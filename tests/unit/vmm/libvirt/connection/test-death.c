@@ -171,17 +171,20 @@ static void lock_file(void)
 static void test_lock(void)
 {
 	const int fd = mkstemp(path);
+	struct libvirt_pid holder;
 	int other;
 	pid_t pid;
 
-	ok(fd >= 0 && !libvirt_lock_hangs(fd), "a file has no lock");
+	ok(fd >= 0 && !libvirt_lock_hangs(fd, &holder) && !holder.pid, "a file has no lock");
 	pid = dead_process_start(lock_file);
-	ok(libvirt_lock_hangs(fd), "the lock of a dead process is found");
+	ok(libvirt_lock_hangs(fd, &holder) && holder.pid == pid && libvirt_pid_hangs(&holder),
+	   "the lock of a dead process is found, and whose it is");
 	dead_process_end(pid);
 	dead_process_reap(pid);
-	ok(!libvirt_lock_hangs(fd), "it is gone when that has ended");
+	ok(!libvirt_lock_hangs(fd, &holder), "it is gone when that has ended");
 	other = open(path, O_RDWR | O_CLOEXEC);
-	ok(!flock(other, LOCK_EX) && !libvirt_lock_hangs(fd), "a process that lives may have it");
+	ok(!flock(other, LOCK_EX) && !libvirt_lock_hangs(fd, &holder),
+	   "a process that lives may have it");
 	close(other);
 	close(fd);
 	unlink(path);

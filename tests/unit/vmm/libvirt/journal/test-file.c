@@ -89,13 +89,16 @@ static void test_taken(void)
 	struct journal_contents contents;
 	pid_t dead = dead_process_start(have_journal);
 
-	ok(libvirt_journal_create(uuid, &other, NULL) == -EBUSY &&
-		   libvirt_journal_check(uuid, NULL) == -EBUSY,
-	   "a tracer that is dead, but has not ended, has its journal");
+	ok(libvirt_journal_create(uuid, &other, NULL) == -EEXIST &&
+		   libvirt_journal_check(uuid, NULL) == -EEXIST,
+	   "a tracer that is dead, but has not ended, has its journal: a recovery is due");
 	test_no_room();
 	ok(!libvirt_journal_adopt(uuid, &journal, NULL), "a recovery takes it");
-	ok(!libvirt_journal_read(&journal, &contents, NULL) && contents.stopped,
-	   "with what it says");
+	ok(!libvirt_journal_read(&journal, &contents, NULL) && contents.stopped &&
+		   !contents.nr_places,
+	   "with what it says in whole lines");
+	ok(contents.tracer.pid == dead && libvirt_pid_hangs(&contents.tracer),
+	   "and whose it was, though it did not say that");
 	journal_contents_deinit(&contents);
 	ok(libvirt_journal_adopt(uuid, &other, NULL) == -EBUSY,
 	   "from the recovery, which lives, it is not taken");
@@ -113,13 +116,15 @@ static void test_taken(void)
 static void test_locked_folder(void)
 {
 	struct libvirt_journal journal;
+	struct error err = {0};
 	char folder[64];
 	int fd;
 
 	snprintf(folder, sizeof(folder), "%s/sonde", runtime);
 	fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	ok(!flock(fd, LOCK_EX) && libvirt_journal_create(uuid, &journal, NULL) == -EBUSY,
-	   "a folder that stays locked is not waited for without end");
+	ok(!flock(fd, LOCK_EX) && libvirt_journal_create(uuid, &journal, &err) == -EBUSY &&
+		   strstr(err.text, "locked the folder"),
+	   "a folder that stays locked is not waited for without end: %s", err.text);
 	close(fd);
 	ok(!libvirt_journal_create(uuid, &journal, NULL), "later it can be used");
 	libvirt_journal_remove(&journal);
