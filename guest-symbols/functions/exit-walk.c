@@ -107,12 +107,16 @@ static bool has_step(const struct walk *walk, size_t index)
 	return i < walk->n;
 }
 
-/* Whether a function, or a part of it, jumps to what is none of these: the walk has all of them. */
+/* Whether a function, or a part of it, may jump to what is none of these: the walk has all of them.
+ */
 static bool leaves(const struct walk *walk)
 {
 	for (size_t i = 0; i < walk->n; i++) {
-		const struct jumps jumps = jumps_of(walk->exits, walk->steps[i].code);
+		const size_t index = walk->steps[i].code;
+		const struct jumps jumps = jumps_of(walk->exits, index);
 
+		if (exits_code(walk->exits, index)->hides)
+			return true;
 		for (size_t k = 0; k < jumps.n; k++)
 			if (!has_step(walk, target_of(&jumps, k)))
 				return true;
@@ -142,7 +146,8 @@ bool function_returns_are_known(const struct function_exits *exits, uint64_t fun
 
 	for (size_t i = 0; i < walk.n; i++) {
 		reach_targets(&walk, i, true);
-		if (!walk.steps[i].counts || walk.n == FUNCTION_EXITS_MAX)
+		if (!walk.steps[i].counts || walk.n == FUNCTION_EXITS_MAX ||
+		    exits_code(exits, walk.steps[i].code)->hides)
 			return false;
 	}
 	return walk.n;

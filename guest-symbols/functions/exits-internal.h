@@ -13,6 +13,7 @@ struct exit_code {
 	size_t first_jump; /* its jumps to others; they end where the next code's begin */
 	bool has_site;
 	bool is_part; /* of a function, not one by itself */
+	bool hides;   /* it may jump to a function that is not known, or its text is not */
 };
 
 /* A jump is the index of the code that it leads to, those of `image` behind the own ones. */
@@ -24,6 +25,7 @@ struct function_exits {
 	uint32_t *jumps;
 	size_t nr_jumps, room;
 	const struct function_exits *image; /* codes beside these; or NULL */
+	bool has_thunks;                    /* the kernel has thunks for jumps by a pointer */
 };
 
 /* How many codes there are, with the image's. */

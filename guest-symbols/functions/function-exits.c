@@ -160,6 +160,41 @@ static bool is_return(const struct exit_text *text, uint64_t address, size_t nex
 	return next < text->nr_slots && text->slots[next] == address && !to->has_site;
 }
 
+/*
+ * Whether these bytes may be a tail call by a pointer (Intel SDM volume 2: JMP r/m64, FF /4). A
+ * kernel with thunks for these has none that go by memory. Elsewhere no function has a pointer in
+ * RBP when it ends; and what would be a jump by RSI looks like the end of a number and a prefix,
+ * 66, so that one in nine functions would seem to have one.
+ */
+static bool is_pointer_jump(const uint8_t *bytes, bool has_thunks)
+{
+	enum { REGISTER = 0xe0, LAST_REGISTER = 0xe7, SIB = 4, AT_RBP = 0x65, AT_RSI };
+	const uint8_t rm = bytes[1];
+
+	if (rm >= REGISTER && rm <= LAST_REGISTER)
+		return true;
+	return !has_thunks && rm < REGISTER && (rm & 0x38) == 0x20 && (rm & 7) != SIB &&
+	       rm != AT_RBP && rm != AT_RSI;
+}
+
+/* Whether the code may jump to where it is not known. */
+static bool hides_jumps(const struct function_exits *exits, const struct exit_text *text,
+			const struct exit_code *code, const uint8_t *bytes)
+{
+	enum { JMP_RM = 0xff };
+	const uint8_t *const end = bytes + (code->end - code->address), *at = bytes;
+	size_t slot = code->slots.begin - text->first_slot;
+
+	while (at < end && (at = memchr(at, JMP_RM, (size_t)(end - at))) && at + 1 < end) {
+		const uint64_t address = code->address + (uint64_t)(at - bytes);
+
+		if (is_pointer_jump(at++, exits->has_thunks) &&
+		    !is_in_operand(text, address, &slot))
+			return true;
+	}
+	return false;
+}
+
 static int add_jumps_of(struct function_exits *exits, const struct exit_text *text,
 			struct exit_code *code, struct error *err)
 {
@@ -169,6 +204,7 @@ static int add_jumps_of(struct function_exits *exits, const struct exit_text *te
 	int ret = 0;
 
 	code->first_jump = exits->nr_jumps;
+	code->hides = !bytes || hides_jumps(exits, text, code, bytes);
 	for (size_t i = 0; bytes && !ret && i < size; i++) {
 		int64_t distance;
 		size_t length = jump_at(bytes + i, size - i, &distance), to;
@@ -185,8 +221,9 @@ static int add_jumps_of(struct function_exits *exits, const struct exit_text *te
 	return ret;
 }
 
-static int create(const struct function_exits *image, const struct exit_text *text,
-		  struct function_exits **out, struct error *err)
+/* `image`: of the kernel's own text, unless this is that. */
+static int create(const struct kernel_image *kernel, const struct function_exits *image,
+		  const struct exit_text *text, struct function_exits **out, struct error *err)
 {
 	struct function_exits *exits = calloc(1, sizeof(*exits));
 	int ret;
@@ -194,6 +231,7 @@ static int create(const struct function_exits *image, const struct exit_text *te
 	if (!exits)
 		return error_set(err, ENOMEM, "out of memory");
 	exits->image = image;
+	exits->has_thunks = symbols_find(kernel->symbols, "__x86_indirect_thunk_rax");
 	ret = add_codes(exits, text, err);
 	for (size_t i = 0; !ret && i < exits->nr_codes; i++)
 		ret = add_jumps_of(exits, text, &exits->codes[i], err);
@@ -251,7 +289,7 @@ static int derive(const struct kernel_image *image, void **out, struct error *er
 	if (!functions)
 		return error_set(err, ENOMEM, "out of memory");
 	text.nr_functions = list_functions(image, functions);
-	ret = create(NULL, &text, &exits, err);
+	ret = create(image, NULL, &text, &exits, err);
 	free(functions);
 	if (!ret)
 		*out = exits;
@@ -281,5 +319,5 @@ int function_exits_create(const struct kernel_image *image, const struct exit_te
 	const struct function_exits *of_image;
 	int ret = function_exits_of(image, &of_image, err);
 
-	return ret ? ret : create(of_image, text, out, err);
+	return ret ? ret : create(image, of_image, text, out, err);
 }

@@ -71,7 +71,7 @@ size_t function_exits_find(const struct function_exits *exits, uint64_t function
 			   struct exit_range out[FUNCTION_EXITS_MAX]);
 
 /* Which of its returns pass slots of its own: all that are known of; not those after a jump to
- * another function, traced or not; or none. */
+ * another function, traced or not, or by a pointer; or none. */
 enum function_returns { FUNCTION_RETURNS_ALL, FUNCTION_RETURNS_SOME, FUNCTION_RETURNS_NONE };
 enum function_returns function_returns_of(const struct function_exits *exits, uint64_t function);
 

@@ -12,6 +12,8 @@ static uint8_t text_bytes[3 * FUNCTION_SIZE];
 /* Of the first function, when it was last looked at. */
 static enum function_returns returns;
 static bool are_known;
+static bool is_unread;
+static unsigned int has_thunks = 1;
 
 static uint64_t function(unsigned int i)
 {
@@ -22,7 +24,7 @@ static const uint8_t *bytes(void *arg, uint64_t address, size_t size)
 {
 	(void)arg;
 	(void)size;
-	return text_bytes + (address - TEXT);
+	return is_unread ? NULL : text_bytes + (address - TEXT);
 }
 
 /* Bytes at an offset of the first function. */
@@ -35,7 +37,9 @@ static void put(size_t at, const char *what, size_t size)
  * site or none. */
 static size_t count_slots_beside(const char *name, bool has_site)
 {
-	static const char map[] = "0000000000000000 t nothing\n";
+	static const char *const maps[] = {"0000000000000000 t nothing\n",
+					   "0000000000000000 T __x86_indirect_thunk_rax\n"};
+	const char *map = maps[has_thunks];
 	const struct exit_function functions[] = {
 		{function(0), function(1), "a"},
 		{function(1), function(2), name},
@@ -57,7 +61,7 @@ static size_t count_slots_beside(const char *name, bool has_site)
 	struct symbol_table *symbols;
 	size_t n, sum = 0;
 
-	if (symbols_from_system_map(map, sizeof(map) - 1, &symbols, NULL))
+	if (symbols_from_system_map(map, strlen(map), &symbols, NULL))
 		abort();
 	image.symbols = symbols;
 	if (function_exits_create(&image, &text, &exits, NULL))
@@ -126,6 +130,53 @@ static void test_assembly(void)
 	ok(returns == FUNCTION_RETURNS_ALL && are_known, "is a return, and no tail call");
 }
 
+/* `jmp *%rax`, `jmp *%r10`, `jmp *0x18(%rdx)`, `jmp *8(%rip)`, and a jump table's. */
+static void test_pointers(void)
+{
+	static const struct {
+		const char *bytes;
+		size_t size;
+		bool with_thunks, without;
+	} cases[] = {
+		{"\xff\xe0", 2, true, true},
+		{"\x41\xff\xe2", 3, true, true},
+		{"\xff\x62\x18", 3, false, true},
+		{"\xff\x25\x08\0\0\0", 6, false, true},
+		{"\xff\x24\xd5\0\0\0\x80", 7, false, false},
+		{"\xff\xd0", 2, false, false},
+		{"\xff\x66\x90", 3, false, false},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		for (has_thunks = 0; has_thunks < 2; has_thunks++) {
+			const bool hides = has_thunks ? cases[i].with_thunks : cases[i].without;
+
+			memset(text_bytes, 0, sizeof(text_bytes));
+			put(JUMP_AT, cases[i].bytes, cases[i].size);
+			count_slots();
+			ok(returns == (hides ? FUNCTION_RETURNS_SOME : FUNCTION_RETURNS_ALL) &&
+				   are_known == !hides,
+			   "%02x %02x: %s, in a kernel with%s thunks", (uint8_t)cases[i].bytes[0],
+			   (uint8_t)cases[i].bytes[1],
+			   hides ? "it may leave by a pointer" : "all its returns are known",
+			   has_thunks ? "" : "out");
+		}
+	}
+	memset(text_bytes, 0, sizeof(text_bytes));
+	put(SLOT_AT, "\xe9\xff\xe0\xff\xff", 5);
+	count_slots();
+	ok(are_known, "the operand of a slot is no jump by a pointer");
+}
+
+static void test_unread(void)
+{
+	memset(text_bytes, 0, sizeof(text_bytes));
+	is_unread = true;
+	is_u64(count_slots(), 1, "a function whose text is not read has its slots");
+	ok(returns == FUNCTION_RETURNS_SOME && !are_known, "and maybe other ways out");
+	is_unread = false;
+}
+
 int main(void)
 {
 	is_u64(count_slots(), 1, "a function returns by its own slot");
@@ -141,5 +192,7 @@ int main(void)
 	test_cold();
 	test_syscall_bodies();
 	test_assembly();
+	test_pointers();
+	test_unread();
 	return tap_done();
 }
