@@ -205,10 +205,16 @@ static int find_site(const struct kernel_image *image, struct alloc_point *point
 	return point->site ? 0 : error_set(err, ENOTSUP, "it has no mcount site");
 }
 
-/* By a function of mm/mempolicy.c, which is there with CONFIG_NUMA. */
+/* By functions of mm/mempolicy.c and mm/vmscan.c, which are there with CONFIG_NUMA. */
 static bool has_nodes(const struct kernel_image *image)
 {
-	return symbols_find(image->symbols, "__mpol_put");
+	static const char *const names[] = {"__mpol_put", "mpol_rebind_mm", "mpol_misplaced",
+					    "node_reclaim"};
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (symbols_find(image->symbols, names[i]))
+			return true;
+	return false;
 }
 
 static void forget_role(struct alloc_entry *entry, enum alloc_role role)

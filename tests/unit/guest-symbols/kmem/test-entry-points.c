@@ -126,7 +126,7 @@ static void test_nodes(void)
 {
 	static struct fake fake;
 
-	fake_init(&fake, "__alloc_pages_noprof __mpol_put");
+	fake_init(&fake, "__alloc_pages_noprof node_reclaim");
 	resolve(&fake);
 	ok(fake.points.n == 1 && fake.points.v[0].entry.args[2] == ALLOC_ROLE_NODE &&
 		   fake.points.v[0].entry.argument[ALLOC_ROLE_NODE] == 3,
