@@ -162,6 +162,7 @@ static void test_pointers(void)
 			   has_thunks ? "" : "out");
 		}
 	}
+	has_thunks = 1;
 	memset(text_bytes, 0, sizeof(text_bytes));
 	put(SLOT_AT, "\xe9\xff\xe0\xff\xff", 5);
 	count_slots();
