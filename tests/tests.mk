@@ -106,9 +106,9 @@ check-unit: all kernels $(TESTS:%.c=$(O)/%)
 
 # The same with sanitizers, in build folders of their own. Without those that do the same with whole kernels or
 # millions of instructions, and for ThreadSanitizer only the rooms with threads; SANITIZED=all for all.
-SLOW_TESTS := $(wildcard $(addprefix tests/unit/,formats/ctf/test-ctf.c guest-symbols/*/test-*-oracle.c */*/test-*-kernels.c \
-	guest-symbols/kmem/test-gfp-names.c introspect/tasks/test-percpu.c patcher/text/test-insn.c patcher/plan/test-scale.c \
-	vmm/boot/test-bzimage.c))
+SLOW_TESTS := $(wildcard $(addprefix tests/unit/,formats/ctf/test-ctf.c formats/trace/test-name-limit.c \
+	guest-symbols/*/test-*-oracle.c */test-*-kernels.c */*/test-*-kernels.c guest-symbols/kmem/test-gfp-names.c \
+	introspect/tasks/test-percpu.c patcher/text/test-insn.c patcher/plan/test-scale.c vmm/boot/test-bzimage.c))
 QUICK_TESTS = $(if $(filter all,$(SANITIZED)),$(1),$(filter-out $(SLOW_TESTS),$(1)))
 THREADED_ROOMS := formats/output formats/trace introspect/tasks patcher/engine patcher/ring patcher/session vmm
 # Empty, or the tests that the user has named.
