@@ -8,6 +8,7 @@
 #include "formats/base/glob.h"
 #include "formats/base/u64-map.h"
 #include "formats/event/graph.h"
+#include "formats/graph/stacks.h"
 
 enum {
 	/* What a trace of nonsense may take: a guest has fewer. */
@@ -27,6 +28,7 @@ struct place {
 };
 
 struct task {
+	uint64_t key;
 	struct graph_call *calls;
 	uint32_t n, room;
 };
@@ -37,6 +39,7 @@ struct graph_calls {
 	struct u64_map tasks;  /* struct task */
 	struct u64_map frames; /* struct place */
 	struct u64_map wanted; /* by ip: bool */
+	struct graph_stacks stacks;
 	size_t open;           /* calls */
 };
 
@@ -51,6 +54,7 @@ int graph_calls_create(const struct graph_visitor *visitor, struct graph_calls *
 	u64_map_init(&c->tasks, sizeof(struct task));
 	u64_map_init(&c->frames, sizeof(struct place));
 	u64_map_init(&c->wanted, sizeof(bool));
+	graph_stacks_init(&c->stacks);
 	*out = c;
 	return 0;
 }
@@ -68,6 +72,7 @@ void graph_calls_destroy(struct graph_calls *c)
 	u64_map_deinit(&c->tasks);
 	u64_map_deinit(&c->frames);
 	u64_map_deinit(&c->wanted);
+	graph_stacks_deinit(&c->stacks);
 	free(c);
 }
 
@@ -138,25 +143,36 @@ static void add_time(struct graph_call *outer, const struct graph_call *call, bo
 		outer->within_ns += (uint64_t)call->end_ns - (uint64_t)call->begin_ns;
 }
 
+static struct graph_call *top_of(const struct task *task)
+{
+	return &task->calls[task->n - 1];
+}
+
+/* No call is in a frame any more, unless a tail call has hidden one. What another task, or a later
+ * call, has in that frame stays. */
+static void free_frame(struct graph_calls *c, const struct task *task, uint64_t frame)
+{
+	struct place *place = u64_map_find(&c->frames, frame);
+
+	if (!place || place->task != task->key || place->index != task->n)
+		return;
+	if (task->n && top_of(task)->frame == frame)
+		place->index = task->n - 1;
+	else
+		u64_map_remove(&c->frames, frame);
+}
+
 /* The innermost call ends. */
 static void pop(struct graph_calls *c, struct task *task, unsigned int vcpu, bool seen)
 {
 	struct graph_call *call = &task->calls[--task->n];
-	struct place *place;
 
-	/* a tail call hides the call in the same frame, which ends with it */
-	if (task->n && task->calls[task->n - 1].frame == call->frame) {
-		place = u64_map_find(&c->frames, call->frame);
-		if (place)
-			place->index = task->n - 1;
-	} else {
-		u64_map_remove(&c->frames, call->frame);
-	}
+	free_frame(c, task, call->frame);
 	c->open--;
 	if (!call->wanted)
 		return;
 	if (call->depth)
-		add_time(&task->calls[task->n - 1], call, seen);
+		add_time(top_of(task), call, seen);
 	c->counts.unseen += !seen;
 	c->visitor.leave(c->visitor.arg, call, vcpu, seen);
 }
@@ -171,7 +187,7 @@ static void end_returned(struct graph_calls *c, struct task *task, const struct 
 			 bool has_result)
 {
 	const struct graph_event *bytes = event->bytes;
-	struct graph_call *call = &task->calls[task->n - 1];
+	struct graph_call *call = top_of(task);
 
 	call->end_ns = event->ns;
 	call->result = bytes->result;
@@ -192,7 +208,7 @@ static void leave(struct graph_calls *c, const struct event *event)
 	}
 	task = u64_map_find(&c->tasks, place->task);
 	end_above(c, task, place->index + 1, event->vcpu);
-	while (task->n && task->calls[task->n - 1].frame == frame)
+	while (task->n && top_of(task)->frame == frame)
 		end_returned(c, task, event, has_result);
 }
 
@@ -222,13 +238,37 @@ static bool is_tail_of(const struct graph_call *call, const struct begin *begin)
 	       call->parent_ip == bytes->call.parent_ip && call->ip != bytes->call.ip;
 }
 
+/*
+ * An interrupt's calls have ended, whether or not their returns were seen, when the task calls
+ * another function on its own stack. Where that is not known, a call on the stack of an earlier one
+ * tells.
+ */
+static void end_interrupts(struct graph_calls *c, struct task *task, const struct begin *begin)
+{
+	const uint64_t frame = begin->bytes->frame;
+	const bool shared = graph_stacks_is_shared(&c->stacks, frame);
+	uint32_t left = task->n;
+
+	if (!left || is_on_stack_of(c, top_of(task), frame) ||
+	    (shared && !graph_stacks_is_shared(&c->stacks, top_of(task)->frame)))
+		return;
+	while (left && !is_on_stack_of(c, &task->calls[left - 1], frame))
+		left--;
+	if (left || shared) {
+		end_above(c, task, left ? left : task->n, begin->event->vcpu);
+		return;
+	}
+	while (task->n && graph_stacks_is_shared(&c->stacks, top_of(task)->frame))
+		pop(c, task, begin->event->vcpu, false);
+}
+
 /* Calls below whose frame there is another one now have ended. */
 static void end_overwritten(struct graph_calls *c, struct task *task, const struct begin *begin)
 {
 	const uint64_t frame = begin->bytes->frame;
 
 	while (task->n) {
-		const struct graph_call *top = &task->calls[task->n - 1];
+		const struct graph_call *top = top_of(task);
 
 		if (frame < top->frame || !is_on_stack_of(c, top, frame) || is_tail_of(top, begin))
 			break;
@@ -236,13 +276,28 @@ static void end_overwritten(struct graph_calls *c, struct task *task, const stru
 	}
 }
 
-/* The stack of a task that is no more may be another one's. */
+/*
+ * The stack of a task that is no more may be another one's. On an interrupt's, a call has ended
+ * that another task finds there; above it may be calls on its task's own stack, which have not: it
+ * ends with the one that they are shown in.
+ */
 static void end_foreign(struct graph_calls *c, uint64_t frame, uint64_t owner, unsigned int vcpu)
 {
-	const struct place *place = u64_map_find(&c->frames, frame);
+	const struct place *found = u64_map_find(&c->frames, frame);
+	const bool shared = graph_stacks_is_shared(&c->stacks, frame);
+	struct place place;
+	struct task *task;
 
-	if (place && place->task != owner)
-		end_above(c, u64_map_find(&c->tasks, place->task), place->index, vcpu);
+	if (!found || found->task == owner)
+		return;
+	place = *found;
+	task = u64_map_find(&c->tasks, place.task);
+	while (task->n > place.index &&
+	       (is_on_stack_of(c, top_of(task), frame) ||
+		(!shared && graph_stacks_is_shared(&c->stacks, top_of(task)->frame))))
+		pop(c, task, vcpu, false);
+	if (task->n > place.index)
+		u64_map_remove(&c->frames, frame);
 }
 
 /* Tasks come and go: forget those without open calls, or all of them. */
@@ -323,7 +378,7 @@ static struct graph_call make_call(struct graph_calls *c, const struct task *tas
 				   const struct begin *begin)
 {
 	const struct graph_event *bytes = begin->bytes;
-	const struct graph_call *top = task->n ? &task->calls[task->n - 1] : NULL;
+	const struct graph_call *top = task->n ? top_of(task) : NULL;
 	struct graph_call call = {
 		.ip = bytes->call.ip,
 		.parent_ip = bytes->call.parent_ip,
@@ -361,7 +416,11 @@ static int enter(struct graph_calls *c, const struct begin *begin)
 	task = u64_map_insert(&c->tasks, key, NULL);
 	if (!task)
 		return -ENOMEM;
+	task->key = key;
+	if (!task->n || !is_on_stack_of(c, top_of(task), frame))
+		graph_stacks_note(&c->stacks, frame, key);
 	end_foreign(c, frame, key, vcpu);
+	end_interrupts(c, task, begin);
 	end_overwritten(c, task, begin);
 	call = push(c, task, vcpu);
 	place = call ? u64_map_insert(&c->frames, frame, NULL) : NULL;
