@@ -157,6 +157,7 @@ static int select_syscalls(struct listing *l, const struct trace_instance *insta
 		.json = l->options->json,
 		.filters = l->filters,
 		.vcpus = &l->options->choice.vcpus,
+		.instance = instance,
 		.prototypes = sidecar_prototypes(trace_reader_sidecar(l->reader), instance->name)};
 
 	return syscall_text_create(stdout, l->texts, &options, &l->syscalls, err);

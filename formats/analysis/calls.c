@@ -94,8 +94,9 @@ static int select_syscalls(struct analysis *base, struct error *err)
 		return error_set(err, EINVAL,
 				 "--event chooses events, and this report is about calls: leave it "
 				 "out");
-	ret = syscall_choice_create(&replay->chosen.filters, &choice->vcpus, replay->chosen.texts,
-				    &s->choice, err);
+	ret = syscall_choice_create(&replay->chosen.filters, &choice->vcpus,
+				    call_stats_instance(s->stats), replay->chosen.texts, &s->choice,
+				    err);
 	if (!ret)
 		call_stats_choose(s->stats, s->choice);
 	return ret;
@@ -235,8 +236,9 @@ static void print_text(const struct analysis *base, FILE *out)
 		fprintf(out, "%s more; --top 0 shows all\n",
 			text_count(call_stats_rows(s->stats) - shown).s);
 	if (call_stats_open(s->stats))
-		fprintf(out, "%-*s%s had not returned when the trace ended\n", LABEL, "Open",
-			text_number(call_stats_open(s->stats), "call").s);
+		fprintf(out, "%-*s%s had not returned when the %s ended\n", LABEL, "Open",
+			text_number(call_stats_open(s->stats), "call").s,
+			cli_time_is_all(&base->replay->view->time) ? "trace" : "chosen time");
 	if (!replay_has_printed_losses(base->replay))
 		replay_print_losses(base->replay, out, LABEL);
 	text_print_missing(out, base->replay->reader, "the calls", LABEL);

@@ -26,6 +26,14 @@ const struct event_field *event_field_find(const struct event_class *class, cons
 	return NULL;
 }
 
+bool trace_instance_has_field(const struct trace_instance *instance, const char *name)
+{
+	for (size_t i = 0; i < instance->nr_classes; i++)
+		if (event_field_find(&instance->classes[i], name))
+			return true;
+	return false;
+}
+
 static const char own_prefix[] = "common_";
 
 const char *event_plain_name(const char *name)

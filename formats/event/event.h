@@ -110,6 +110,9 @@ enum {
 int trace_instance_unknown(const char *name, const struct trace_instance *instances, size_t n,
 			   struct error *err);
 
+/* Whether any of its classes has a field of this name. */
+bool trace_instance_has_field(const struct trace_instance *instance, const char *name);
+
 /* Sinks (formats/trace/writer.h) that a thread appends events to. Zeroed: none. */
 struct event_sink;
 struct event_batch {

@@ -53,20 +53,12 @@ struct graph_choice {
 	struct event_predicate **predicates; /* of the filters, for each of the classes */
 };
 
-static bool is_recorded(const struct trace_instance *instance, const char *name)
-{
-	for (size_t i = 0; name && i < instance->nr_classes; i++)
-		if (event_field_find(&instance->classes[i], name))
-			return true;
-	return !name;
-}
-
 static void make_classes(struct graph_choice *choice, const struct trace_instance *instance)
 {
 	size_t n = 0, of_all = 0;
 
 	for (size_t i = 0; i < NR_KNOWN; i++) {
-		if (!is_recorded(instance, known[i].recorded))
+		if (known[i].recorded && !trace_instance_has_field(instance, known[i].recorded))
 			continue;
 		choice->fields[n++] = known[i].field;
 		of_all += !known[i].needs_return;

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "formats/event/task.h"
 #include "formats/syscalls/prototypes.h"
 
 /* What filters see of a call. */
@@ -24,6 +25,7 @@ struct filtered {
 static const struct event_field call_fields[] = {
 	FIELD("name", EVENT_FUNCTION, event.call.call.ip),
 	FIELD("pid", EVENT_UINT, event.call.call.pid),
+	/* if they are recorded */
 	FIELD("tgid", EVENT_UINT, event.call.call.tgid),
 	FIELD("comm", EVENT_STRING, event.call.call.comm),
 	FIELD("cgroup", EVENT_UINT, event.call.call.cgroup),
@@ -41,26 +43,16 @@ static const struct event_field call_fields[] = {
 
 enum { NR_FIELDS = sizeof(call_fields) / sizeof(call_fields[0]), NR_OF_RETURNED = 2 };
 
+/* Calls whose return the trace has, and others. */
 enum { RETURNED, UNRETURNED, NR_KINDS };
-
-static const struct event_class call_classes[NR_KINDS] = {
-	[RETURNED] = {.system = "syscalls",
-		      .name = "call",
-		      .fields = call_fields,
-		      .nr_fields = NR_FIELDS,
-		      .size = sizeof(struct filtered)},
-	[UNRETURNED] = {.system = "syscalls",
-			.name = "call",
-			.fields = call_fields,
-			.nr_fields = NR_FIELDS - NR_OF_RETURNED,
-			.size = sizeof(struct filtered)},
-};
 
 struct syscall_choice {
 	const struct event_filters *filters;
 	const struct cli_vcpus *vcpus;
 	struct event_texts *texts;
 	struct event_names names;
+	struct event_field fields[NR_FIELDS];
+	struct event_class classes[NR_KINDS];
 	struct event_predicate *
 		*predicates; /* of the filters, for each of the classes; NULL: all */
 };
@@ -74,9 +66,26 @@ static void filter_text(void *arg, const struct event_field *field, uint64_t val
 	snprintf(out, size, "%s", syscall_name_of(event_texts_function(choice->texts, value)));
 }
 
+static void make_classes(struct syscall_choice *choice, const struct trace_instance *instance)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < NR_FIELDS; i++)
+		if (!event_task_has_field(call_fields[i].name) ||
+		    trace_instance_has_field(instance, call_fields[i].name))
+			choice->fields[n++] = call_fields[i];
+	choice->classes[RETURNED] = (struct event_class){.system = "syscalls",
+							 .name = "call",
+							 .fields = choice->fields,
+							 .nr_fields = n,
+							 .size = sizeof(struct filtered)};
+	choice->classes[UNRETURNED] = choice->classes[RETURNED];
+	choice->classes[UNRETURNED].nr_fields -= NR_OF_RETURNED;
+}
+
 int syscall_choice_create(const struct event_filters *filters, const struct cli_vcpus *vcpus,
-			  struct event_texts *texts, struct syscall_choice **out,
-			  struct error *err)
+			  const struct trace_instance *instance, struct event_texts *texts,
+			  struct syscall_choice **out, struct error *err)
 {
 	struct syscall_choice *choice = calloc(1, sizeof(*choice));
 	int ret = 0;
@@ -87,11 +96,13 @@ int syscall_choice_create(const struct event_filters *filters, const struct cli_
 					  .vcpus = vcpus,
 					  .texts = texts,
 					  .names = {.arg = choice, .text = filter_text}};
+	make_classes(choice, instance);
 	if (filters && filters->n)
-		ret = event_filters_bind(filters,
-					 (const struct event_class *[]){&call_classes[RETURNED],
-									&call_classes[UNRETURNED]},
-					 NR_KINDS, &choice->names, &choice->predicates, err);
+		ret = event_filters_bind(
+			filters,
+			(const struct event_class *[]){&choice->classes[RETURNED],
+						       &choice->classes[UNRETURNED]},
+			NR_KINDS, &choice->names, &choice->predicates, err);
 	if (ret)
 		syscall_choice_destroy(choice);
 	else
@@ -117,7 +128,7 @@ bool syscall_choice_has(const struct syscall_choice *choice, const struct syscal
 						     .cgroup = call->cgroup},
 				 .returned = kind == RETURNED};
 	const struct event event = {
-		.class = &call_classes[kind], .vcpu = call->vcpu, .bytes = &bytes};
+		.class = &choice->classes[kind], .vcpu = call->vcpu, .bytes = &bytes};
 
 	if (choice->vcpus && !cli_vcpus_have(choice->vcpus, call->vcpu))
 		return false;

@@ -8,17 +8,17 @@
 #include "formats/syscalls/calls.h"
 
 /*
- * Which system calls a user wants. The filters are on calls: name, pid, tgid, comm, cgroup, arg0 to
- * arg5, ret, and duration in ns; the last two are 0 of a call without a return. A call has to pass
- * any of them.
+ * Which system calls a user wants. The filters are on calls: name, pid, arg0 to arg5, returned, of
+ * calls with a return ret, and duration in ns; and what of tgid, comm and cgroup the instance's
+ * events have. A call has to pass any of them.
  */
 struct syscall_choice;
 
 /* `filters`: NULL, or none: all. `vcpus`: where calls began; NULL: all. Nothing is owned. -ENOMEM,
  * or what event_filters_bind() says. */
 int syscall_choice_create(const struct event_filters *filters, const struct cli_vcpus *vcpus,
-			  struct event_texts *texts, struct syscall_choice **out,
-			  struct error *err);
+			  const struct trace_instance *instance, struct event_texts *texts,
+			  struct syscall_choice **out, struct error *err);
 /* NULL-safe. */
 void syscall_choice_destroy(struct syscall_choice *choice);
 

@@ -131,9 +131,12 @@ static json_t *call_json(struct syscall_text *t, const struct syscall_call *call
 		failed |=
 			json_object_set_new(args, prototype->args[i].name,
 					    argument_json(prototype->args[i].show, call->args[i]));
-	object = json_pack("{sI si so so so so}", "ns", (json_int_t)call->begin_ns, "vcpu",
-			   (int)call->vcpu, "pid", json_from_count(call->pid), "comm",
-			   json_from_text(comm), "name", json_from_text(name), "args", args);
+	object = json_pack("{sI si so}", "ns", (json_int_t)call->begin_ns, "vcpu", (int)call->vcpu,
+			   "pid", json_from_count(call->pid));
+	if (*comm)
+		failed |= json_object_set_new(object, "comm", json_from_text(comm));
+	failed |= json_object_set_new(object, "name", json_from_text(name));
+	failed |= json_object_set_new(object, "args", args);
 	if (call->tgid)
 		failed |= json_object_set_new(object, "tgid", json_from_count(call->tgid));
 	if (call->cgroup)
@@ -193,8 +196,8 @@ int syscall_text_create(FILE *out, struct event_texts *texts,
 	if (!ret)
 		ret = syscall_prototypes_create(options->prototypes, &t->prototypes, err);
 	if (!ret)
-		ret = syscall_choice_create(options->filters, options->vcpus, texts, &t->choice,
-					    err);
+		ret = syscall_choice_create(options->filters, options->vcpus, options->instance,
+					    texts, &t->choice, err);
 	if (ret)
 		syscall_text_destroy(t);
 	else

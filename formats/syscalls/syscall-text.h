@@ -21,7 +21,8 @@ struct syscall_text_options {
 	bool json;
 	const struct event_filters *filters; /* on calls (call-choice.h); NULL, or none: all */
 	const struct cli_vcpus *vcpus; /* where they began; NULL: all */
-	const char *prototypes;        /* of struct trace_instance, or NULL */
+	const struct trace_instance *instance; /* whose calls they are */
+	const char *prototypes;                /* of it, or NULL */
 };
 
 /* Nothing is owned. Errors of writing stay in `out`. -ENOMEM, or what event_filters_bind() says. */

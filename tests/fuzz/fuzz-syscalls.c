@@ -24,7 +24,11 @@ static struct event event_of(uint8_t byte, int64_t ns, struct syscall_event *byt
 /* Each entry is shown once. */
 static void print(const char *lines, const uint8_t *data, size_t size, bool json)
 {
-	const struct syscall_text_options options = {.json = json, .prototypes = lines};
+	const struct trace_instance instance = {.name = "syscalls",
+						.classes = syscall_classes(SYSCALL_ALL),
+						.nr_classes = SYSCALL_NR_CLASSES};
+	const struct syscall_text_options options = {
+		.json = json, .instance = &instance, .prototypes = lines};
 	struct syscall_event bytes;
 	struct event_texts *texts;
 	struct syscall_text *text;

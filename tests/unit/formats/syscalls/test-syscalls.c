@@ -3,6 +3,7 @@
  * System calls out of hand-made events, as they are printed: arguments by name and type, returns
  * that are not in the trace, filters, JSON, and declarations that no kernel has.
  */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include "formats/syscalls/calls.h"
@@ -27,9 +28,19 @@ static struct {
 	int64_t ns;
 } t;
 
+/* Events of the instance have these fields of enum syscall_fields. */
+static struct trace_instance instance_with(unsigned int fields)
+{
+	return (struct trace_instance){.name = "syscalls",
+				       .classes = syscall_classes(fields),
+				       .nr_classes = SYSCALL_NR_CLASSES};
+}
+
 static void begin_with_any(const char *const *filters, size_t n, bool json)
 {
-	struct syscall_text_options options = {.json = json, .prototypes = declarations};
+	const struct trace_instance instance = instance_with(SYSCALL_ALL);
+	struct syscall_text_options options = {
+		.json = json, .instance = &instance, .prototypes = declarations};
 
 	memset(&t, 0, sizeof(t));
 	if (event_filters_parse(filters, n, &t.filters, NULL))
@@ -185,6 +196,29 @@ static void test_filter(void)
 	       "of several filters a call has to pass any");
 }
 
+/* What is not recorded of a task cannot be compared with anything. */
+static void test_unrecorded(void)
+{
+	static const char *const words[] = {"comm != sh", "tgid != 1", "cgroup == 0"};
+
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+		const struct trace_instance instance = instance_with(0);
+		struct syscall_text_options options = {.instance = &instance,
+						       .filters = &t.filters};
+		struct syscall_text *text;
+		struct error err = {0};
+
+		if (event_filters_parse(&words[i], 1, &t.filters, NULL) ||
+		    event_texts_create(NULL, &t.texts, NULL))
+			abort();
+		ok(syscall_text_create(stdout, t.texts, &options, &text, &err) == -ENOENT &&
+			   strstr(err.text, "it is recorded with the word"),
+		   "a filter with what is not recorded is refused: %s", err.text);
+		event_filters_deinit(&t.filters);
+		event_texts_destroy(t.texts);
+	}
+}
+
 static void test_json(void)
 {
 	static const uint64_t args[SYSCALL_ARGS] = {UINT64_C(0xffffff9c), 0x10, 1, 2, 8, 1};
@@ -253,6 +287,7 @@ int main(void)
 	test_arguments();
 	test_returns();
 	test_filter();
+	test_unrecorded();
 	test_json();
 	test_task();
 	test_declarations();
