@@ -63,6 +63,7 @@ int64_t btf_enumerator(const struct btf_types *btf, const char *name, bool *foun
 enum { BTF_MAX_PARAMS = 12 };
 struct btf_prototype {
 	unsigned int nr_params;
+	bool is_variadic;     /* others may follow these */
 	char return_type[64]; /* C-like: "void *", "struct page *", "long unsigned int" */
 	uint32_t return_type_id;
 	struct {

@@ -489,10 +489,15 @@ int btf_prototype(const struct btf_types *btf, const char *function, struct btf_
 	out->return_type_id = proto.size_or_type;
 	out->nr_params = proto.vlen;
 	for (uint32_t i = 0; i < proto.vlen; i++) {
+		const char *name = btf_string(btf, btf_item(&proto, i, PARAM_WORDS, 0));
 		uint32_t type = btf_item(&proto, i, PARAM_WORDS, 1);
 
-		snprintf(out->params[i].name, sizeof(out->params[i].name), "%s",
-			 btf_string(btf, btf_item(&proto, i, PARAM_WORDS, 0)));
+		if (!type && !*name) {
+			out->is_variadic = true;
+			out->nr_params = i;
+			break;
+		}
+		snprintf(out->params[i].name, sizeof(out->params[i].name), "%s", name);
 		spell(btf, type, out->params[i].type, sizeof(out->params[i].type));
 		out->params[i].size = size_of(btf, type);
 		out->params[i].type_id = type;

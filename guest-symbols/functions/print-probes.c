@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* What dynamic probes can record of functions. */
+#include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include "formats/base/json.h"
 #include "formats/cli/cli.h"
@@ -20,10 +22,44 @@ static const char *no_returns(const struct function_exits *exits, uint64_t funct
 	return reasons[function_returns_of(exits, function)];
 }
 
-static bool has_prototype(const struct kernel_image *image, const char *function,
-			  struct btf_prototype *out)
+/* Names of functions, in order. */
+struct names {
+	const char **v;
+	size_t n;
+};
+
+static int compare_names(const void *a, const void *b)
 {
-	return image->btf && !btf_prototype(image->btf, function, out, NULL);
+	return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+static struct names names_of(const struct function_selection *s)
+{
+	struct names names = {.v = calloc(s->n + 1, sizeof(*names.v))};
+
+	for (; names.v && names.n < s->n; names.n++)
+		names.v[names.n] = s->v[names.n].name;
+	if (names.v)
+		qsort(names.v, names.n, sizeof(*names.v), compare_names);
+	return names;
+}
+
+/* A name stands for all functions that have it. */
+static bool is_unique(const struct names *names, const char *name)
+{
+	const char **found = bsearch(&name, names->v, names->n, sizeof(*names->v), compare_names);
+
+	return !found ||
+	       ((found == names->v || compare_names(found - 1, found) != 0) &&
+		(found + 1 == names->v + names->n || compare_names(found, found + 1) != 0));
+}
+
+/* BTF does not say which of the functions with one name it means. */
+static bool has_prototype(const struct kernel_image *image, const struct names *names,
+			  const char *function, struct btf_prototype *out)
+{
+	return image->btf && is_unique(names, function) &&
+	       !btf_prototype(image->btf, function, out, NULL);
 }
 
 /* "struct file *" or "int ", for a name behind it. */
@@ -43,7 +79,28 @@ static void print_prototype(const struct btf_prototype *p, const char *function)
 		print_type(p->params[i].type);
 		printf("%s", p->params[i].name);
 	}
-	printf(p->nr_params ? ")" : "void)");
+	if (p->is_variadic)
+		printf("%s...", p->nr_params ? ", " : "");
+	printf(p->nr_params || p->is_variadic ? ")" : "void)");
+}
+
+static void print_function(const struct kernel_image *image, const struct names *names,
+			   const struct traceable *function, const char *why)
+{
+	const uint64_t text = symbols_address(image->symbols, "_text");
+	const bool is_named = is_unique(names, function->name);
+	struct btf_prototype prototype;
+
+	if (has_prototype(image, names, function->name, &prototype))
+		print_prototype(&prototype, function->name);
+	else
+		printf("%s", function->name);
+	if (!is_named)
+		printf("  # one of several: name it %s0x%" PRIx64, text ? "_text+" : "",
+		       function->address - text);
+	if (why)
+		printf("%s calls only: %s", is_named ? "  #" : ";", why);
+	putchar('\n');
 }
 
 static int exits_of(const char *verb, const struct kernel_image *image,
@@ -57,19 +114,13 @@ static int exits_of(const char *verb, const struct kernel_image *image,
 static int print_text(const char *verb, const struct kernel_image *image,
 		      const struct function_selection *s, size_t all)
 {
+	const struct names names = names_of(s);
 	const struct function_exits *exits;
 	int ret = exits_of(verb, image, &exits);
 
-	for (size_t i = 0; !ret && i < s->n; i++) {
-		const char *why = no_returns(exits, s->v[i].address);
-		struct btf_prototype prototype;
-
-		if (has_prototype(image, s->v[i].name, &prototype))
-			print_prototype(&prototype, s->v[i].name);
-		else
-			printf("%s", s->v[i].name);
-		printf(why ? "  # calls only: %s\n" : "\n", why);
-	}
+	for (size_t i = 0; !ret && i < s->n; i++)
+		print_function(image, &names, &s->v[i], no_returns(exits, s->v[i].address));
+	free(names.v);
 	return ret ? ret : functions_print_count(verb, s, all);
 }
 
@@ -85,8 +136,8 @@ static json_t *parameters_json(const struct btf_prototype *p)
 	return array;
 }
 
-static json_t *probe_json(const struct kernel_image *image, const struct function_exits *exits,
-			  const struct traceable *function)
+static json_t *probe_json(const struct kernel_image *image, const struct names *names,
+			  const struct function_exits *exits, const struct traceable *function)
 {
 	const char *why = no_returns(exits, function->address);
 	json_t *json = json_pack("{s:o, s:o, s:b}", "function", json_from_text(function->name),
@@ -95,10 +146,12 @@ static json_t *probe_json(const struct kernel_image *image, const struct functio
 
 	if (why)
 		json_object_set_new(json, "reason", json_string(why));
-	if (!has_prototype(image, function->name, &prototype))
+	if (!has_prototype(image, names, function->name, &prototype))
 		return json;
 	json_object_set_new(json, "result", json_from_text(prototype.return_type));
 	json_object_set_new(json, "parameters", parameters_json(&prototype));
+	if (prototype.is_variadic)
+		json_object_set_new(json, "variadic", json_true());
 	return json;
 }
 
@@ -106,13 +159,15 @@ static int print_json(const char *verb, const struct kernel_image *image,
 		      const struct function_selection *s, size_t all)
 {
 	json_t *probes = json_array(), *notes = json_array();
+	const struct names names = names_of(s);
 	const struct function_exits *exits;
 	int ret = exits_of(verb, image, &exits);
 
 	for (size_t i = 0; !ret && i < s->n; i++)
-		json_array_append_new(probes, probe_json(image, exits, &s->v[i]));
+		json_array_append_new(probes, probe_json(image, &names, exits, &s->v[i]));
 	for (size_t i = 0; i < s->notes.n; i++)
 		json_array_append_new(notes, json_from_text(s->notes.v[i]));
+	free(names.v);
 	if (!ret)
 		return text_print_json(verb,
 				       json_pack("{s:i, s:I, s:I, s:o, s:o}", "version", 1, "count",
