@@ -194,15 +194,25 @@ static int add_prototypes(struct image_syscalls *calls, const struct kernel_imag
 
 /* `sys_call_table`, arch/x86/entry/syscall_64.c, which calls go through up to 6.8, and which is
  * kept for the kernel's own tracing since. */
+uint64_t image_syscall_numbers(const struct kernel_image *image)
+{
+	const struct symbol *table = symbols_find(image->symbols, "sys_call_table");
+	const uint64_t n = table ? table->size / sizeof(uint64_t) : 0;
+
+	if (table && !table->size) /* it is not known */
+		return MAX_SYSCALLS;
+	return n < MAX_SYSCALLS ? n : MAX_SYSCALLS;
+}
+
 const char *image_syscall_name(const struct kernel_image *image, const struct image_syscalls *calls,
 			       uint64_t number)
 {
-	const uint64_t table = symbols_address(image->symbols, "sys_call_table");
 	uint64_t function;
 
-	if (!table || number >= MAX_SYSCALLS)
+	if (number >= image_syscall_numbers(image))
 		return NULL;
-	function = read_pointer(image, table + number * sizeof(uint64_t));
+	function = read_pointer(image, symbols_address(image->symbols, "sys_call_table") +
+					       number * sizeof(uint64_t));
 	for (size_t i = 0; function && i < calls->n; i++)
 		if (calls->v[i].address == function)
 			return calls->v[i].name;

@@ -44,6 +44,8 @@ struct image_syscalls {
 	char *prototypes;
 };
 
+/* The table has the numbers below that; 0: there is no table. */
+uint64_t image_syscall_numbers(const struct kernel_image *image);
 /* The name of the system call with this number, by the table of their functions; NULL: there is
  * none, or no table. */
 const char *image_syscall_name(const struct kernel_image *image, const struct image_syscalls *calls,

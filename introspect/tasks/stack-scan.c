@@ -144,6 +144,18 @@ uint32_t task_stack_bytes(const struct kernel_image *image)
 	return TASK_STACK_BYTES;
 }
 
+/* The image has it of the first task, __top_init_kernel_stack, since there is something to leave
+ * free. */
+uint32_t task_user_regs(const struct kernel_image *image)
+{
+	enum { REGS_BYTES = 168, MOST_FREE = 64 };
+	const uint64_t end = symbols_address(image->symbols, "__end_init_stack");
+	const uint64_t behind = end - symbols_address(image->symbols, "__top_init_kernel_stack");
+	const bool is_known = end && behind >= REGS_BYTES && behind <= REGS_BYTES + MOST_FREE;
+
+	return task_stack_bytes(image) - (is_known ? (uint32_t)behind : REGS_BYTES);
+}
+
 static bool is_kernel_address(uint64_t gva)
 {
 	return gva >= KERNEL_HALF;

@@ -40,6 +40,13 @@ struct task_stacks {
 enum { TASK_STACK_BYTES = 16384 };
 uint32_t task_stack_bytes(const struct kernel_image *image);
 
+/*
+ * Where on a task's stack the struct pt_regs is that its user mode has entered the kernel with, in
+ * bytes from the lowest address: at the end, but for 16 bytes that kernels with FRED leave free
+ * (TOP_OF_KERNEL_STACK_PADDING in arch/x86/include/asm/thread_info.h).
+ */
+uint32_t task_user_regs(const struct kernel_image *image);
+
 /* -ENOENT: symbols or BTF lack something other than the runqueues. -ENOTSUP: they lack these, and
  * the kernel preempts its tasks. */
 int task_stacks_init(const struct kernel *kernel, struct task_stacks *out, struct error *err);

@@ -70,6 +70,7 @@ static int read_facts(struct ring_engine *x, struct error *err)
 		ret = task_stacks_init(x->kernel, &x->tasks, err);
 	x->facts.task_stack = x->tasks.stack;
 	x->facts.stack_bytes = x->tasks.stack_bytes;
+	x->facts.user_regs = task_user_regs(x->kernel->image);
 	return ret;
 }
 

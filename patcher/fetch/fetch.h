@@ -73,7 +73,9 @@ enum fetch_register {
 		      * return where it leads to */
 	FETCH_CS,    /* the selectors that are loaded */
 	FETCH_SS,
-	FETCH_ORIG_AX, /* -1: these are the registers of no system call */
+	FETCH_ORIG_AX,   /* -1: these are the registers of no system call */
+	FETCH_USER_REGS, /* no register, and no name: gva of the struct pt_regs that the task's user
+			  * mode has entered the kernel with. At returns, and of system calls */
 };
 
 /* The first one makes a value, each further one makes another one of it. */

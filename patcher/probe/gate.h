@@ -25,11 +25,14 @@ enum gate_source {
 	GATE_TGID,      /* its process's, likewise */
 	GATE_CGROUP,    /* the id of its cgroup, 0: none; 8 bytes, unsigned; at entries, and at
 			 * returns of direct records */
-	GATE_VCPU,      /* the kernel's number of this CPU; 4 bytes; only at entries */
+	GATE_VCPU,      /* the kernel's number of this CPU; 4 bytes; at entries, and at returns of
+			 * direct records */
 	GATE_CALL_SITE, /* where the function returns to; 8 bytes, unsigned; at entries, and at
 			 * returns of direct records */
-	/* What a system call is given, in the struct pt_regs that its function's parameter points
-	 * to: its number, and six arguments, of 4 or 8 bytes; only at entries of such functions. */
+	GATE_RESULT,    /* what the function returns, in RAX; only at returns of direct records */
+	/* What a system call is given, in the struct pt_regs of the task's user mode: its number,
+	 * and six arguments, of 4 or 8 bytes. Only at entries of its function, whose parameter
+	 * points there, and at returns of direct records. */
 	GATE_SYSCALL,
 	GATE_SYSCALL_ARG0,
 	GATE_SYSCALL_ARG5 = GATE_SYSCALL_ARG0 + 5,

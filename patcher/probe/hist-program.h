@@ -24,7 +24,8 @@ enum hist_source {
 	HIST_REGISTER, /* `reg`, an enum fetch_register, shifted right by `at` bits */
 	HIST_CONSTANT, /* `at` */
 	HIST_KMALLOC,  /* bytes that kmalloc() gives for the request in `reg`; entries only */
-	HIST_POINTED,  /* the 8 bytes at the register's value + at, which are there */
+	HIST_POINTED,  /* the 8 bytes at the register's value + at, which are there: `reg` is one of
+			* the CPU's, or at returns FETCH_USER_REGS */
 	HIST_FETCHED,  /* from byte `at` of what the fetch program has read from memory on */
 	HIST_PID,      /* of the current task */
 	HIST_TGID,     /* its process's */

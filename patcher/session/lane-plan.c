@@ -231,6 +231,7 @@ static int add_parts(struct lane_plan *p, const struct session_instance *instanc
 		first = first ? first : bit;
 	}
 	*(inside ? &bits->inside : returns ? &bits->exit : &bits->entry) = first;
+	bits->tails = returns && instance->ops->tails(instance->tracer);
 	return ret;
 }
 
@@ -396,9 +397,12 @@ static uint32_t choose_entry(struct lane_plan *p, const struct tails *tails, uin
 	return is_tail(tails, function) ? bits->tail : bits->entry;
 }
 
-/* Why an instance that wants returns alone gets none of a function; NULL: it gets all. */
-static const char *no_returns(const struct lane_plan *p, const struct shared_site *site)
+/* Why an instance that wants returns alone gets none of a function; NULL: it gets all, or of those
+ * that tail calls lead to what can be seen. */
+static const char *no_returns(struct lane_plan *p, const struct shared_site *site,
+			      const struct want_bits *bits)
 {
+	const uint64_t function = function_at(p, site->patch.gva);
 	static const char *const reasons[] = {
 		[FUNCTION_RETURNS_NONE] = "no return of it can be recorded: it has none of its own",
 		[FUNCTION_RETURNS_SOME] =
@@ -410,7 +414,12 @@ static const char *no_returns(const struct lane_plan *p, const struct shared_sit
 	if (kernel_in_image(&p->session->kernel, site->patch.gva) &&
 	    kernel_image_freed_returns(p->session->image))
 		return kernel_image_freed_returns(p->session->image);
-	return reasons[function_returns_of(p->exits.exits, function_at(p, site->patch.gva))];
+	if (!bits->tails)
+		return reasons[function_returns_of(p->exits.exits, function)];
+	if (function && want_slots(p, function, bits))
+		return NULL;
+	return "no return of it can be seen: it has none, or leaves by a jump to a function "
+	       "without an mcount site";
 }
 
 /* What an instance without returns wants of this site. */
@@ -430,7 +439,7 @@ static int want_site(struct lane_plan *p, size_t k, size_t i, const struct want_
 	const char *refusal = site->refusal;
 
 	if (!refusal && is_at_returns(p->instances[k]))
-		refusal = no_returns(p, site);
+		refusal = no_returns(p, site, bits);
 	if (refusal) {
 		const struct site_refusal why =
 			site_refuse(site->patch.function, gva, "%s", refusal);

@@ -191,6 +191,7 @@ static int add_word(struct spec_parser *p, struct spec_span item)
 
 	if (word >= 0) {
 		p->spec->words |= UINT32_C(1) << word;
+		p->spec->word_columns[word] = (unsigned int)(item.from - p->text) + 1;
 		return 0;
 	}
 	if (p->grammar->takes & TRACE_TAKES_FUNCTIONS)

@@ -39,6 +39,7 @@ enum {
 	TRACE_SPEC_TEXT_MAX = 1 << 16,
 	TRACE_SPEC_MAX_PIDS = 64,
 	TRACE_SPEC_MAX_VCPUS = 64,
+	TRACE_SPEC_MAX_WORDS = 32,
 };
 
 enum trace_takes {
@@ -66,7 +67,7 @@ struct trace_alias {
 /* What a tracer understands. */
 struct trace_grammar {
 	const char *tracer;
-	const char *const *words;                /* NULL-terminated, at most 32; NULL: none */
+	const char *const *words; /* NULL-terminated, at most TRACE_SPEC_MAX_WORDS; NULL: none */
 	unsigned int takes;                      /* enum trace_takes */
 	const struct trace_read_option *readers; /* up to one without a name; or NULL */
 	const struct trace_alias *aliases;       /* likewise */
@@ -111,7 +112,8 @@ struct trace_spec {
 	char *text;                 /* as the user wrote it */
 	char name[TRACE_NAME_SIZE]; /* of the instance: the tracer's if it is given no other */
 	size_t tracer;              /* index of its grammar */
-	uint32_t words;             /* bit i: the tracer's words[i] is given */
+	uint32_t words;             /* bit i: the tracer's words[i] is given ... */
+	unsigned int word_columns[TRACE_SPEC_MAX_WORDS]; /* ... and where it stands, from 1 */
 	struct function_patterns functions;
 	uint32_t pids[TRACE_SPEC_MAX_PIDS]; /* ascending; none: all tasks */
 	size_t nr_pids;

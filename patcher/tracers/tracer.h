@@ -207,8 +207,8 @@ struct tracer_ops {
 	/* With the latter: calls of its functions are never tail calls of each other, so that there
 	 * is no TRACER_TAIL. */
 	bool no_tail_calls;
-	/* With the latter: whether a function that a wanted one tail-calls has its returns
-	 * recorded, too, also after calls by other functions. */
+	/* With the latter, and of a histogram at returns: whether a function that a wanted one
+	 * tail-calls has its returns recorded, too, also after calls by other functions. */
 	bool (*tails)(const struct tracer *tracer);
 	/* With the latter: calls are counted there, and there are no events. NULL: there are. */
 	struct profile *(*profile)(const struct tracer *tracer);

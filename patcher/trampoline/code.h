@@ -76,6 +76,7 @@ struct gate_code {
 	const struct trampoline_kernel *kernel;
 	enum asm_reg scratch;            /* it and R11 change */
 	uint32_t caller_at;              /* where the call's return address is, from RSP */
+	enum probe_point point;
 	const struct direct_code *saves; /* registers of the guest's; NULL: none */
 };
 

@@ -9,18 +9,19 @@
 
 enum { RETURN_ADDRESS = 8 }; /* from RSP: above the flags */
 
-/* At returns the registers of arguments hold others, and a vCPU need not be that of the entry. */
+/* At returns the registers of arguments hold others. */
 static int check_gate(const struct gate *gate, enum probe_point point, struct error *err)
 {
-	const uint32_t at_return =
-		gate_call_sources | gate_source_bit(GATE_CGROUP) | gate_source_bit(GATE_CALL_SITE);
+	const uint32_t arguments = gate_source_bit(GATE_ARG5) * 2 - gate_source_bit(GATE_ARG0);
 	int ret = gate_check(gate, err);
 
 	if (!ret && point == POINT_INSIDE &&
 	    gate_sources(gate) & (gate_source_bit(GATE_CALL_SITE) | gate_syscall_sources))
 		return error_set(err, EINVAL, "a gate asks for what is known at an entry only");
-	if (!ret && point == POINT_RETURN && gate_sources(gate) & ~at_return)
+	if (!ret && point == POINT_RETURN && gate_sources(gate) & arguments)
 		return error_set(err, EINVAL, "a gate asks for what a return does not have");
+	if (!ret && point != POINT_RETURN && gate_sources(gate) & gate_source_bit(GATE_RESULT))
+		return error_set(err, EINVAL, "a gate asks for what is known at a return only");
 	return ret;
 }
 
@@ -276,7 +277,12 @@ static void emit_guard(const struct direct_code *d, const struct direct_spec *sp
 
 static void emit_event(struct direct_code *d, size_t i)
 {
-	const struct gate_code gate = {d->a, d->kernel, scratch(d), d->caller_at + d->pushed, d};
+	const struct gate_code gate = {.a = d->a,
+				       .kernel = d->kernel,
+				       .scratch = scratch(d),
+				       .caller_at = d->caller_at + d->pushed,
+				       .point = d->point,
+				       .saves = d};
 	const struct direct_spec *spec = &d->records[i];
 	const bool stops = spec->count && spec->count->action == COUNT_STOP;
 	struct asm_label refused = {0};

@@ -71,7 +71,8 @@ static int check_saved_arrays(const struct trampoline_spec *spec, struct error *
 
 uint32_t code_task_offsets(const struct trampoline_kernel *k)
 {
-	uint32_t all = k->task_pid | k->task_tgid | k->task_comm | k->task_stack | k->stack_bytes;
+	uint32_t all = k->task_pid | k->task_tgid | k->task_comm | k->task_stack | k->stack_bytes |
+		       k->user_regs;
 
 	for (unsigned int i = 0; i < CGROUP_STEPS; i++)
 		all |= k->cgroup_path[i];

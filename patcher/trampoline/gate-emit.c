@@ -4,7 +4,13 @@
 #include "patcher/probe/gate.h"
 
 /* What a term finds in the scratch register, which depends on the terms before it. */
-enum scratch_state { SCRATCH_UNREACHED, SCRATCH_TASK, SCRATCH_CGROUP, SCRATCH_OTHER };
+enum scratch_state {
+	SCRATCH_UNREACHED,
+	SCRATCH_TASK,
+	SCRATCH_STACK, /* its lowest address */
+	SCRATCH_CGROUP,
+	SCRATCH_OTHER
+};
 
 struct emitter {
 	const struct gate_code *code;
@@ -34,6 +40,15 @@ static void take_argument(const struct gate_code *c, unsigned int number, struct
 		o->mem = asm_at(ASM_RSP, c->saves->pushed + (uint32_t)saved);
 }
 
+/* At a return no register points there. */
+static struct asm_mem syscall_at(const struct gate_code *c, enum gate_source source)
+{
+	const uint32_t place = gate_syscall_place(source);
+
+	return c->point == POINT_RETURN ? asm_at(c->scratch, c->kernel->user_regs + place)
+					: asm_at(ASM_RDI, place);
+}
+
 static struct operand operand_of(const struct emitter *e, const struct gate_term *t)
 {
 	const struct gate_code *c = e->code;
@@ -56,9 +71,13 @@ static struct operand operand_of(const struct emitter *e, const struct gate_term
 	case GATE_CALL_SITE:
 		o.mem = asm_at(ASM_RSP, c->caller_at);
 		break;
+	case GATE_RESULT:
+		o.in_memory = false;
+		o.reg = ASM_RAX;
+		break;
 	default:
 		if (t->source >= GATE_SYSCALL) {
-			o.mem = asm_at(ASM_RDI, gate_syscall_place(t->source));
+			o.mem = syscall_at(c, t->source);
 			break;
 		}
 		take_argument(c, t->source - GATE_ARG0, &o);
@@ -223,6 +242,12 @@ static enum scratch_state load_scratch(const struct emitter *e, enum gate_source
 		if (now != SCRATCH_CGROUP)
 			code_load_cgroup(e->a, c->scratch, c->kernel);
 		return SCRATCH_CGROUP;
+	}
+	if (source >= GATE_SYSCALL && c->point == POINT_RETURN) {
+		if (now != SCRATCH_STACK)
+			code_load_task_word(e->a, ASM_64, c->scratch, c->kernel,
+					    c->kernel->task_stack);
+		return SCRATCH_STACK;
 	}
 	if (source != GATE_PID && source != GATE_TGID)
 		return now;

@@ -164,6 +164,21 @@ static void emit_kmalloc(const struct hist_code *c, enum asm_reg to, enum asm_re
 	asm_bind(a, &done);
 }
 
+static void emit_pointed(const struct hist_code *c, const struct hist_operand *o)
+{
+	const struct trampoline_kernel *kernel = c->d->kernel;
+	struct assembler *a = c->d->a;
+	uint32_t at = (uint32_t)o->at;
+	enum asm_reg base = (enum asm_reg)o->reg;
+
+	if (o->reg == FETCH_USER_REGS) {
+		base = scratch(c);
+		code_load_task_word(a, ASM_64, base, kernel, kernel->task_stack);
+		at += kernel->user_regs;
+	}
+	asm_load(a, ASM_64, scratch(c), asm_at(base, at));
+}
+
 static void emit_source(const struct hist_code *c, const struct hist_operand *o, unsigned int word)
 {
 	const struct trampoline_kernel *kernel = c->d->kernel;
@@ -193,7 +208,7 @@ static void emit_source(const struct hist_code *c, const struct hist_operand *o,
 		emit_kmalloc(c, to, (enum asm_reg)o->reg);
 		break;
 	case HIST_POINTED:
-		asm_load(a, ASM_64, to, asm_at((enum asm_reg)o->reg, (uint32_t)o->at));
+		emit_pointed(c, o);
 		break;
 	case HIST_FETCHED:
 		asm_load(a, ASM_64, to,

@@ -16,6 +16,8 @@ static bool is_preserved(enum fetch_register reg)
 /* RAX and RDX have the result, of up to 16 bytes. */
 bool register_is_known(enum fetch_register reg, enum probe_point point)
 {
+	if (reg == FETCH_USER_REGS)
+		return point == POINT_RETURN;
 	if (reg > FETCH_ORIG_AX)
 		return false;
 	return point != POINT_RETURN || is_preserved(reg) || reg == FETCH_AX || reg == FETCH_DX;
@@ -23,6 +25,8 @@ bool register_is_known(enum fetch_register reg, enum probe_point point)
 
 bool register_is_kept(enum fetch_register reg, enum probe_point point)
 {
+	if (reg == FETCH_USER_REGS)
+		return point == POINT_RETURN;
 	if (reg > FETCH_R15 || reg == FETCH_SP || point == POINT_INSIDE)
 		return false;
 	if (is_preserved(reg))
@@ -167,6 +171,10 @@ void register_emit(const struct direct_code *d, enum asm_reg to, enum fetch_regi
 		break;
 	case FETCH_ORIG_AX:
 		asm_constant64(d->a, to, UINT64_MAX);
+		break;
+	case FETCH_USER_REGS:
+		code_load_task_word(d->a, ASM_64, to, d->kernel, d->kernel->task_stack);
+		asm_lea(d->a, to, asm_at(to, d->kernel->user_regs));
 		break;
 	default:
 		emit_general(d, to, (enum asm_reg)reg, flags_at);

@@ -245,6 +245,7 @@ int trampoline_set_extend(const struct trampoline_set *set, uint32_t number,
 	memcpy(kernel.cgroup_path, task->cgroup_path, sizeof(kernel.cgroup_path));
 	kernel.task_stack = task->task_stack;
 	kernel.stack_bytes = task->stack_bytes;
+	kernel.user_regs = task->user_regs;
 	spec.kernel = &kernel;
 	spec.extra = records;
 	spec.nr_extra = n;

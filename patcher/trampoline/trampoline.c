@@ -28,8 +28,11 @@ static void emit_slow(struct trampoline_code *c)
 
 static void emit_gate(struct trampoline_code *c, struct asm_label *refused)
 {
-	const struct gate_code code = {&c->a, c->spec->kernel, trampoline_scratch(c),
-				       c->pushed + RECORD_KEY_BIAS, NULL};
+	const struct gate_code code = {.a = &c->a,
+				       .kernel = c->spec->kernel,
+				       .scratch = trampoline_scratch(c),
+				       .caller_at = c->pushed + RECORD_KEY_BIAS,
+				       .point = c->spec->capture.point};
 
 	if (c->spec->gate)
 		gate_emit(&code, c->spec->gate, refused);

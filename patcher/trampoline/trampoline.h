@@ -53,6 +53,8 @@ struct trampoline_kernel {
 	uint32_t task_tgid;           /* likewise */
 	uint32_t task_stack;          /* likewise, of the pointer to its stack ... */
 	uint32_t stack_bytes;         /* ... of so many bytes */
+	uint32_t user_regs; /* on the stack, from its lowest address: what user mode has entered
+			     * the kernel with, a struct pt_regs */
 	/* Offsets, of the first in struct task_struct: pointers that lead to the cgroup's id, which
 	 * is the last. Each pointer may be NULL. */
 	uint32_t cgroup_path[4];
@@ -110,8 +112,8 @@ struct direct_spec {
 			  * the kernel's figures must be known */
 	struct trampoline_rings rings;
 	enum trampoline_full full;
-	/* The calls that it is written for; NULL: all. At returns on gate_call_sources, and on the
-	 * cgroup and the call site. */
+	/* The calls that it is written for; NULL: all. At returns, unless it is a pair's, on
+	 * anything but arguments in registers. */
 	const struct gate *gate;
 	/* NULL: a record. Else the rings are where the counts are, and there are no fields. */
 	const struct count_spec *count;

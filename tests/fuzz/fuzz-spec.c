@@ -4,7 +4,7 @@
 #include <string.h>
 #include "patcher/tracers/spec.h"
 
-static const char *const words[] = {"kmalloc", "cache", "pages", NULL};
+static const char *const words[] = {"kmalloc", "return", "pages", NULL};
 static const struct trace_alias aliases[] = {{"kfree", "kmalloc", "kfree"}, {NULL, NULL, NULL}};
 static const struct trace_grammar grammars[] = {
 	{"k", words, 0, NULL, aliases},
@@ -29,12 +29,25 @@ static void check_hist(const struct hist_action *h)
 			abort();
 }
 
+static void check_words(const struct trace_spec *spec)
+{
+	for (unsigned int i = 0; spec->words >> i; i++) {
+		const unsigned int column = spec->word_columns[i];
+
+		if (spec->words >> i & 1 &&
+		    (!column || column > strlen(spec->text) ||
+		     strncmp(spec->text + column - 1, words[i], strlen(words[i])) != 0))
+			abort();
+	}
+}
+
 /* What a caller may rely on. */
 static void check(const struct trace_spec *spec, const char *text)
 {
 	if (strcmp(spec->text, text) != 0 || !spec->name[0] || spec->tracer > 2 || !spec->vcpus ||
 	    spec->words > 7 || !spec->filter != !spec->filter_text)
 		abort();
+	check_words(spec);
 	if (spec->hist)
 		check_hist(spec->hist);
 	for (size_t i = 1; i < spec->nr_pids; i++)

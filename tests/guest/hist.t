@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
 # Histograms against the guest's own hist triggers, in one run: allocations of slab memory by call site, with the bytes asked for and got;
-# system calls by number, and by an argument's name; calls of a function by an argument and by what it points to. All are of one task, from its birth to its
-# end, so that both have the same events: each entry has the same key, the same hits and the same sums. A kernel without such
-# triggers (5.10) records the events, which are counted here. In 6.1 also of instructions in the middle of a function.
+# system calls by number, and by an argument's name, and their returns by result; calls of a function by an argument and by what
+# it points to. All are of one task, from its birth to its end, so that both have the same events: each entry has the same key,
+# the same hits and the same sums. A kernel without such triggers (5.10) records the events, which are counted here. In 6.1 also
+# of instructions in the middle of a function.
 # GUEST='5.10 6.12' for other kernels.
 use strict;
 use warnings;
@@ -41,6 +42,7 @@ sub traced_entries {
 	for (split /\n/, printed($log, 'trace')) {
 		count($of{alloc} //= {}, $1, $2, $3) if /: (?:kmalloc|kmem_cache_alloc)(?:_node)?: .*call_site=(\S+) .*bytes_req=(\d+) bytes_alloc=(\d+)/;
 		count($of{sys_enter} //= {}, $1) if /: sys_enter: NR (-?\d+)/;
+		count($of{sys_exit} //= {}, sprintf('%u %u', $1, $2)) if /: sys_exit: NR (-?\d+) = (-?\d+)/;
 		count($of{open} //= {}, sprintf('%u %u', $1, hex $2), hex $2) if /: open: .* dfd=(-?\d+) flags=(\w+)/;
 	}
 	return \%of;
@@ -121,6 +123,46 @@ sub check_chains {
 	is_healthy($kernel, $log, "$out/chains-err");
 }
 
+# An argument when the call returns, by the host, against that when it begins.
+sub check_named {
+	my ($kernel, $log, $document) = @_;
+	my ($rows, %named) = (rows_of($document, 'named'));
+	$named{(split / /, $_)[-1]} += $rows->{$_}[0] for keys %$rows;
+	my $own = own_entries(printed($log, 'sys_enter_openat'));
+	is_deeply(\%named, {map { $_ => 0 + $own->{$_} } keys %$own}, "$kernel: arguments are known at returns, too");
+}
+
+# The guest's own have a new task's return from its parent's clone(), vfork() or clone3(), which is none of a function.
+sub check_returns {
+	my ($kernel, $out, $has_triggers) = @_;
+	my $log = slurp("$out/returns-log") =~ s/\r//gr;
+	my $document = JSON::PP::decode_json(slurp("$out/returns-hists") || '{}');
+	my $own = $has_triggers ? own_entries(printed($log, 'sys_exit')) : traced_entries($log)->{sys_exit} // {};
+	delete @$own{'56 0', '58 0', '435 0'};
+	my ($seen, $dropped) = seen_entries($document, 'sys_exit');
+	my $failed = grep { (split / /)[1] > 1 << 63 } keys %$own;
+	cmp_ok(scalar(keys %$own), '>=', 30, "$kernel: " . keys(%$own) . ' returns of system calls by number and result, by the guest');
+	cmp_ok($failed, '>=', 1, "$kernel: $failed of them are errors");
+	is_deeply($seen, $own, "$kernel: each is the same by Sonde");
+	is($dropped, 0, "$kernel: none is dropped");
+	my (%failed, $long);
+	for (keys %$own) {
+		my ($id, $result) = split / /;
+		my $signed = unpack 'q', pack 'Q', $result;
+		my ($hits) = split / /, $own->{$_};
+		$long += $hits if $signed > 4000;
+		next if $signed >= 0 || ($id != 257 && $id != 0);
+		my ($before, $sum) = split / /, $failed{$id} // '0 0';
+		$failed{$id} = join ' ', $before + $hits, $sum + $hits * $signed;
+	}
+	cmp_ok(scalar(keys %failed), '>=', 1, "$kernel: openat() has failed");
+	is_deeply((seen_entries($document, 'failed'))[0], \%failed, "$kernel: a condition on the result holds, of some system calls");
+	is(sum0(map { $_->[0] } values %{rows_of($document, 'long')}), $long, "$kernel: so does one that the host decides");
+	check_named($kernel, $log, $document) if $has_triggers;
+	like(slurp("$out/returns-text"), qr/^\{ id: sys_openat +\[257\], ret: +-2 *\} hitcount: +\d+$/m, "$kernel: results have their sign");
+	is_healthy("$kernel, returns", $log, "$out/returns-err");
+}
+
 sub check {
 	my ($kernel) = @_;
 	my $out = "$build/guest/hist-$kernel";
@@ -152,6 +194,7 @@ sub check {
 	like($text, qr/^\{ id: sys_openat +\[257\] \} hitcount: +\d+$/m, "$kernel: system calls have names");
 	like($text, qr/^Totals:\n    Hits: \d+\n    Entries: \d+\n    Dropped: 0$/m, "$kernel: so are the totals");
 	is_healthy($kernel, $log, "$out/err");
+	check_returns($kernel, $out, $has_triggers);
 	check_chains($kernel, $out) if $has_triggers;
 }
 

@@ -45,6 +45,7 @@ const unsigned int fake_argument_regs[CAPTURE_ARGUMENTS] = {7, 6, 2, 1, 8, 9};
 uint32_t *const fake_site_pid = &task.pid;
 uint32_t *const fake_site_tgid = &task.tgid;
 uint64_t *const fake_site_cgroup = &node.id;
+uint64_t *const fake_site_stack = &task.stack;
 void **const fake_site_cgroup_path[FAKE_CGROUP_STEPS] = {&task.cgroups, &css_set.dfl_cgrp,
 							 &cgroup.kn};
 
@@ -92,6 +93,7 @@ static void set_offsets(struct trampoline_kernel *k)
 	k->task_comm = OFFSET(task, comm);
 	k->task_stack = OFFSET(task, stack);
 	k->stack_bytes = FAKE_STACK;
+	k->user_regs = FAKE_STACK - FAKE_USER_REGS;
 	k->cgroup_path[0] = OFFSET(task, cgroups);
 	k->cgroup_path[1] = OFFSET(css_set, dfl_cgrp);
 	k->cgroup_path[2] = OFFSET(cgroup, kn);
@@ -435,6 +437,8 @@ uint64_t fake_site_register(const struct fake_site *s, enum fetch_register reg)
 		return s->cpu->in.reg[RSP] - (returns ? 0 : 8);
 	if (reg == FETCH_FLAGS)
 		return s->cpu->in.flags;
+	if (reg == FETCH_USER_REGS)
+		return task.stack + s->kernel.user_regs;
 	if (reg == FETCH_IP)
 		return returns ? (uint64_t)(uintptr_t)fake_cpu_return_address
 			       : s->function.site_end - 4;

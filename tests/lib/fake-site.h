@@ -50,6 +50,10 @@ extern const unsigned int fake_argument_regs[CAPTURE_ARGUMENTS];
 enum { FAKE_CGROUP_STEPS = 3 };
 extern uint32_t *const fake_site_pid, *const fake_site_tgid;
 extern uint64_t *const fake_site_cgroup;
+/* The lowest address of the stack of the running task, at whose end are so many bytes of a struct
+ * pt_regs, and 16 bytes that are free. */
+enum { FAKE_USER_REGS = 168 + 16 };
+extern uint64_t *const fake_site_stack;
 extern void **const fake_site_cgroup_path[FAKE_CGROUP_STEPS];
 
 bool fake_site_is_shared(const struct fake_site *s);

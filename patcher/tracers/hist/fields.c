@@ -24,6 +24,16 @@ static void add_all(struct hist_fields *f, const struct hist_field *fields, size
 
 #define ADD_ALL(f, fields) add_all(f, fields, sizeof(fields) / sizeof((fields)[0]))
 
+bool hist_is_at_returns(const struct trace_spec *spec)
+{
+	const char *const *words = tracer_source_of(spec)->words;
+	bool is = spec->probe && spec->probe->returns;
+
+	for (unsigned int i = 0; words && words[i]; i++)
+		is |= spec->words >> i & 1 && !strcmp(words[i], "return");
+	return is;
+}
+
 /* Under ftrace's names, and those that Sonde's events have. */
 void hist_fields_add_common(struct hist_fields *f)
 {
@@ -147,11 +157,11 @@ void hist_fields_of(const struct trace_spec *spec, const struct tracer_ops *sour
 	if (spec->probe)
 		add_arguments(out, spec, program);
 	else if (!strcmp(source->name, "syscalls"))
-		hist_syscalls_fields(calls, out);
+		hist_syscalls_fields(calls, hist_is_at_returns(spec), out);
 	else if (source->lane == LANE_ORDERED)
 		hist_allocs_fields(spec, out);
 	if (source->lane == LANE_DIRECT)
-		add_place(out, spec->probe && spec->probe->returns);
+		add_place(out, hist_is_at_returns(spec));
 	hist_fields_add_common(out);
 }
 
@@ -188,8 +198,10 @@ static const char *find_counter(const struct trace_spec *spec, const char *name)
 		if (of_returns[i].is_time)
 			return is_syscall ? "times are counted by 'profile:__x64_sys_NAME,hist'"
 					  : "times are counted by 'profile:PATTERN,hist'";
-		return is_syscall ? "results are counted by 'probe:r:x __x64_sys_NAME $retval:s64,"
-				    "hist:keys=arg1'"
+		if (hist_is_at_returns(spec))
+			return NULL;
+		return is_syscall ? "use the word 'return', as in "
+				    "syscalls:return,hist:keys=id,ret"
 				  : "results are counted by 'probe:r:x FUNCTION $retval:s64,"
 				    "hist:keys=arg1'";
 	}
@@ -203,6 +215,12 @@ int hist_explain(const struct trace_spec *spec, const char *name, unsigned int c
 
 	if (!counter)
 		return 0;
+	if (hist_is_at_returns(spec))
+		return error_set_column(
+			err, code, column,
+			"'%s' is known where both the beginning and the return of a call are, and "
+			"these are counted by returns alone: %s",
+			name, counter);
 	return error_set_column(
 		err, code, column,
 		"'%s' is known when a call returns, and these are counted when they "

@@ -81,9 +81,9 @@ static int check_syscalls(const struct trace_spec *spec, const struct tracer_ops
 	return ret;
 }
 
-/* Words say what is recorded of events, or of which. */
-static int refuse_words(const struct trace_spec *spec, const struct tracer_ops *source,
-			struct error *err)
+/* Words say what is recorded of events, or of which; but for that which says what is counted. */
+static int check_words(const struct trace_spec *spec, const struct tracer_ops *source,
+		       struct error *err)
 {
 	static const struct {
 		const char *word, *why;
@@ -92,15 +92,21 @@ static int refuse_words(const struct trace_spec *spec, const struct tracer_ops *
 			 "32-bit ones, without hist:, and use 'sonde events --syscalls'"},
 		{"parent", "a histogram records no events: name parent_ip as a key"},
 	};
+	uint32_t wrong = spec->words;
 
+	for (unsigned int bit = 0; wrong >> bit; bit++)
+		if (wrong >> bit & 1 && !strcmp(source->words[bit], "return"))
+			wrong &= ~(UINT32_C(1) << bit);
 	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
-		for (unsigned int bit = 0; source->words[bit]; bit++)
-			if (spec->words >> bit & 1 && !strcmp(source->words[bit], others[i].word))
+		for (unsigned int bit = 0; wrong >> bit; bit++)
+			if (wrong >> bit & 1 && !strcmp(source->words[bit], others[i].word))
 				return error_set(err, EINVAL, "'%s': %s", spec->text,
 						 others[i].why);
+	if (!wrong)
+		return 0;
 	return error_set(err, EINVAL,
 			 "'%s': a histogram records no events: the word '%s' is for them",
-			 spec->text, source->words[__builtin_ctz(spec->words)]);
+			 spec->text, source->words[__builtin_ctz(wrong)]);
 }
 
 static int check_parts(const struct trace_spec *spec, struct error *err)
@@ -110,8 +116,8 @@ static int check_parts(const struct trace_spec *spec, struct error *err)
 	struct hist_fields fields;
 	int ret = source->lane == LANE_ORDERED ? hist_allocs_check(spec, err) : 0;
 
-	if (!ret && source->lane == LANE_DIRECT && spec->words)
-		ret = refuse_words(spec, source, err);
+	if (!ret && source->lane == LANE_DIRECT)
+		ret = check_words(spec, source, err);
 	if (!ret && source->lane == LANE_DIRECT && source->check)
 		ret = source->check(spec, err);
 	if (ret)
@@ -249,13 +255,21 @@ static bool uses(const struct hist_tracer *t, enum hist_source source)
 	return any;
 }
 
+/* What user mode has called the kernel with lies on the stack of the task that returns; keys,
+ * values or the gate may ask for it. */
+static bool needs_task(const struct hist_tracer *t)
+{
+	return t->calls && hist_is_at_returns(t->spec);
+}
+
 /* What must be known of the guest's kernel. */
 static uint32_t task_fields(const struct hist_tracer *t)
 {
 	return (uses(t, HIST_PID) ? EVENT_TASK_PID : 0u) |
 	       (uses(t, HIST_TGID) ? EVENT_TASK_TGID : 0u) |
 	       (uses(t, HIST_COMM) ? EVENT_TASK_COMM : 0u) |
-	       (uses(t, HIST_CGROUP) ? EVENT_TASK_CGROUP : 0u);
+	       (uses(t, HIST_CGROUP) ? EVENT_TASK_CGROUP : 0u) |
+	       (needs_task(t) ? EVENT_TASK_PID : 0u);
 }
 
 /* What is recorded for the host. */
@@ -391,6 +405,13 @@ static bool at_returns(const struct tracer *tracer)
 	return source && source->ops->at_returns && source->ops->at_returns(source);
 }
 
+static bool tails(const struct tracer *tracer)
+{
+	const struct tracer *source = hist_of(tracer)->source;
+
+	return source && source->ops->tails && source->ops->tails(source);
+}
+
 static uint64_t inside(const struct tracer *tracer)
 {
 	const struct tracer *source = hist_of(tracer)->source;
@@ -461,6 +482,7 @@ const struct tracer_ops tracer_hist = {
 	.fields = fields,
 	.fetch = fetch,
 	.at_returns = at_returns,
+	.tails = tails,
 	.inside = inside,
 	.hist = get_hist,
 	.hist_parts = get_parts,

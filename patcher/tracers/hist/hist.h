@@ -38,6 +38,8 @@ struct hist_syscalls;
 void hist_fields_of(const struct trace_spec *spec, const struct tracer_ops *source,
 		    const struct fetch_program *program, const struct hist_syscalls *calls,
 		    struct hist_fields *out);
+/* Whether returns are counted: those of a probe, or with the word `return`. */
+bool hist_is_at_returns(const struct trace_spec *spec);
 /* What all events have. */
 void hist_fields_add_common(struct hist_fields *fields);
 
@@ -49,8 +51,8 @@ void hist_fields_add_common(struct hist_fields *fields);
 int hist_make_program(const struct trace_spec *spec, const struct hist_fields *fields,
 		      struct hist_program *program, struct hist_config *config, struct error *err);
 
-/* If that is the name of something that is known when a call returns: -code, and *err says what
- * counts it. Otherwise 0. */
+/* If that is the name of something that is known when a call returns, and not here: -code, and *err
+ * says what counts it. Otherwise 0. */
 int hist_explain(const struct trace_spec *spec, const char *name, unsigned int column, int code,
 		 struct error *err);
 
@@ -100,15 +102,16 @@ const struct hist_field *hist_chain_field(const struct trace_spec *spec, const c
  */
 
 /*
- * What is known of those that a spec means where they begin: of an image also the names of the
- * arguments that all of them have alike; `image` may be NULL. Also after an error *out is for
- * hist_syscalls_destroy(). -ENOMEM.
+ * What is known of those that a spec means where they begin, or return: of an image also the names
+ * of the arguments that all of them have alike; `image` may be NULL. Also after an error *out is
+ * for hist_syscalls_destroy(). -ENOMEM.
  */
 int hist_syscalls_create(const struct trace_spec *spec, const struct kernel_image *image,
 			 struct hist_syscalls **out, struct error *err);
 void hist_syscalls_destroy(struct hist_syscalls *calls); /* NULL-safe */
-/* NULL: the fields of any system call. */
-void hist_syscalls_fields(const struct hist_syscalls *calls, struct hist_fields *out);
+/* `calls` may be NULL: the fields of any system call. */
+void hist_syscalls_fields(const struct hist_syscalls *calls, bool at_returns,
+			  struct hist_fields *out);
 /* hist_rest_create(), which borrows `calls`; errors have the column in the spec. */
 int hist_syscalls_rest(const struct hist_syscalls *calls, const struct trace_spec *spec,
 		       const struct hist_fields *known, struct gate *gate, struct hist_rest **out,

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* System calls: what is known of one where it begins, and the names of its arguments. */
+/* System calls: what is known of one where it begins, or returns, and the names of its arguments.
+ */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,28 +13,34 @@ enum { RDI = 7, WORD = 8 };
 
 /* --- an event of one -------------------------------------------------------------------------- */
 
-struct syscall_entry {
-	uint64_t id, args[SYSCALL_ARGS], cgroup;
+struct syscall_values {
+	uint64_t id, args[SYSCALL_ARGS], cgroup, ret;
 	uint32_t pid, tgid;
 	char comm[EVENT_STRING_MAX];
 };
 
-#define FIELD(name_, type_, member)                                                                \
-	{                                                                                          \
-		.name = name_, .type = type_, .size = sizeof(((struct syscall_entry *)0)->member), \
-		.at = offsetof(struct syscall_entry, member)                                       \
+#define FIELD(name_, type_, member)                                   \
+	{                                                             \
+		.name = name_, .type = type_,                         \
+		.size = sizeof(((struct syscall_values *)0)->member), \
+		.at = offsetof(struct syscall_values, member)         \
 	}
 
 static const struct event_field own_fields[] = {
-	FIELD("id", EVENT_UINT, id),        FIELD("arg0", EVENT_HEX, args[0]),
-	FIELD("arg1", EVENT_HEX, args[1]),  FIELD("arg2", EVENT_HEX, args[2]),
-	FIELD("arg3", EVENT_HEX, args[3]),  FIELD("arg4", EVENT_HEX, args[4]),
-	FIELD("arg5", EVENT_HEX, args[5]),  FIELD("pid", EVENT_UINT, pid),
-	FIELD("tgid", EVENT_UINT, tgid),    FIELD("comm", EVENT_STRING, comm),
-	FIELD("cgroup", EVENT_UINT, cgroup)};
-enum { NR_OWN = sizeof(own_fields) / sizeof(own_fields[0]), NAME_SIZE = 24 };
+	FIELD("id", EVENT_UINT, id),         FIELD("arg0", EVENT_HEX, args[0]),
+	FIELD("arg1", EVENT_HEX, args[1]),   FIELD("arg2", EVENT_HEX, args[2]),
+	FIELD("arg3", EVENT_HEX, args[3]),   FIELD("arg4", EVENT_HEX, args[4]),
+	FIELD("arg5", EVENT_HEX, args[5]),   FIELD("pid", EVENT_UINT, pid),
+	FIELD("tgid", EVENT_UINT, tgid),     FIELD("comm", EVENT_STRING, comm),
+	FIELD("cgroup", EVENT_UINT, cgroup), FIELD("ret", EVENT_INT, ret)};
+enum {
+	NR_OWN = sizeof(own_fields) / sizeof(own_fields[0]),
+	RESULT = NR_OWN - 1, /* at returns */
+	NAME_SIZE = 24
+};
 
 struct hist_syscalls {
+	bool at_returns;
 	struct syscall_argument args[SYSCALL_ARGS]; /* without a name: calls have different ones */
 	/* Of an event, which is never written to a trace. */
 	struct event_class class;
@@ -105,13 +112,22 @@ static bool is_argument(const struct hist_syscalls *s, const char *name)
 	return is;
 }
 
+/* That of rt_sigreturn() is -1 when it returns. */
+static enum event_field_type id_type(const struct hist_syscalls *s)
+{
+	return s->at_returns ? EVENT_INT : EVENT_UINT;
+}
+
 /* See event_field_is_own(). */
 static void make_class(struct hist_syscalls *s)
 {
+	const size_t nr_own = s->at_returns ? NR_OWN : RESULT;
 	size_t n = 0;
 
-	for (; n < NR_OWN; n++) {
+	for (; n < nr_own; n++) {
 		s->fields[n] = own_fields[n];
+		if (!n)
+			s->fields[n].type = id_type(s);
 		s->fields[n].name =
 			event_own_name(own_fields[n].name, is_argument(s, own_fields[n].name),
 				       s->names[n], NAME_SIZE);
@@ -123,14 +139,14 @@ static void make_class(struct hist_syscalls *s)
 			.name = s->args[i].name,
 			.type = kinds[s->args[i].show].type,
 			.size = kinds[s->args[i].show].size,
-			.at = (uint16_t)(offsetof(struct syscall_entry, args) + i * WORD),
+			.at = (uint16_t)(offsetof(struct syscall_values, args) + i * WORD),
 			.is_argument = true};
 	}
 	s->class = (struct event_class){.system = "syscalls",
-					.name = "sys_enter",
+					.name = s->at_returns ? "sys_exit" : "sys_enter",
 					.fields = s->fields,
 					.nr_fields = n,
-					.size = sizeof(struct syscall_entry)};
+					.size = sizeof(struct syscall_values)};
 }
 
 static int read_image(struct hist_syscalls *s, const struct trace_spec *spec,
@@ -161,6 +177,7 @@ int hist_syscalls_create(const struct trace_spec *spec, const struct kernel_imag
 	*out = s;
 	if (!s)
 		return error_set(err, ENOMEM, "out of memory");
+	s->at_returns = hist_is_at_returns(spec);
 	if (image)
 		ret = read_image(s, spec, image, err);
 	make_class(s);
@@ -174,34 +191,45 @@ void hist_syscalls_destroy(struct hist_syscalls *calls)
 
 /* --- fields and conditions -------------------------------------------------------------------- */
 
-static struct hist_field field_of(const char *name, enum gate_source source, enum hist_show show,
-				  uint8_t size)
+/* The function's parameter points to them, and does no more when it returns. */
+static struct hist_field field_of(const char *name, enum gate_source source, bool at_returns,
+				  enum hist_show show, uint8_t size)
 {
 	return (struct hist_field){.name = name,
 				   .operand = {.source = HIST_POINTED,
-					       .reg = RDI,
+					       .reg = at_returns ? FETCH_USER_REGS : RDI,
 					       .at = gate_syscall_place(source),
 					       .size = size,
 					       .is_signed = show == HIST_SIGNED},
 				   .show = show};
 }
 
-void hist_syscalls_fields(const struct hist_syscalls *calls, struct hist_fields *out)
+void hist_syscalls_fields(const struct hist_syscalls *calls, bool at_returns,
+			  struct hist_fields *out)
 {
+	const enum hist_show id = at_returns ? HIST_SIGNED : HIST_UNSIGNED;
 	struct hist_field field;
 
 	for (unsigned int i = 0; calls && i < SYSCALL_ARGS; i++) {
 		if (!calls->args[i].name[0])
 			continue;
-		field = field_of(calls->args[i].name, GATE_SYSCALL_ARG0 + i,
+		field = field_of(calls->args[i].name, GATE_SYSCALL_ARG0 + i, at_returns,
 				 kinds[calls->args[i].show].show, kinds[calls->args[i].show].size);
 		hist_fields_add(out, &field);
 	}
 	for (unsigned int i = 0; i <= SYSCALL_ARGS; i++) {
 		field = field_of(calls ? calls->names[i] : own_fields[i].name, GATE_SYSCALL + i,
-				 i ? HIST_HEX : HIST_UNSIGNED, WORD);
+				 at_returns, i ? HIST_HEX : id, WORD);
 		hist_fields_add(out, &field);
 	}
+	field = (struct hist_field){.name = calls ? calls->names[RESULT] : own_fields[RESULT].name,
+				    .operand = {.source = HIST_REGISTER,
+						.reg = FETCH_AX,
+						.size = WORD,
+						.is_signed = true},
+				    .show = HIST_SIGNED};
+	if (at_returns)
+		hist_fields_add(out, &field);
 }
 
 /* What the guest can decide of an event. */
@@ -223,6 +251,8 @@ static size_t list_gate_fields(const struct hist_syscalls *s, struct gate_field 
 		const struct event_field *field = &s->class.fields[i];
 		const size_t word = field->at / WORD;
 
+		if (field->at == own_fields[RESULT].at)
+			out[n++] = (struct gate_field){field->name, GATE_RESULT, WORD, true};
 		if (word <= SYSCALL_ARGS)
 			out[n++] =
 				(struct gate_field){field->name, GATE_SYSCALL + (unsigned int)word,

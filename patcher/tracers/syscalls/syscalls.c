@@ -3,6 +3,7 @@
  * 64-bit programs, or of 32-bit ones. A reader pairs them by the frame. */
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include "formats/event/graph.h"
 #include "guest-symbols/functions/syscalls.h"
 #include "patcher/tracers/functions.h"
@@ -10,13 +11,14 @@
 enum { MAX_SITE_OFFSET = 4 /* of an mcount site: behind an ENDBR */ };
 
 /* In the order of the bits of enum syscall_fields, and what is no field. */
-static const char *const words[] = {TRACER_TASK_WORDS, "ia32", NULL};
+static const char *const words[] = {TRACER_TASK_WORDS, "ia32", "return", NULL};
 
 static const struct trace_read_option readers[] = {
 	{"vcpu", "sonde events --vcpu N", FUNCTIONS_OTHER_VCPU},
 	{"cpu", "sonde events --vcpu N", FUNCTIONS_OTHER_VCPU},
 	{NULL, NULL, NULL}};
-enum { WORD_IA32 = 1 << EVENT_TASK_FIELDS };
+enum { WORD_IA32 = 1 << EVENT_TASK_FIELDS, WORD_RETURN = WORD_IA32 << 1, RETURN_WORD = 6 };
+_Static_assert(WORD_RETURN == 1 << RETURN_WORD, "a word's number, and its bit");
 _Static_assert((int)SYSCALL_ENTER == TRACER_ENTRY && (int)SYSCALL_EXIT == TRACER_EXIT &&
 		       (int)SYSCALL_ENTER_ONLY == TRACER_CALL,
 	       "the classes by their numbers");
@@ -114,11 +116,129 @@ static int add_callers(struct syscalls_tracer *t, struct error *err)
 	return ret;
 }
 
-/* Those of a histogram are on entries, and its own. */
+static bool is_at_returns(const struct trace_spec *spec)
+{
+	return spec->words & WORD_RETURN;
+}
+
+static bool is_wanted(const char *name, struct function_set *set)
+{
+	return name && function_set_has(set, name, NULL);
+}
+
+/* Ascending, with those between two of them that no call has: so there are fewer comparisons.
+ * restore_sigcontext() makes -1 of that of rt_sigreturn(). */
+static size_t list_numbers(const struct kernel_image *image, const struct image_syscalls *calls,
+			   struct function_set *set, uint64_t *out)
+{
+	const uint64_t all = image_syscall_numbers(image);
+	bool sigreturn = false;
+	size_t n = 0, end = 0;
+
+	for (uint64_t i = 0; i < all; i++) {
+		const char *name = image_syscall_name(image, calls, i);
+		const bool wanted = is_wanted(name, set);
+
+		if (name && !wanted)
+			n = end;
+		else if (wanted || (n && out[n - 1] == i - 1))
+			out[n++] = i;
+		end = wanted ? n : end;
+		sigreturn |= wanted && !strcmp(name, "rt_sigreturn");
+	}
+	n = end;
+	if (sigreturn)
+		out[n++] = UINT64_MAX;
+	return n;
+}
+
+static int refuse_numbers(const struct trace_spec *spec, int code, const char *why,
+			  struct error *err)
+{
+	const unsigned int column = spec->functions.v[0].column;
+
+	return error_set_column(err, code, column,
+				"trace spec, character %u: returns of some system calls are told "
+				"from those of others by their numbers, %s: count those of all, "
+				"and choose by the key 'id'",
+				column, why);
+}
+
+/*
+ * System calls share what they tail-call, and its returns: __x64_sys_open() and __x64_sys_openat()
+ * end in the same function. So the gate asks for the numbers of those that are counted.
+ */
+static int add_numbers(struct gate *gate, const struct trace_spec *spec,
+		       const struct kernel_image *image, const struct image_syscalls *calls,
+		       struct function_set *set, struct error *err)
+{
+	struct gate list = {0};
+	uint64_t *numbers;
+	size_t n;
+	int ret = 0;
+
+	if (!spec->functions.n)
+		return 0;
+	if (!image_syscall_numbers(image))
+		return refuse_numbers(spec, ENOTSUP, "which this kernel has no table of", err);
+	numbers = calloc(image_syscall_numbers(image) + 1, sizeof(*numbers));
+	if (!numbers)
+		return error_set(err, ENOMEM, "out of memory");
+	n = list_numbers(image, calls, set, numbers);
+	if (n)
+		ret = gate_append_list(&list, gate_term(GATE_SYSCALL, GATE_EQ, 0), numbers, n, err);
+	if (!ret)
+		ret = gate_conjoin(gate, &list, err);
+	free(numbers);
+	return ret == -E2BIG ? refuse_numbers(spec, E2BIG,
+					      "and these are more, apart from each other, than "
+					      "the guest can compare",
+					      err)
+			     : ret;
+}
+
+/* Why no function of the image has a return slot. */
+static int check_slots(const struct trace_spec *spec, const struct kernel_image *image,
+		       struct error *err)
+{
+	const unsigned int column = spec->word_columns[RETURN_WORD];
+	const char *freed = kernel_image_freed_returns(image);
+
+	if (image->nr_return_sites && !freed)
+		return 0;
+	return error_set_column(err, ENOTSUP, column,
+				"trace spec, character %u: no returns of this kernel can be "
+				"counted: %s",
+				column, freed ? freed : "it has no return thunks");
+}
+
+static int add_returns(struct gate *gate, const struct trace_spec *spec,
+		       const struct kernel_image *image, const struct image_syscalls *calls,
+		       struct function_set *set, struct error *err)
+{
+	int ret = check_slots(spec, image, err);
+
+	return ret ? ret : add_numbers(gate, spec, image, calls, set, err);
+}
+
+static int refuse_returns(const struct trace_spec *spec, struct error *err)
+{
+	const unsigned int column = spec->word_columns[RETURN_WORD];
+
+	return error_set_column(err, EINVAL, column,
+				"trace spec, character %u: the word 'return' is for histograms, as "
+				"in syscalls:return,hist:keys=id,ret: without one, calls are "
+				"recorded with their returns",
+				column);
+}
+
+/* Those of a histogram are on entries or returns, and its own. */
 static int syscalls_check(const struct trace_spec *spec, struct error *err)
 {
 	if (spec->hist)
 		return 0;
+	if (is_at_returns(spec))
+		return refuse_returns(spec, err);
 	return functions_check_calls(spec, &call_class, NULL,
 				     "sonde events --syscalls --filter EXPR", err);
 }
@@ -148,6 +268,8 @@ static int syscalls_create(const struct tracer_context *context,
 		ret = function_set_create(&t->spec->functions, &t->set, err);
 	if (!ret)
 		ret = add_callers(t, err);
+	if (!ret && is_at_returns(t->spec))
+		ret = add_returns(&t->gate, t->spec, t->kernel->image, t->calls, t->set, err);
 	if (!ret)
 		ret = add_conditions(&t->gate, t->kernel, t->spec, err);
 	if (!ret)
@@ -201,6 +323,19 @@ static int syscalls_select(const struct tracer *tracer, const struct site_table 
 	return ret;
 }
 
+static int check_returns(const struct trace_spec *spec, const struct kernel_image *image,
+			 const struct image_syscalls *calls, struct error *err)
+{
+	struct function_set *set = NULL;
+	struct gate gate = {0};
+	int ret = function_set_create(&spec->functions, &set, err);
+
+	if (!ret)
+		ret = add_returns(&gate, spec, image, calls, set, err);
+	function_set_destroy(set);
+	return ret;
+}
+
 static int syscalls_check_image(const struct trace_spec *spec, const struct kernel_image *image,
 				struct error *err)
 {
@@ -218,7 +353,7 @@ static int syscalls_check_image(const struct trace_spec *spec, const struct kern
 	if (!ret)
 		ret = functions_resolve(spec, &list, &any, err);
 	traceable_list_deinit(&list);
-	return ret;
+	return ret || !is_at_returns(spec) ? ret : check_returns(spec, image, calls, err);
 }
 
 /* --- what is recorded ------------------------------------------------------------------------ */
@@ -236,6 +371,11 @@ static uint32_t syscalls_return_fields(const struct tracer *tracer)
 	const uint32_t wanted = syscalls_of(tracer)->spec->words;
 
 	return DIRECT_FRAME | DIRECT_PID | DIRECT_RESULT | (wanted & SYSCALL_ALL);
+}
+
+static bool syscalls_at_returns(const struct tracer *tracer)
+{
+	return is_at_returns(syscalls_of(tracer)->spec);
 }
 
 static bool syscalls_tails(const struct tracer *tracer)
@@ -276,6 +416,7 @@ const struct tracer_ops tracer_syscalls = {
 	.select = syscalls_select,
 	.fields = syscalls_fields,
 	.return_fields = syscalls_return_fields,
+	.at_returns = syscalls_at_returns,
 	.tails = syscalls_tails,
 	.no_tail_calls = true,
 	.conditions = functions_call_conditions,

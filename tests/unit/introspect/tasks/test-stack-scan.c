@@ -102,6 +102,28 @@ static void test_sizes(void)
 	is_size("ffffffff82c00000 D __start_init_stack\n", 16384, "nor is half of it");
 }
 
+static void is_regs(const char *map, uint32_t at, const char *label)
+{
+	struct kernel_image image = {0};
+
+	if (symbols_from_system_map(map, strlen(map), &image.symbols, NULL))
+		abort();
+	is_u64(task_user_regs(&image), at, label);
+	symbols_destroy(image.symbols);
+}
+
+static void test_user_regs(void)
+{
+	is_regs("ffffffff82c00000 D __start_init_stack\nffffffff82c04000 D __end_init_stack\n"
+		"ffffffff82c03f48 D __top_init_kernel_stack\n",
+		16384 - 168 - 16, "what user mode leaves is where the first task's would be");
+	is_regs("ffffffff82c00000 D __start_init_task\nffffffff82c08000 D __end_init_task\n",
+		32768 - 168, "at the end, in kernels that do not say where");
+	is_regs("ffffffff82c00000 D __start_init_stack\nffffffff82c04000 D __end_init_stack\n"
+		"ffffffff82c02000 D __top_init_kernel_stack\n",
+		16384 - 168, "a place that cannot be is not believed");
+}
+
 /* A pt_regs begins on one page of a stack and goes on on the next one. */
 static void test_pages(void)
 {
@@ -294,6 +316,7 @@ int main(void)
 	test_interrupt_stack();
 	test_large_stacks();
 	test_sizes();
+	test_user_regs();
 	test_no_runqueues();
 	test_threads();
 	test_exiting(FAKE_RQ_FAIR, FAKE_TASK_FAIR, "fair");

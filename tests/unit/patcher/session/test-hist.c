@@ -133,6 +133,38 @@ static const struct direct_slot *slot_of(unsigned int number)
 	return NULL;
 }
 
+/* Returns of what a system call ends in; of one that never returns there are none. */
+static void test_returns(void)
+{
+	enum { ALLOC_SLOT = FAKE_CACHE_ALLOC + 15 }; /* test-graph.c */
+	static const struct fake_symbol calls[] = {{"__x64_sys_tail", FAKE_TAIL},
+						   {"__x64_sys_exit", FAKE_KFREE},
+						   {"do_syscall_64", FAKE_CALLER},
+						   {NULL, 0}};
+	const struct trace_instance_status *status;
+	const struct direct_slot *slot;
+	struct error err = {0};
+
+	create();
+	fake_session_list_return_sites(&fs);
+	if (fake_guest_add_symbols(&fs.fg, calls))
+		abort();
+	ok(start("function:__kmalloc") &&
+		   !try_add("h=syscalls:return,hist:keys=ret if ret < 0", &err),
+	   "a histogram of returns of system calls: %s", err.text);
+	ok(opcode(ALLOC_SLOT) == JMP && opcode(FAKE_TAIL) != CALL &&
+		   opcode(FAKE_CACHE_ALLOC) != CALL,
+	   "the slot of what one tail-calls is a jump, and entries stay as they are");
+	status = fake_session_instance(&fs, "h");
+	ok(status->nr_refused == 1 && strstr(status->refused[0].reason, "no return of it"),
+	   "one that never returns is refused: %s", status->refused[0].reason);
+	slot = slot_of(1);
+	ok(slot && slot->want.point == POINT_RETURN && slot->want.hist &&
+		   slot->want.fields & DIRECT_PID,
+	   "the code that counts them can find the task's stack");
+	end();
+}
+
 /* What guest and host decide of the last instance's condition. */
 static void last_conditions(char *guest, char *host, size_t size)
 {
@@ -413,6 +445,7 @@ int main(void)
 		return 1;
 	test_counts();
 	test_stop();
+	test_returns();
 	test_with_probes();
 	test_chains();
 	test_record();

@@ -54,7 +54,17 @@ static const struct {
 	 "did you mean 'load_elf_binary'?"},
 	{"probe:r:x vfs_read if __probe_ret_ip == ksys_raed", 41, "did you mean 'ksys_read'?"},
 	{"syscalls:read,hist:keys=ret", 25,
-	 "results are counted by 'probe:r:x __x64_sys_NAME $retval:s64,hist:keys=arg1'"},
+	 "'ret' is known when a call returns, and these are counted when they begin: use the word "
+	 "'return', as in syscalls:return,hist:keys=id,ret"},
+	{"syscalls:hist:keys=id if id == 3 && ret < 0", 37, "use the word 'return'"},
+	{"syscalls:read,return,hist:keys=ret", 0, NULL},
+	{"syscalls:rread,return,hist:keys=ret", 10, "did you mean 'read'?"},
+	{"syscalls:return,hist:keys=id,duration.log2", 30,
+	 "'duration' is known where both the beginning and the return of a call are, and these are "
+	 "counted by returns alone: times are counted by 'profile:__x64_sys_NAME,hist'"},
+	{"syscalls:return,hist:keys=id if duration > 5", 33, "by returns alone: times"},
+	{"syscalls:return,hist:keys=ip", 27, "unknown field 'ip'"},
+	{"syscalls:return,hist:keys=retval", 27, "unknown field 'retval'"},
 	{"syscalls:read,hist:keys=fd if duration > 0", 31,
 	 "times are counted by 'profile:__x64_sys_NAME,hist'"},
 	{"function:vfs_read if parent_ip == jiffies", 35, "'jiffies' is not a function"},

@@ -73,6 +73,12 @@ static const struct {
 	{"syscalls:hist:keys=id.syscall,arg2.log2:values=arg2",
 	 "syscalls syscalls keys "
 	 "id.syscall,arg2.log2 vals arg2 sort 0"},
+	{"syscalls:return,hist:keys=id.syscall,ret",
+	 "syscalls syscalls keys id.syscall,ret sort 0"},
+	{"syscalls:read,write,return,pid=1,hist:keys=id,fd:vals=ret if ret < 0 && count > 10",
+	 "syscalls syscalls keys id,fd vals ret sort 0 if ret < 0 && count > 10"},
+	{"syscalls:return,hist:keys=parent_ip,comm,vcpu if vcpu == 1",
+	 "syscalls syscalls keys parent_ip,comm,vcpu sort 0 if vcpu == 1"},
 	{"probe:p:open do_sys_openat2 dfd flags=%dx:u32,hist:keys=dfd,flags.buckets=100 if dfd == "
 	 "3",
 	 "open probe keys dfd,flags.buckets=100 sort 0 if dfd == 3"},
@@ -202,6 +208,11 @@ static const struct {
 	{"function:comm,hist:keys=ip", 0, "the word 'comm' is for them"},
 	{"function:comm,parent,hist:keys=ip", 0, "name parent_ip as a key"},
 	{"syscalls:pid,ia32,hist:keys=id", 0, "counts system calls of 64-bit programs: record"},
+	{"syscalls:return,ia32,hist:keys=id", 0, "counts system calls of 64-bit programs: record"},
+	{"syscalls:return,comm,hist:keys=id", 0, "the word 'comm' is for them"},
+	{"syscalls:read,return", 15,
+	 "trace spec, character 15: the word 'return' is for histograms, as in "
+	 "syscalls:return,hist:keys=id,ret: without one, calls are recorded with their returns"},
 	{"profile:hist:keys=ip", 9,
 	 "the profile tracer takes no histogram: count calls by "
 	 "'function:PATTERN,hist:keys=FIELD'"},

@@ -181,7 +181,8 @@ static void test_lengths(const struct fetch_helpers *helpers)
 static void test_refused(void)
 {
 	static const struct fetch_op impossible[] = {
-		{.kind = FETCH_REGISTER, .reg = FETCH_ORIG_AX + 1},
+		{.kind = FETCH_REGISTER, .reg = FETCH_USER_REGS},
+		{.kind = FETCH_REGISTER, .reg = FETCH_USER_REGS + 1},
 		{.kind = FETCH_REGISTER, .reg = FETCH_DI, .at = 64},
 		{.kind = FETCH_SYMBOL},
 		{.kind = FETCH_DEREF},

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include "patcher/probe/gate.h"
+#include "patcher/trampoline/code.h"
 #include "tests/lib/fake-site.h"
 #include "tests/lib/tap.h"
 
@@ -72,8 +73,8 @@ static struct gate_term random_term(uint32_t sources)
 	struct gate_term t;
 
 	t = gate_term(source, (enum gate_op)pick(GATE_GE + 1), random_value(source));
-	if (source <= GATE_ARG5 || source >= GATE_SYSCALL) {
-		t.size = sizes[source <= GATE_ARG5 ? pick(4) : 2 + pick(2)];
+	if (source <= GATE_ARG5 || source >= GATE_RESULT) {
+		t.size = sizes[source <= GATE_RESULT ? pick(4) : 2 + pick(2)];
 		t.is_signed = pick(2);
 	}
 	if (!pick(3))
@@ -153,6 +154,7 @@ static void random_call(struct fake_site *s, const struct gate *gate, struct gat
 	out->source[GATE_CGROUP] = random_path() ? *fake_site_cgroup : 0;
 	out->source[GATE_VCPU] = s->cpu->number;
 	out->source[GATE_CALL_SITE] = (uint64_t)(uintptr_t)fake_cpu_return_address;
+	out->source[GATE_RESULT] = s->cpu->in.reg[0];
 }
 
 static void describe(const struct gate *gate, const struct gate_values *values)
@@ -190,10 +192,10 @@ static bool as_gate_says(const struct gate *gate, const struct gate_values *valu
 static bool direct_gate_good(enum fake_site_kind kind, struct verdicts *seen)
 {
 	const bool returns = kind == FAKE_SHARED_RETURN || kind == FAKE_PRIVATE_RETURN;
-	const struct gate gate =
-		random_gate(returns ? gate_call_sources | gate_source_bit(GATE_CGROUP) |
-					      gate_source_bit(GATE_CALL_SITE)
-				    : ~gate_syscall_sources);
+	const struct gate gate = random_gate(
+		returns ? gate_call_sources | gate_source_bit(GATE_CGROUP) |
+				  gate_source_bit(GATE_CALL_SITE) | gate_source_bit(GATE_VCPU)
+			: ~(gate_syscall_sources | gate_source_bit(GATE_RESULT)));
 	struct gate_values values;
 	struct fake_site s;
 	bool good;
@@ -216,25 +218,35 @@ static bool direct_gate_good(enum fake_site_kind kind, struct verdicts *seen)
 /* A struct pt_regs of 64-bit calls. */
 static uint64_t registers[21];
 
+/* At a return they lie on the task's stack. */
 static void random_syscall(struct fake_site *s, const struct gate *gate, struct gate_values *out)
 {
 	random_call(s, gate, out);
-	s->cpu->in.reg[fake_argument_regs[0]] = (uint64_t)(uintptr_t)registers;
+	if (fake_site_is_return(s)) {
+		*fake_site_stack = (uint64_t)(uintptr_t)registers - s->kernel.user_regs;
+		if (pick(2))
+			s->cpu->in.reg[0] = random_near(gate);
+		out->source[GATE_RESULT] = s->cpu->in.reg[0];
+	} else {
+		s->cpu->in.reg[fake_argument_regs[0]] = (uint64_t)(uintptr_t)registers;
+	}
 	for (unsigned int i = 0; i < 21; i++)
 		registers[i] = pick(2) ? random_near(gate) : fake_random();
 	for (unsigned int i = GATE_SYSCALL; i < GATE_SOURCES; i++)
 		out->source[i] = registers[gate_syscall_place((enum gate_source)i) / 8];
 }
 
-static bool syscall_gate_good(struct verdicts *seen)
+static bool syscall_gate_good(enum fake_site_kind kind, struct verdicts *seen)
 {
+	const bool returns = kind != FAKE_SHARED;
 	const struct gate gate = random_gate(gate_syscall_sources | gate_source_bit(GATE_PID) |
-					     gate_source_bit(GATE_CALL_SITE));
+					     gate_source_bit(GATE_CALL_SITE) |
+					     (returns ? gate_source_bit(GATE_RESULT) : 0u));
 	struct gate_values values;
 	struct fake_site s;
 	bool good;
 
-	fake_site_init(&s, FAKE_SHARED);
+	fake_site_init(&s, kind);
 	fake_site_add(&s, 0, 0, TRAMPOLINE_BLOCK, &gate);
 	good = !gate_check(&gate, NULL) && fake_site_generate(&s);
 	for (int i = 0; i < CALLS && good; i++) {
@@ -248,16 +260,16 @@ static bool syscall_gate_good(struct verdicts *seen)
 	return good;
 }
 
-static void test_syscalls(void)
+static void test_syscalls(enum fake_site_kind kind, const char *name)
 {
 	struct verdicts seen = {0};
 	bool good = true;
 
 	for (int i = 0; i < PROGRAMS && good; i++)
-		good = syscall_gate_good(&seen);
+		good = syscall_gate_good(kind, &seen);
 	ok(good && seen.yes > PROGRAMS && seen.no > PROGRAMS,
-	   "%d random gates on what system calls are given: %u pass, %u do not", PROGRAMS, seen.yes,
-	   seen.no);
+	   "%s: %d random gates on what system calls are given: %u pass, %u do not", name, PROGRAMS,
+	   seen.yes, seen.no);
 }
 
 static void test_direct(enum fake_site_kind kind, const char *name)
@@ -276,7 +288,9 @@ static void test_direct(enum fake_site_kind kind, const char *name)
 
 static bool private_gate_good(enum probe_point point, struct verdicts *seen)
 {
-	uint32_t sources = point == POINT_ENTRY ? ~gate_syscall_sources : gate_call_sources;
+	uint32_t sources = point == POINT_ENTRY
+				   ? ~(gate_syscall_sources | gate_source_bit(GATE_RESULT))
+				   : gate_call_sources;
 	const struct gate gate = random_gate(sources);
 	struct gate_values values;
 	struct fake_site s;
@@ -419,6 +433,18 @@ static int private_refusal(enum gate_source source, enum probe_point point, uint
 	return ret;
 }
 
+static bool direct_refusal(enum gate_source source, enum probe_point point)
+{
+	const struct trampoline_kernel kernel = fake_cpu_kernel();
+	struct gate gate = {0};
+	const struct direct_spec record = {.rings = {UINT64_C(0xffffffffa0000000), FAKE_DATA, 4, 0},
+					   .gate = &gate};
+
+	if (gate_append(&gate, gate_term(source, GATE_EQ, 1), NULL))
+		abort();
+	return direct_check(&record, 1, point, &kernel, NULL) == -EINVAL;
+}
+
 static void test_refusals(void)
 {
 	ok(!private_refusal(GATE_ARG1, POINT_ENTRY, 2) &&
@@ -429,13 +455,24 @@ static void test_refusals(void)
 		   private_refusal(GATE_CGROUP, POINT_RETURN, 0) == -EINVAL &&
 		   private_refusal(GATE_ARG0, POINT_RETURN, 0) == -EINVAL &&
 		   private_refusal(GATE_VCPU, POINT_RETURN, 0) == -EINVAL &&
-		   private_refusal(GATE_CALL_SITE, POINT_RETURN, 0) == -EINVAL,
+		   private_refusal(GATE_CALL_SITE, POINT_RETURN, 0) == -EINVAL &&
+		   private_refusal(GATE_RESULT, POINT_RETURN, 0) == -EINVAL,
 	   "a return's gate may ask for pid and tgid only");
+	ok(direct_refusal(GATE_RESULT, POINT_ENTRY) && direct_refusal(GATE_RESULT, POINT_INSIDE) &&
+		   !direct_refusal(GATE_RESULT, POINT_RETURN),
+	   "that of a direct record may ask for the result");
+	ok(direct_refusal(GATE_ARG0, POINT_RETURN) && direct_refusal(GATE_ARG5, POINT_RETURN) &&
+		   !direct_refusal(GATE_VCPU, POINT_RETURN) &&
+		   !direct_refusal(GATE_SYSCALL, POINT_RETURN) &&
+		   direct_refusal(GATE_SYSCALL, POINT_INSIDE),
+	   "and for all but arguments in registers");
 }
 
 int main(void)
 {
-	test_syscalls();
+	test_syscalls(FAKE_SHARED, "shared");
+	test_syscalls(FAKE_SHARED_RETURN, "shared return");
+	test_syscalls(FAKE_PRIVATE_RETURN, "private return");
 	test_direct(FAKE_SHARED, "shared");
 	test_direct(FAKE_PRIVATE, "private");
 	test_direct(FAKE_SHARED_RETURN, "shared return");

@@ -94,6 +94,13 @@ static struct hist_operand some_operand(const struct bench *b)
 	case 5:
 		o.reg = (uint8_t)(below(2) ? FETCH_SP : FETCH_FLAGS + below(5));
 		break;
+	case 6:
+		if (!fake_site_is_return(&b->site))
+			break;
+		o.source = HIST_POINTED;
+		o.reg = FETCH_USER_REGS;
+		o.at = (int64_t)(8 * below(21));
+		break;
 	}
 	o.size = sizes[below(4)];
 	o.is_signed = below(2);
@@ -203,6 +210,9 @@ static uint64_t source_value(const struct bench *b, const struct hist_operand *o
 	uint64_t comm[2];
 
 	switch (o->source) {
+	case HIST_POINTED:
+		return *(uint64_t *)(uintptr_t)(fake_site_register(&b->site, FETCH_USER_REGS) +
+						(uint64_t)o->at);
 	case HIST_IP:
 		return b->site.kind == FAKE_INSIDE
 			       ? (uint64_t)(uintptr_t)b->site.function.code + SITE_SIZE
@@ -310,8 +320,13 @@ static bool is_like_model(const struct bench *b)
 
 static void prepare(struct bench *b, uint64_t value)
 {
+	static uint64_t user_regs[FAKE_USER_REGS / 8]; /* at the end of the task's stack */
+
 	fake_site_ring(&b->site.own)->reserve = 0;
 	fake_site_prepare(&b->site);
+	*fake_site_stack = (uint64_t)(uintptr_t)user_regs - b->site.kernel.user_regs;
+	for (size_t i = 0; i < sizeof(user_regs) / sizeof(user_regs[0]); i++)
+		user_regs[i] = constants[below(8)];
 	b->site.cpu->in.reg[event_reg(b)] = value;
 	for (int i = 12; i < 16; i++)
 		b->site.cpu->in.reg[i] = constants[below(8)];
@@ -503,10 +518,15 @@ static bool refuses(struct hist_operand o, enum fake_site_kind kind)
 
 static void test_refusals(void)
 {
+	const struct hist_operand user = {
+		.source = HIST_POINTED, .reg = FETCH_USER_REGS, .size = 8};
+
 	ok(refuses((struct hist_operand){.source = HIST_REGISTER, .reg = RDI, .size = 8},
 		   FAKE_SHARED_RETURN) &&
 		   refuses((struct hist_operand){.source = HIST_IP, .size = 8}, FAKE_SHARED_RETURN),
 	   "a return has no arguments, and no site");
+	ok(!refuses(user, FAKE_SHARED_RETURN) && refuses(user, FAKE_SHARED),
+	   "but what user mode has called the kernel with");
 	ok(refuses((struct hist_operand){.source = HIST_PARENT, .size = 8}, FAKE_INSIDE) &&
 		   refuses((struct hist_operand){.source = HIST_POINTED, .reg = RDI, .size = 8},
 			   FAKE_INSIDE) &&

@@ -318,6 +318,8 @@ static struct gate make_gate(enum gate_op op, uint64_t mask, bool is_signed)
 			struct gate_term term = gate_term(source, op, values[i]);
 			unsigned int before = gate.n;
 
+			if (source == GATE_RESULT) /* of returns */
+				continue;
 			term.mask = mask;
 			if (source <= GATE_ARG5) {
 				term.size = (uint8_t)(1 << (source & 3));

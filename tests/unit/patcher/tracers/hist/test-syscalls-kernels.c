@@ -40,6 +40,31 @@ static bool is_at(const struct hist_operand *o, int64_t at, uint8_t size)
 	return o->source == HIST_POINTED && o->at == at && o->size == size;
 }
 
+static void test_returns(const struct kernel_image *image, const char *version)
+{
+	struct hist_program p;
+	struct gate gate;
+	struct error err = {0};
+
+	ok(!make("syscalls:read,write,return,hist:keys=id,fd,ret:vals=ret if ret < 0 && fd == 3 && "
+		 "vcpu == 1",
+		 image, &p, &gate, &err) &&
+		   is_at(&p.keys[0], 120, 8) && p.keys[0].reg == FETCH_USER_REGS &&
+		   is_at(&p.keys[1], 112, 4) && p.keys[1].reg == FETCH_USER_REGS &&
+		   p.keys[2].source == HIST_REGISTER && p.keys[2].reg == FETCH_AX &&
+		   p.keys[2].is_signed && p.values[0].source == HIST_REGISTER,
+	   "%s: a return has the call's number, arguments and result: %s", version, err.text);
+	ok(gate.n == 3 && gate.terms[0].source == GATE_RESULT && gate.terms[0].is_signed &&
+		   gate.terms[0].size == 8 && gate.terms[1].source == GATE_SYSCALL_ARG0 &&
+		   gate.terms[2].source == GATE_VCPU,
+	   "%s: conditions on these are the guest's", version);
+	ok(!make("syscalls:return,hist:keys=stacktrace,id,ret if comm == sh || ret == -4 || id == "
+		 "-1",
+		 image, &p, &gate, &err) &&
+		   !gate.n,
+	   "%s: or the host's: %s", version, err.text);
+}
+
 static void test_kernel(const struct kernel_image *image, const char *version)
 {
 	static const char *const refused[] = {"syscalls:hist:keys=count",
@@ -83,6 +108,7 @@ static void test_kernel(const struct kernel_image *image, const char *version)
 		 image, &p, &gate, &err) &&
 		   is_at(&p.keys[1], 120, 8) && is_at(&p.keys[2], 96, 4),
 	   "%s: or of the call's number: %s", version, err.text);
+	test_returns(image, version);
 	for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++) {
 		const int ret = make(refused[i], image, &p, &gate, &err);
 
