@@ -394,10 +394,13 @@ static void test_return_refusals(void)
 	gate_append(&gate, gate_term(GATE_CALL_SITE, GATE_GE, 4096), NULL);
 	gate_and(&gate, 0, 1);
 	ok(!refusal_at(POINT_RETURN, record, 1, 100), "and on where it returns to");
-	gate_append(&gate, gate_term(GATE_VCPU, GATE_EQ, 1), NULL);
+	gate_append(&gate, gate_term(GATE_RESULT, GATE_EQ, 1), NULL);
 	gate_and(&gate, 0, 2);
+	ok(!refusal_at(POINT_RETURN, record, 1, 100), "and on the result");
+	gate_append(&gate, gate_term(GATE_ARG0, GATE_EQ, 1), NULL);
+	gate_and(&gate, 0, 3);
 	ok(refusal_at(POINT_RETURN, record, 1, 100) == -EINVAL,
-	   "a return's gate on the vCPU is refused: the call may have begun on another");
+	   "a return's gate on an argument is refused: its register holds another");
 	record.gate = NULL;
 	record.fields = DIRECT_RESULT;
 	ok(refusal(record, 1, 100) == -EINVAL, "an entry's record with a result is refused");
