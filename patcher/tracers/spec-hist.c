@@ -247,6 +247,8 @@ static int unknown_part(const struct spec_parser *p, struct spec_span word)
 		if (spec_span_is(word, elsewhere[i].name))
 			return FAIL(p, word.from, "a spec takes no '%s': %s", elsewhere[i].name,
 				    elsewhere[i].where);
+	if (!strncmp(p->at, "=$", 2) || !strncmp(p->at, "=common_timestamp", 17))
+		return FAIL(p, word.from, "histograms have no variables, and no times");
 	return spec_unknown(p, "part of a histogram", word, known);
 }
 
@@ -275,6 +277,8 @@ static int parse_part(struct spec_parser *p)
 	if (!part)
 		return unknown_part(p, word);
 	ret = part->kind == PART_FLAG ? part->take(p) : take_values(p, part);
+	if (!ret && *p->at && strchr("+-*/", *p->at))
+		return FAIL(p, p->at, "histograms have no expressions: name each of the fields");
 	if (!ret && *p->at && !strchr(": \t", *p->at))
 		ret = FAIL(p, p->at, "the histogram is the last item: ':' or a blank must follow");
 	return ret;
