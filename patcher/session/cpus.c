@@ -128,7 +128,7 @@ void session_note_cpus(struct trace_session *s)
 	s->online_cpus = online_cpus(s);
 	s->departures = departures(s);
 	s->tsc_unstable = s->tsc_was_unstable = tsc_is_unstable(s);
-	s->tsc_unstable_ns = 0;
+	s->tsc_unstable_ns = s->cpus_changed_ns = 0;
 	s->ram_pages = pages_of_ram(s);
 	read_nodes(s);
 }
@@ -143,7 +143,8 @@ void session_describe_nodes(struct trace_session *s, struct trace_info *info)
 	pthread_mutex_unlock(&s->nodes_lock);
 }
 
-/* The verdict comes before the CPU is on line, but a look may find both, or first the verdict. */
+/* The verdict comes before the CPU is on line, and since Linux 6.7 from a worker that is started
+ * then. So a look may find both, or one of them first. */
 static void follow_tsc(struct trace_session *s)
 {
 	const bool before = s->tsc_unstable;
@@ -160,8 +161,10 @@ static void follow_tsc(struct trace_session *s)
  */
 static int check_tsc(const struct trace_session *s, struct error *err)
 {
-	if (!s->guest->clock->tsc_seen || !s->tsc_unstable_ns ||
-	    clock_monotonic_ns() - s->tsc_unstable_ns > verdict_ns)
+	const uint64_t changed = s->cpus_changed_ns, verdict = s->tsc_unstable_ns;
+	const uint64_t between = changed > verdict ? changed - verdict : verdict - changed;
+
+	if (!s->guest->clock->tsc_seen || !changed || !verdict || between > verdict_ns)
 		return 0;
 	return error_set(err, ENOTSUP,
 			 "by its own comparison, its time stamp counters are unstable");
@@ -212,6 +215,12 @@ static void follow_memory(struct trace_session *s)
 	s->next_memory = now + ask_memory_ns;
 }
 
+static void must_end(struct trace_session *s, struct error *err)
+{
+	error_prefix(err, "the guest has changed its CPUs: ");
+	first_error_set(&s->cpus_differ, err);
+}
+
 /* What has come may have another number, or a time stamp counter that was set. */
 void session_follow_cpus(struct trace_session *s)
 {
@@ -228,8 +237,12 @@ void session_follow_cpus(struct trace_session *s)
 	/* what cannot be read has not changed */
 	online = online ? online : s->online_cpus;
 	left = left ? left : s->departures;
-	if (online == s->online_cpus && left == s->departures)
+	if (online == s->online_cpus && left == s->departures) {
+		if (check_tsc(s, &err))
+			must_end(s, &err);
 		return;
+	}
+	s->cpus_changed_ns = clock_monotonic_ns();
 	read_nodes(s);
 	if (online != s->checked_online || left != s->checked_departures)
 		percpu_forget_vcpus(&s->kernel);
@@ -241,8 +254,6 @@ void session_follow_cpus(struct trace_session *s)
 		return;
 	s->online_cpus = online;
 	s->departures = left;
-	if (ret) {
-		error_prefix(&err, "the guest has changed its CPUs: ");
-		first_error_set(&s->cpus_differ, &err);
-	}
+	if (ret)
+		must_end(s, &err);
 }

@@ -232,6 +232,7 @@ struct trace_session {
 	bool tsc_unstable;                  /* the guest's own verdict at the last look ... */
 	bool tsc_was_unstable;              /* ... and when tracing began */
 	uint64_t tsc_unstable_ns;           /* when it was first seen since then; 0: never */
+	uint64_t cpus_changed_ns;           /* when CPUs last came or went since then; 0: never */
 	pthread_mutex_t nodes_lock;         /* of: */
 	struct memory_node nodes[MEMORY_NODES_MAX];
 	size_t nr_nodes;

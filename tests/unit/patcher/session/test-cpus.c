@@ -148,6 +148,30 @@ static void test_stamps_only(void)
 	fake_session_end(&fs);
 }
 
+/* Linux 6.7 has a worker say so, when the CPU is on line. */
+static void test_late_verdict(void)
+{
+	struct guest_clock_ops clock;
+	unsigned int stops;
+
+	begin_by_stamps(&clock);
+	set_online(WITHOUT_2);
+	ok(goes_on(&stops) && stops && goes_on(&stops), "CPUs have changed");
+	set_unstable(1);
+	ok(!goes_on(&stops), "the guest's verdict on their counters may come behind that");
+	set_unstable(0);
+	fake_session_end(&fs);
+	begin_by_stamps(&clock);
+	set_online(WITHOUT_2);
+	goes_on(&stops);
+	fs.session->cpus_changed_ns -= UINT64_C(11000000000);
+	set_unstable(1);
+	ok(goes_on(&stops), "one that comes long after is about another clock");
+	set_online(ALL);
+	set_unstable(0);
+	fake_session_end(&fs);
+}
+
 /* The clocksource watchdog of a guest on a busy host, and hours later another CPU. */
 static void test_other_verdict(void)
 {
@@ -295,6 +319,7 @@ int main(void)
 	test_skewed();
 	test_quick();
 	test_stamps_only();
+	test_late_verdict();
 	test_other_verdict();
 	test_renumbered();
 	test_starting();
