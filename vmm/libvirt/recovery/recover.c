@@ -103,14 +103,17 @@ static int find_shmem(struct recovery *r, struct libvirt_ram *out, struct error 
 }
 
 /* A dead tracer keeps it until it ends, also where nothing has to be undone there. The next attempt
- * must not close what is another's by then. */
+ * must not close what is another's by then; to undo what is in the guest is worth more than that.
+ */
 static int take_stub(struct recovery *r, struct error *err)
 {
 	struct libvirt_pid self;
 	int ret = libvirt_guest_open_stub(r->backend, err);
 
 	libvirt_pid_self(&self);
-	return ret ? ret : libvirt_journal_tracer(&r->journal, &self, err);
+	if (!ret)
+		libvirt_journal_tracer(&r->journal, &self, NULL);
+	return ret;
 }
 
 static int undo_stopped(struct recovery *r, struct error *err)
