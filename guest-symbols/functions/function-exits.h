@@ -20,8 +20,7 @@
  *
  * Slots of functions without an mcount site are left out, as the code there may keep values in any
  * register (assembly), or must not be traced. Where a function may leave to one of these, or
- * through a thunk of indirect jumps, function_returns_of() says so. An indirect jump without a
- * thunk, in kernels without retpolines, is not known.
+ * by a pointer, function_returns_of() says so.
  */
 struct function_exits;
 
