@@ -2,7 +2,9 @@
 #ifndef SONDE_TESTS_LIB_DEAD_PROCESS_H
 #define SONDE_TESTS_LIB_DEAD_PROCESS_H
 
+#include <glob.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
@@ -13,6 +15,24 @@
  * A process that is dead, and does not end, as one whose thread hangs in the kernel: SIGKILL has
  * killed it, and a debugger stops it on its way out. It keeps its descriptors.
  */
+
+/* All of its threads are killed, and the first one is held. The others, as one of
+ * ThreadSanitizer's, end a moment later. */
+static inline void dead_process_await_others(pid_t pid)
+{
+	char path[64];
+	size_t threads;
+
+	snprintf(path, sizeof(path), "/proc/%d/task/*", pid);
+	do {
+		glob_t found = {0};
+
+		glob(path, 0, NULL, &found);
+		threads = found.gl_pathc;
+		globfree(&found);
+		usleep(1000);
+	} while (threads > 1);
+}
 
 /* A child that does fn() before it is killed. NULL: nothing. */
 static inline pid_t dead_process_start(void (*fn)(void))
@@ -41,6 +61,7 @@ static inline pid_t dead_process_start(void (*fn)(void))
 	    status >> 8 != (SIGTRAP | PTRACE_EVENT_EXIT << 8))
 		abort();
 	close(done[0]);
+	dead_process_await_others(pid);
 	return pid;
 }
 
