@@ -187,11 +187,24 @@ static void test_overlaps(void)
 	patch(0x3000);
 	patch(0x3000 + SITE);
 	put_back(0x3000);
+	write_place(0x4000, "abcdefgh", "ABCDEFGH", 8);
+	write_place(0x4002, "C", "x", 1);
+	write_place(0x4006, "GH", "yz", 2);
+	write_place(0x4002, "x", "C", 1);
+	write_place(0x4000, "ABCDEFGH", "abcdefgh", 8);
+	patch(0x6000);
+	patch(0x5000);
+	put_back(0x5000);
 	rewrite();
 	ok(has_place(0x1000, SITE, original) && has_place(0x1002, 1, "\x02"),
 	   "of places that overlap none is forgotten while one is not put back");
 	ok(!has_place(0x2000, SITE, original) && !has_place(0x2002, 1, "\x02"),
 	   "they are when all are put back");
+	ok(has_place(0x4000, 8, "abcdefgh") && has_place(0x4002, 1, "C") &&
+		   has_place(0x4006, 2, "GH"),
+	   "nor is one that overlaps such a place with another one's end between");
+	ok(!has_place(0x5000, SITE, original) && has_place(0x6000, SITE, original),
+	   "in whatever order they were written");
 	ok(!has_place(0x3000, SITE, original) && has_place(0x3000 + SITE, SITE, original),
 	   "places next to each other are forgotten on their own");
 	libvirt_journal_remove(&journal);
@@ -241,8 +254,13 @@ static void test_stop_without_room(bool breaks)
 
 	begin();
 	leave_room(0);
-	ok(libvirt_journal_stop(&journal, true, &why) == -EIO,
+	why = (struct error){0};
+	ok(libvirt_journal_stop(&journal, true, &why) == -EIO && strlen(why.text),
 	   "without room for a line a guest without %s is not stopped: %s", what, why.text);
+	leave_room(5);
+	ok(!libvirt_journal_stop(&journal, true, NULL) && is_stopped() &&
+		   !libvirt_journal_stop(&journal, false, NULL) && !is_stopped(),
+	   "one that was stopped is resumed: the stop's line is taken back");
 	leave_room(-1);
 	if (breaks ? libvirt_journal_breaks(&journal, NULL) : patch(0x1000))
 		abort();
