@@ -246,20 +246,22 @@ static bool is_tail_of(const struct graph_call *call, const struct begin *begin)
 static void end_interrupts(struct graph_calls *c, struct task *task, const struct begin *begin)
 {
 	const uint64_t frame = begin->bytes->frame;
-	const bool shared = graph_stacks_is_shared(&c->stacks, frame);
 	uint32_t left = task->n;
+	bool shared;
 
-	if (!left || is_on_stack_of(c, top_of(task), frame) ||
-	    (shared && !graph_stacks_is_shared(&c->stacks, top_of(task)->frame)))
+	if (!left || is_on_stack_of(c, top_of(task), frame))
+		return;
+	shared = graph_stacks_is_shared(&c->stacks, frame);
+	if (shared && !graph_stacks_is_shared(&c->stacks, top_of(task)->frame))
 		return;
 	while (left && !is_on_stack_of(c, &task->calls[left - 1], frame))
 		left--;
-	if (left || shared) {
-		end_above(c, task, left ? left : task->n, begin->event->vcpu);
-		return;
-	}
-	while (task->n && graph_stacks_is_shared(&c->stacks, top_of(task)->frame))
-		pop(c, task, begin->event->vcpu, false);
+	if (left)
+		end_above(c, task, left, begin->event->vcpu);
+	else
+		while (!shared && task->n &&
+		       graph_stacks_is_shared(&c->stacks, top_of(task)->frame))
+			pop(c, task, begin->event->vcpu, false);
 }
 
 /* Calls below whose frame there is another one now have ended. */
@@ -284,12 +286,13 @@ static void end_overwritten(struct graph_calls *c, struct task *task, const stru
 static void end_foreign(struct graph_calls *c, uint64_t frame, uint64_t owner, unsigned int vcpu)
 {
 	const struct place *found = u64_map_find(&c->frames, frame);
-	const bool shared = graph_stacks_is_shared(&c->stacks, frame);
 	struct place place;
 	struct task *task;
+	bool shared;
 
 	if (!found || found->task == owner)
 		return;
+	shared = graph_stacks_is_shared(&c->stacks, frame);
 	place = *found;
 	task = u64_map_find(&c->tasks, place.task);
 	while (task->n > place.index &&

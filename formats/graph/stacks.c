@@ -6,10 +6,10 @@ enum {
 	MAX_PAGES = 1 << 16, /* a guest's interrupts have four for each CPU */
 };
 
-/* What is used of a page. */
+/* Who uses a page. */
 struct users {
-	uint64_t last, before; /* tasks */
-	bool several, shared;
+	uint64_t last, before; /* tasks; the same one at first */
+	bool shared;
 };
 
 void graph_stacks_init(struct graph_stacks *stacks)
@@ -31,7 +31,7 @@ static struct users *users_of(struct graph_stacks *stacks, uint64_t frame, uint6
 		return users;
 	users = u64_map_insert(&stacks->pages, page, NULL);
 	if (users)
-		*users = (struct users){.last = task};
+		*users = (struct users){.last = task, .before = task};
 	return users;
 }
 
@@ -41,8 +41,7 @@ void graph_stacks_note(struct graph_stacks *stacks, uint64_t frame, uint64_t tas
 
 	if (!users || users->last == task)
 		return;
-	users->shared |= users->several && users->before == task;
-	users->several = true;
+	users->shared |= users->before == task;
 	users->before = users->last;
 	users->last = task;
 }

@@ -17,8 +17,8 @@ struct graph_stacks {
 
 void graph_stacks_init(struct graph_stacks *stacks);
 void graph_stacks_deinit(struct graph_stacks *stacks);
-/* A task has a call with this frame. Of nonsense, and for want of memory, the first ones are noted
- * only. */
+/* A task has a call with this frame. If there is no room for more stacks, a new one is not noted.
+ */
 void graph_stacks_note(struct graph_stacks *stacks, uint64_t frame, uint64_t task);
 /* Whether tasks take turns where this frame is. False as long as that is not known. */
 bool graph_stacks_is_shared(const struct graph_stacks *stacks, uint64_t frame);
