@@ -98,7 +98,7 @@ struct listing {
 	struct graph_text *graph;      /* instead, with --graph */
 	struct graph_json *graph_json; /* with --json, too */
 	struct syscall_text *syscalls; /* instead, with --syscalls */
-	struct graph_choice *choice;   /* of these two, if the filters need it */
+	struct call_filter *choice;    /* of these two, if the filters need it */
 	const struct event_filters *filters;
 	struct event_selection *selection;
 	/* With --follow: of the directory, at the last look; when to look again. */
@@ -280,7 +280,7 @@ static void close_listing(struct listing *l)
 	event_printer_destroy(l->printer);
 	graph_text_destroy(l->graph);
 	graph_json_destroy(l->graph_json);
-	graph_choice_destroy(l->choice);
+	call_filter_destroy(l->choice);
 	syscall_text_destroy(l->syscalls);
 	event_texts_destroy(l->texts);
 	trace_reader_close(l->reader);

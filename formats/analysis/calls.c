@@ -20,7 +20,7 @@ struct calls {
 	struct call_stats *stats;
 	struct event_selection *selection; /* of functions; NULL: all */
 	struct syscall_choice *choice;     /* of system calls; NULL: all */
-	struct graph_choice *graph_choice; /* of functions, instead of filters on their entries */
+	struct call_filter *graph_choice;  /* of functions, instead of filters on their entries */
 	bool syscalls;                     /* else functions */
 };
 
@@ -136,7 +136,7 @@ static void deinit(struct analysis *base)
 	call_stats_destroy(s->stats);
 	event_selection_destroy(s->selection);
 	syscall_choice_destroy(s->choice);
-	graph_choice_destroy(s->graph_choice);
+	call_filter_destroy(s->graph_choice);
 }
 
 static int add_event(struct analysis *base, const struct event *event)

@@ -22,7 +22,7 @@ struct call_stats {
 	const struct trace_instance *instance; /* whose calls are counted */
 	const char *only;
 	const struct syscall_choice *choice; /* of system calls; NULL: all */
-	const struct graph_choice *functions; /* of functions; likewise */
+	const struct call_filter *functions; /* of functions; likewise */
 	struct syscall_calls *syscalls;
 	struct graph_calls *graph;
 	struct u64_map index; /* by ip: of its row, uint32_t */
@@ -197,7 +197,7 @@ void call_stats_choose(struct call_stats *c, const struct syscall_choice *choice
 	c->choice = choice;
 }
 
-void call_stats_choose_functions(struct call_stats *c, const struct graph_choice *choice)
+void call_stats_choose_functions(struct call_stats *c, const struct call_filter *choice)
 {
 	c->functions = choice;
 }

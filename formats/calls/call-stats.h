@@ -34,8 +34,8 @@ void call_stats_destroy(struct call_stats *stats);
 struct syscall_choice;
 void call_stats_choose(struct call_stats *stats, const struct syscall_choice *choice);
 /* Likewise of functions. */
-struct graph_choice;
-void call_stats_choose_functions(struct call_stats *stats, const struct graph_choice *choice);
+struct call_filter;
+void call_stats_choose_functions(struct call_stats *stats, const struct call_filter *choice);
 
 const struct trace_instance *call_stats_instance(const struct call_stats *stats);
 /* Whether it is of system calls; else of functions. */

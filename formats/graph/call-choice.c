@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "formats/graph/call-choice.h"
 
-#include <errno.h>
-#include <stdlib.h>
 #include <string.h>
-#include "formats/event/graph.h"
 
 /* What filters see of a call. */
 struct filtered {
@@ -20,89 +17,33 @@ struct filtered {
 		.at = offsetof(struct filtered, member)                                       \
 	}
 
-/* `recorded`: the field of the instance's events that it comes from; NULL: each has it. */
-static const struct {
-	const char *recorded;
-	struct event_field field;
-	bool needs_return;
-} known[] = {
-	{NULL, FIELD("name", EVENT_FUNCTION, ip), false},
-	{NULL, FIELD("ip", EVENT_FUNCTION, ip), false},
-	{NULL, FIELD("parent_ip", EVENT_CODE, parent_ip), false},
-	{NULL, FIELD("pid", EVENT_UINT, pid), false},
-	{NULL, FIELD("depth", EVENT_UINT, depth), false},
-	{NULL, FIELD("returned", EVENT_UINT, returned), false},
-	{"tgid", FIELD("tgid", EVENT_UINT, tgid), false},
-	{"comm", FIELD("comm", EVENT_STRING, comm), false},
-	{"cgroup", FIELD("cgroup", EVENT_UINT, cgroup), false},
-	{NULL, FIELD("duration", EVENT_UINT, duration), true},
-	{NULL, FIELD("self", EVENT_UINT, self), true},
-	{"result", FIELD("ret", EVENT_INT, ret), true},
+static const struct call_field known[] = {
+	{FIELD("name", EVENT_FUNCTION, ip), NULL, false},
+	{FIELD("ip", EVENT_FUNCTION, ip), NULL, false},
+	{FIELD("parent_ip", EVENT_CODE, parent_ip), NULL, false},
+	{FIELD("pid", EVENT_UINT, pid), NULL, false},
+	{FIELD("depth", EVENT_UINT, depth), NULL, false},
+	{FIELD("returned", EVENT_UINT, returned), NULL, false},
+	{FIELD("tgid", EVENT_UINT, tgid), "tgid", false},
+	{FIELD("comm", EVENT_STRING, comm), "comm", false},
+	{FIELD("cgroup", EVENT_UINT, cgroup), "cgroup", false},
+	{FIELD("duration", EVENT_UINT, duration), NULL, true},
+	{FIELD("self", EVENT_UINT, self), NULL, true},
+	{FIELD("ret", EVENT_INT, ret), "result", true},
 };
-
-/* Calls whose return the trace has, and others. */
-enum { RETURNED, UNRETURNED, NR_KINDS };
 
 enum { NR_KNOWN = sizeof(known) / sizeof(known[0]) };
+_Static_assert((int)NR_KNOWN <= CALL_FILTER_MAX_FIELDS, "all of them may be recorded");
 
-/* Those of calls that have returned are the last ones. */
-struct graph_choice {
-	const struct event_filters *filters;
-	struct event_field fields[NR_KNOWN];
-	struct event_class classes[NR_KINDS];
-	struct event_predicate **predicates; /* of the filters, for each of the classes */
-};
-
-static void make_classes(struct graph_choice *choice, const struct trace_instance *instance)
-{
-	size_t n = 0, of_all = 0;
-
-	for (size_t i = 0; i < NR_KNOWN; i++) {
-		if (known[i].recorded && !trace_instance_has_field(instance, known[i].recorded))
-			continue;
-		choice->fields[n++] = known[i].field;
-		of_all += !known[i].needs_return;
-	}
-	choice->classes[RETURNED] = (struct event_class){.system = "graph",
-							 .name = "call",
-							 .fields = choice->fields,
-							 .nr_fields = n,
-							 .size = sizeof(struct filtered)};
-	choice->classes[UNRETURNED] = choice->classes[RETURNED];
-	choice->classes[UNRETURNED].nr_fields = of_all;
-}
+static const struct call_kind calls = {"graph", known, NR_KNOWN, sizeof(struct filtered)};
 
 int graph_choice_create(const struct event_filters *filters, const struct trace_instance *instance,
-			struct event_texts *texts, struct graph_choice **out, struct error *err)
+			struct event_texts *texts, struct call_filter **out, struct error *err)
 {
-	struct graph_choice *choice = calloc(1, sizeof(*choice));
-	int ret;
-
-	if (!choice)
-		return error_set(err, ENOMEM, "out of memory");
-	choice->filters = filters;
-	make_classes(choice, instance);
-	ret = event_filters_bind(filters,
-				 (const struct event_class *[]){&choice->classes[RETURNED],
-								&choice->classes[UNRETURNED]},
-				 NR_KINDS, event_texts_names(texts), &choice->predicates, err);
-	if (ret)
-		graph_choice_destroy(choice);
-	else
-		*out = choice;
-	return ret;
+	return call_filter_create(filters, &calls, instance, event_texts_names(texts), out, err);
 }
 
-void graph_choice_destroy(struct graph_choice *choice)
-{
-	if (!choice)
-		return;
-	event_predicates_destroy(choice->predicates,
-				 choice->predicates ? NR_KINDS * choice->filters->n : 0);
-	free(choice);
-}
-
-bool graph_choice_has(const struct graph_choice *choice, const struct graph_call *call, bool seen)
+bool graph_choice_has(const struct call_filter *choice, const struct graph_call *call, bool seen)
 {
 	struct filtered bytes = {.ip = call->ip,
 				 .parent_ip = call->parent_ip,
@@ -111,7 +52,6 @@ bool graph_choice_has(const struct graph_choice *choice, const struct graph_call
 				 .tgid = call->tgid,
 				 .depth = call->depth,
 				 .returned = seen};
-	const unsigned int kind = seen ? RETURNED : UNRETURNED;
 
 	if (!choice)
 		return true;
@@ -121,8 +61,5 @@ bool graph_choice_has(const struct graph_choice *choice, const struct graph_call
 		bytes.self = graph_call_self_ns(call);
 		bytes.ret = graph_call_result(call);
 	}
-	return event_predicates_match_any(
-		choice->predicates + kind * choice->filters->n, choice->filters->n,
-		&(struct event){
-			.class = &choice->classes[kind], .vcpu = call->vcpu, .bytes = &bytes});
+	return call_filter_matches(choice, seen, call->vcpu, &bytes);
 }

@@ -12,7 +12,7 @@ struct graph_json {
 	struct event_texts *texts;
 	struct graph_text_options options;
 	struct graph_calls *calls;
-	const struct graph_choice *choice; /* NULL: all */
+	const struct call_filter *choice;  /* NULL: all */
 	bool failed;                       /* memory ran out */
 };
 
@@ -164,7 +164,7 @@ int graph_json_put(struct graph_json *j, const struct event *event)
 	return graph_calls_add(j->calls, event) || j->failed ? -ENOMEM : 0;
 }
 
-void graph_json_choose(struct graph_json *j, const struct graph_choice *choice)
+void graph_json_choose(struct graph_json *j, const struct call_filter *choice)
 {
 	j->choice = choice;
 }

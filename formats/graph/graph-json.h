@@ -24,7 +24,7 @@ int graph_json_create(FILE *out, struct event_texts *texts,
 void graph_json_destroy(struct graph_json *json);
 
 /* Print those of this choice alone, which outlives `json`. */
-void graph_json_choose(struct graph_json *json, const struct graph_choice *choice);
+void graph_json_choose(struct graph_json *json, const struct call_filter *choice);
 
 /* The next event; one that is not of the graph tracer is ignored. -ENOMEM. */
 int graph_json_put(struct graph_json *json, const struct event *event);

@@ -37,7 +37,7 @@ struct graph_text {
 	struct event_texts *texts;
 	struct graph_text_options options;
 	struct graph_calls *calls;
-	const struct graph_choice *choice; /* NULL: all calls, in braces */
+	const struct call_filter *choice; /* NULL: all calls, in braces */
 	struct u64_map names; /* by pid: struct task_name */
 	struct line *lines;   /* by vCPU */
 	unsigned int nr_lines;
@@ -396,7 +396,7 @@ void graph_text_destroy(struct graph_text *t)
 	free(t);
 }
 
-void graph_text_choose(struct graph_text *t, const struct graph_choice *choice)
+void graph_text_choose(struct graph_text *t, const struct call_filter *choice)
 {
 	t->choice = choice;
 }

@@ -34,7 +34,7 @@ int graph_text_create(FILE *out, struct event_texts *texts,
 void graph_text_destroy(struct graph_text *text);
 
 /* Print those of this choice alone, which outlives `text`, each in a line when it ends. */
-void graph_text_choose(struct graph_text *text, const struct graph_choice *choice);
+void graph_text_choose(struct graph_text *text, const struct call_filter *choice);
 
 /* The next event; one that is not of the graph tracer is ignored. -ENOMEM. */
 int graph_text_put(struct graph_text *text, const struct event *event);
