@@ -1,107 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Calls out of hand-made events, as they are printed: nesting, tail calls, returns that are not in
- * the trace, tasks that sleep and migrate, interrupts, and what no guest writes.
+ * the trace, tasks that sleep and migrate, and what no guest writes.
  */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include "formats/event/graph.h"
-#include "formats/graph/graph-text.h"
-#include "tests/lib/tap.h"
-
-enum { A = 0xa, B = 0xb, C = 0xc, D = 0xd, US = 1000, TASK = 100, OTHER = 200 };
-
-#define STACK UINT64_C(0xffffc90000104000) /* the upper ends of stacks */
-#define STACK_2 UINT64_C(0xffffc9000020c000)
-#define IRQ_STACK UINT64_C(0xffffc90000003000)
-
-static struct {
-	struct graph_text *text;
-	struct event_texts *texts;
-	FILE *out;
-	char *printed;
-	size_t size;
-	unsigned int fields, vcpu;
-	uint32_t pid;
-	const char *comm;
-	int64_t ns;
-} t;
-
-static void begin_as(unsigned int fields, const struct graph_text_options *options)
-{
-	memset(&t, 0, sizeof(t));
-	t.fields = fields;
-	t.pid = TASK;
-	t.out = open_memstream(&t.printed, &t.size);
-	if (!t.out || event_texts_create(NULL, &t.texts, NULL) ||
-	    graph_text_create(t.out, t.texts, options, &t.text, NULL))
-		abort();
-}
-
-static void begin_with(unsigned int fields, unsigned int depth)
-{
-	begin_as(fields, &(struct graph_text_options){.max_depth = depth, .stack_bytes = 16 << 10});
-}
-
-static void begin(void)
-{
-	begin_with(0, 0);
-}
-
-static void put(enum graph_class class, const struct graph_event *bytes)
-{
-	const struct event event = {.class = &graph_classes(t.fields)[class],
-				    .vcpu = t.vcpu,
-				    .ns = t.ns,
-				    .bytes = bytes};
-
-	if (graph_text_put(t.text, &event))
-		abort();
-	t.ns += US;
-}
-
-static void entry_of(enum graph_class class, uint64_t ip, uint64_t parent, uint64_t frame)
-{
-	struct graph_event event = {.call = {.ip = ip, .parent_ip = parent, .pid = t.pid},
-				    .frame = frame};
-
-	if (t.comm)
-		memcpy(event.call.comm, t.comm, strlen(t.comm));
-	put(class, &event);
-}
-
-/* A call from a place in the function that has the same number. */
-static void enter(uint64_t ip, uint64_t frame)
-{
-	entry_of(GRAPH_ENTRY, ip, frame, frame);
-}
-
-static void leave_with(uint64_t frame, uint64_t result)
-{
-	put(GRAPH_EXIT, &(struct graph_event){.frame = frame, .result = result});
-}
-
-static void leave(uint64_t frame)
-{
-	leave_with(frame, 0);
-}
-
-/* Without the header, and the banner of the first task. */
-static void prints(const char *expected, const char *label)
-{
-	const char *text;
-
-	graph_text_end(t.text, NULL);
-	fclose(t.out);
-	text = strstr(t.printed, "task 100\n");
-	text = text ? strchr(strchr(text, '\n') + 1, '\n') + 1 : t.printed;
-	if (!ok(!strcmp(text, expected), "%s", label))
-		tap_diag("%s\nnot\n%s", text, expected);
-	graph_text_destroy(t.text);
-	event_texts_destroy(t.texts);
-	free(t.printed);
-}
+#include "tests/unit/formats/graph/graph-fixture.h"
 
 static void test_nesting(void)
 {
@@ -265,101 +170,6 @@ static void test_migration(void)
 	       " 1)   1.000 us    |    0xd();\n"
 	       " 1)   7.000 us    |  } /* 0xa */\n",
 	       "a task sleeps in a call and goes on on another vCPU, where its calls end by name");
-}
-
-static void test_interrupt(void)
-{
-	begin();
-	enter(A, STACK - 100);
-	enter(B, IRQ_STACK - 64);
-	leave(IRQ_STACK - 64);
-	enter(C, IRQ_STACK - 64);
-	enter(D, IRQ_STACK - 128);
-	leave(IRQ_STACK - 128);
-	leave(IRQ_STACK - 64);
-	enter(D, STACK - 200);
-	leave(STACK - 200);
-	leave(STACK - 100);
-	prints(" 0)               |  0xa() {\n"
-	       " 0)   ==========> |\n"
-	       " 0)   1.000 us    |    0xb();\n"
-	       " 0)               |    0xc() {\n"
-	       " 0)   1.000 us    |      0xd();\n"
-	       " 0)   3.000 us    |    }\n"
-	       " 0)   <========== |\n"
-	       " 0)   1.000 us    |    0xd();\n"
-	       " 0)   9.000 us    |  }\n",
-	       "calls on an interrupt's stack are marked, and inside of what is interrupted");
-}
-
-static void call_in_interrupt(uint32_t pid)
-{
-	t.pid = pid;
-	enter(B, IRQ_STACK - 64);
-	leave(IRQ_STACK - 64);
-}
-
-/* A function that leaves by a jump. */
-static void test_interrupt_unseen(void)
-{
-	begin();
-	enter(A, STACK - 100);
-	enter(B, IRQ_STACK - 64);
-	enter(C, STACK - 200);
-	leave(STACK - 200);
-	leave(STACK - 100);
-	prints(" 0)               |  0xa() {\n"
-	       " 0)   ==========> |\n"
-	       " 0)               |    0xb(); /* no return seen */\n"
-	       " 0)   <========== |\n"
-	       " 0)   1.000 us    |    0xc();\n"
-	       " 0)   4.000 us    |  }\n",
-	       "an interrupt's call has ended when its task goes on");
-	begin();
-	call_in_interrupt(TASK);
-	call_in_interrupt(OTHER);
-	call_in_interrupt(TASK);
-	enter(B, IRQ_STACK - 64);
-	enter(A, STACK - 100);
-	leave(STACK - 100);
-	enter(C, STACK - 100);
-	enter(B, IRQ_STACK - 64);
-	leave(STACK - 100);
-	prints(" 0)   1.000 us    |  0xb();\n"
-	       " ------------------------------------------\n"
-	       " 0)   task 100  =>  task 200\n"
-	       " ------------------------------------------\n"
-	       " 0)   1.000 us    |  0xb();\n"
-	       " ------------------------------------------\n"
-	       " 0)   task 200  =>  task 100\n"
-	       " ------------------------------------------\n"
-	       " 0)   1.000 us    |  0xb();\n"
-	       " 0)               |  0xb(); /* no return seen */\n"
-	       " 0)   1.000 us    |  0xa();\n"
-	       " 0)               |  0xc() {\n"
-	       " 0)   ==========> |\n"
-	       " 0)               |    0xb(); /* no return seen */\n"
-	       " 0)   <========== |\n"
-	       " 0)   2.000 us    |  }\n",
-	       "also if the task has called nothing before: tasks take turns on that stack");
-	begin();
-	enter(B, IRQ_STACK - 64);
-	enter(A, STACK - 100);
-	call_in_interrupt(OTHER);
-	t.pid = TASK;
-	leave(STACK - 100);
-	prints(" 0)               |  0xb() {\n"
-	       " 0)   ==========> |\n"
-	       " 0)               |    0xa() {\n"
-	       " ------------------------------------------\n"
-	       " 0)   task 100  =>  task 200\n"
-	       " ------------------------------------------\n"
-	       " 0)   1.000 us    |  0xb();\n"
-	       " ------------------------------------------\n"
-	       " 0)   task 200  =>  task 100\n"
-	       " ------------------------------------------\n"
-	       " 0)   3.000 us    |    } /* 0xa */\n",
-	       "until that is known, a call that seems to be an interrupt's has its return");
 }
 
 /* With KASAN a stack has twice as many bytes. */
@@ -608,8 +418,6 @@ int main(void)
 	test_without_slot();
 	test_orphans();
 	test_migration();
-	test_interrupt();
-	test_interrupt_unseen();
 	test_large_stack();
 	test_dead_stack();
 	test_idle();
