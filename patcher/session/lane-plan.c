@@ -397,12 +397,14 @@ static uint32_t choose_entry(struct lane_plan *p, const struct tails *tails, uin
 	return is_tail(tails, function) ? bits->tail : bits->entry;
 }
 
-/* Why an instance that wants returns alone gets none of a function; NULL: it gets all, or of those
- * that tail calls lead to what can be seen. */
-static const char *no_returns(struct lane_plan *p, const struct shared_site *site,
-			      const struct want_bits *bits)
+/* For an instance that wants returns alone: want a function's. Why it gets none; NULL: it gets all,
+ * or of those that tail calls lead to what can be seen. */
+static const char *want_returns(struct lane_plan *p, const struct shared_site *site,
+				const struct want_bits *bits)
 {
 	const uint64_t function = function_at(p, site->patch.gva);
+	const char *why;
+	bool seen;
 	static const char *const reasons[] = {
 		[FUNCTION_RETURNS_NONE] = "no return of it can be recorded: it has none of its own",
 		[FUNCTION_RETURNS_SOME] =
@@ -414,12 +416,14 @@ static const char *no_returns(struct lane_plan *p, const struct shared_site *sit
 	if (kernel_in_image(&p->session->kernel, site->patch.gva) &&
 	    kernel_image_freed_returns(p->session->image))
 		return kernel_image_freed_returns(p->session->image);
-	if (!bits->tails)
-		return reasons[function_returns_of(p->exits.exits, function)];
-	if (function && want_slots(p, function, bits))
-		return NULL;
-	return "no return of it can be seen: it has none, or leaves by a jump to a function "
-	       "without an mcount site";
+	why = bits->tails ? NULL : reasons[function_returns_of(p->exits.exits, function)];
+	if (why)
+		return why;
+	seen = function && want_slots(p, function, bits);
+	return seen || !bits->tails
+		       ? NULL
+		       : "no return of it can be seen: it has none, or leaves by a jump to a "
+			 "function without an mcount site";
 }
 
 /* What an instance without returns wants of this site. */
@@ -436,18 +440,20 @@ static int want_site(struct lane_plan *p, size_t k, size_t i, const struct want_
 {
 	struct shared_site *site = &p->sites.v[i];
 	const uint64_t gva = site->patch.gva;
+	const bool at_returns = is_at_returns(p->instances[k]);
 	const char *refusal = site->refusal;
 
-	if (!refusal && is_at_returns(p->instances[k]))
-		refusal = no_returns(p, site, bits);
+	if (!refusal && at_returns)
+		refusal = want_returns(p, site, bits);
 	if (refusal) {
 		const struct site_refusal why =
 			site_refuse(site->patch.function, gva, "%s", refusal);
 
 		return refuse(p, k, &why, err);
 	}
-	site->mask |= bits->exit ? choose_entry(p, tails, gva, bits)
-				 : entry_bit(p->instances[k], gva, bits);
+	if (!at_returns)
+		site->mask |= bits->exit ? choose_entry(p, tails, gva, bits)
+					 : entry_bit(p->instances[k], gva, bits);
 	p->nr_sites[k]++;
 	p->nr_outside[k] += !kernel_in_image(&p->session->kernel, gva);
 	return 0;
