@@ -24,14 +24,18 @@ static void add_all(struct hist_fields *f, const struct hist_field *fields, size
 
 #define ADD_ALL(f, fields) add_all(f, fields, sizeof(fields) / sizeof((fields)[0]))
 
+uint32_t hist_return_word(const struct tracer_ops *source)
+{
+	for (unsigned int i = 0; source->words && source->words[i]; i++)
+		if (!strcmp(source->words[i], "return"))
+			return UINT32_C(1) << i;
+	return 0;
+}
+
 bool hist_is_at_returns(const struct trace_spec *spec)
 {
-	const char *const *words = tracer_source_of(spec)->words;
-	bool is = spec->probe && spec->probe->returns;
-
-	for (unsigned int i = 0; words && words[i]; i++)
-		is |= spec->words >> i & 1 && !strcmp(words[i], "return");
-	return is;
+	return (spec->probe && spec->probe->returns) ||
+	       spec->words & hist_return_word(tracer_source_of(spec));
 }
 
 /* Under ftrace's names, and those that Sonde's events have. */

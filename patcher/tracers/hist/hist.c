@@ -92,11 +92,8 @@ static int check_words(const struct trace_spec *spec, const struct tracer_ops *s
 			 "32-bit ones, without hist:, and use 'sonde events --syscalls'"},
 		{"parent", "a histogram records no events: name parent_ip as a key"},
 	};
-	uint32_t wrong = spec->words;
+	const uint32_t wrong = spec->words & ~hist_return_word(source);
 
-	for (unsigned int bit = 0; wrong >> bit; bit++)
-		if (wrong >> bit & 1 && !strcmp(source->words[bit], "return"))
-			wrong &= ~(UINT32_C(1) << bit);
 	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
 		for (unsigned int bit = 0; wrong >> bit; bit++)
 			if (wrong >> bit & 1 && !strcmp(source->words[bit], others[i].word))

@@ -38,6 +38,8 @@ struct hist_syscalls;
 void hist_fields_of(const struct trace_spec *spec, const struct tracer_ops *source,
 		    const struct fetch_program *program, const struct hist_syscalls *calls,
 		    struct hist_fields *out);
+/* The bit of the word that has returns counted; 0: the tracer has no such word. */
+uint32_t hist_return_word(const struct tracer_ops *source);
 /* Whether returns are counted: those of a probe, or with the word `return`. */
 bool hist_is_at_returns(const struct trace_spec *spec);
 /* What all events have. */

@@ -17,8 +17,9 @@ static const struct trace_read_option readers[] = {
 	{"vcpu", "sonde events --vcpu N", FUNCTIONS_OTHER_VCPU},
 	{"cpu", "sonde events --vcpu N", FUNCTIONS_OTHER_VCPU},
 	{NULL, NULL, NULL}};
-enum { WORD_IA32 = 1 << EVENT_TASK_FIELDS, WORD_RETURN = WORD_IA32 << 1, RETURN_WORD = 6 };
-_Static_assert(WORD_RETURN == 1 << RETURN_WORD, "a word's number, and its bit");
+/* The numbers of words, and their bits. */
+enum { IA32_WORD = EVENT_TASK_FIELDS, RETURN_WORD };
+enum { WORD_IA32 = 1 << IA32_WORD, WORD_RETURN = 1 << RETURN_WORD };
 _Static_assert((int)SYSCALL_ENTER == TRACER_ENTRY && (int)SYSCALL_EXIT == TRACER_EXIT &&
 		       (int)SYSCALL_ENTER_ONLY == TRACER_CALL,
 	       "the classes by their numbers");
