@@ -354,13 +354,13 @@ static int fill_with_copy(int fd, const void *arg)
 static int lock_or_copy(struct libvirt_journal *j, struct error *err)
 {
 	struct copy copy = {.from = j->fd};
-	int ret = lock(j, err);
+	int ret = lock(j, err), dropped;
 
-	if (ret != -EBUSY || is_removed(j) || !libvirt_lock_hangs(j->fd, &copy.holder))
+	if (ret && (ret != -EBUSY || is_removed(j) || !libvirt_lock_hangs(j->fd, &copy.holder)))
 		return ret;
-	ret = drop_unfinished(j, err);
-	if (ret)
-		return ret;
+	dropped = drop_unfinished(j, err);
+	if (dropped || !ret)
+		return dropped;
 	ret = replace(j, fill_with_copy, &copy);
 	return ret ? error_set(err, -ret, "cannot write a copy of the journal %s: %s", j->path,
 			       strerror(-ret))
@@ -369,14 +369,7 @@ static int lock_or_copy(struct libvirt_journal *j, struct error *err)
 
 int libvirt_journal_adopt(const char *uuid, struct libvirt_journal *out, struct error *err)
 {
-	int ret = open_journal(uuid, false, lock_or_copy, out, err);
-
-	if (ret)
-		return ret;
-	ret = drop_unfinished(out, err);
-	if (ret)
-		libvirt_journal_close(out);
-	return ret;
+	return open_journal(uuid, false, lock_or_copy, out, err);
 }
 
 /* --- writing --------------------------------------------------------------------------------- */
