@@ -2,6 +2,7 @@
 #ifndef SONDE_TESTS_UNIT_VMM_LIBVIRT_RECOVERY_RECOVER_FIXTURE_H
 #define SONDE_TESTS_UNIT_VMM_LIBVIRT_RECOVERY_RECOVER_FIXTURE_H
 
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,9 +34,26 @@ static struct libvirt_journal journal;
 static struct libvirt_recovery outcome;
 static struct error why;
 
+/* Tracers and watchdogs, which are forked, have its other end open, and so has QEMU. */
+static int others[2];
+
+/* A watchdog has more to do with the domain when it has removed the journal. */
+static inline void await_others(void)
+{
+	enum { MOST_MS = 20000 };
+	struct pollfd end = {.fd = others[0], .events = POLLIN};
+
+	close(others[1]);
+	if (poll(&end, 1, MOST_MS) < 0)
+		abort();
+	close(others[0]);
+}
+
 /* A tracer has a journal of a running domain. */
 static inline void begin(void)
 {
+	if (pipe(others))
+		abort();
 	qemu = fake_qemu_create(2);
 	domain = fake_qemu_domain(qemu);
 	if (libvirt_journal_create(fake_qemu_uuid(), &journal, NULL) ||
@@ -56,6 +74,8 @@ static inline void end(void)
 {
 	struct libvirt_journal left;
 
+	fake_qemu_kill(qemu);
+	await_others();
 	if (!libvirt_journal_adopt(fake_qemu_uuid(), &left, NULL))
 		libvirt_journal_remove(&left);
 	fake_qemu_destroy(qemu);
