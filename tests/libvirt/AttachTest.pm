@@ -223,13 +223,6 @@ sub is_text_as_before {
 		|| diag(GuestText::differences($now, text_before($name)));
 }
 
-# Other tests on this machine may have such files for a moment.
-sub lasting_files {
-	my @files = glob "/dev/shm/ua-sonde-*";
-	wait_until(5, sub { !(@files = grep { -e } @files) });
-	return @files;
-}
-
 # What is wrong with a domain that sonde has left.
 sub leftovers {
 	my ($name) = @_;
@@ -237,7 +230,7 @@ sub leftovers {
 	push @wrong, 'journal ' . join ' ', journals() if journals();
 	push @wrong, 'state ' . $libvirt->state_of($name) if $libvirt->state_of($name) ne 'running';
 	push @wrong, 'device' if $libvirt->virsh('dumpxml', $name) =~ /ua-sonde/;
-	push @wrong, map { "file $_" } lasting_files();
+	push @wrong, map { "file $_" } Libvirt::lasting_files();
 	my $now = text_of($name);
 	push @wrong, 'text differs: ' . GuestText::differences($now, text_before($name)) if $now ne text_before($name);
 	push @wrong, 'guest makes no progress' unless lives($name);

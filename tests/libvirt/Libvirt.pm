@@ -218,6 +218,13 @@ sub state_of {
 	return $self->virsh('domstate', $name) =~ s/\s+//gr;
 }
 
+# Other tests on this machine may have such files for a moment.
+sub lasting_files {
+	my @files = glob '/dev/shm/ua-sonde-*';
+	wait_until(5, sub { !(@files = grep { -e } @files) });
+	return @files;
+}
+
 # Guest-physical memory, read by QEMU.
 sub memory {
 	my ($self, $name, $gpa, $size) = @_;

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
 # A system libvirt, qemu:///system, with root's rights and the usual sockets, without systemd. It runs in a mount
-# namespace with folders of its own, so that the machine's libvirt is not touched.
+# namespace with folders of its own: the machine's libvirt is not touched, and files of other tests in /dev/shm are not
+# there.
 package SystemLibvirt;
 
 use strict;
@@ -62,7 +63,7 @@ sub start {
 	mkdir "$work/etc" or die "$work/etc: $!";
 	write_file("$work/etc/qemu.conf", $qemu_conf);
 	write_file("$work/etc/libvirtd.conf", $libvirtd_conf);
-	my @mounts = ((map { "mkdir -p $_ && mount -t tmpfs tmpfs $_" } qw(/run /var/lib/libvirt /var/cache/libvirt /var/log/libvirt)),
+	my @mounts = ((map { "mkdir -p $_ && mount -t tmpfs tmpfs $_" } qw(/run /dev/shm /var/lib/libvirt /var/cache/libvirt /var/log/libvirt)),
 		"mkdir -p /etc/libvirt && mount --bind $work/etc /etc/libvirt",
 		add_user($work, 'passwd', 'libvirt-qemu:x:64055:64055::/var/lib/libvirt:/usr/sbin/nologin'),
 		add_user($work, 'group', 'libvirt-qemu:x:64055:'));

@@ -65,7 +65,7 @@ sub rows {
 # Everything in which a change of the domain would show.
 sub state_of {
 	my ($name) = @_;
-	return join "\n", $libvirt->state_of($name), $libvirt->virsh('dumpxml', $name), glob "$work/run/sonde/* /dev/shm/ua-sonde-*";
+	return join "\n", $libvirt->state_of($name), $libvirt->virsh('dumpxml', $name), glob("$work/run/sonde/*"), Libvirt::lasting_files();
 }
 
 sub test_dry_run {

@@ -23,7 +23,7 @@ my $work = $libvirt->work;
 
 # Everything that an attachment could have changed.
 sub state_of_everything {
-	my ($status, $files) = $libvirt->run('sh', '-c', 'ls /run/sonde /dev/shm 2>/dev/null | grep -v "^sonde-\\(libvirt\\|test\\)-"');
+	my ($status, $files) = $libvirt->run('sh', '-c', 'ls /run/sonde /dev/shm 2>/dev/null');
 	return $libvirt->state_of('s') . "\n" . $libvirt->virsh('dumpxml', 's') . $files;
 }
 
