@@ -163,7 +163,7 @@ check-fuzz: fuzz-targets
 	$(Q)FUZZ_SECONDS=$(FUZZ_SECONDS) prove -e '' tests/fuzz/run.t :: $(FUZZ_SOURCES:%.c=$(O)/fuzz/%)
 
 # Fault injection: a copy of the library whose calls of malloc(), mmap() and so on go to tests/fault/calls.c.
-FAULT_OBJECTS := $(patsubst %.c,$(O)/%.o,$(addprefix tests/fault/,calls.c faults.c libvirt-calls.c))
+FAULT_OBJECTS := $(patsubst %.c,$(O)/%.o,$(addprefix tests/fault/,calls.c faults.c libvirt-calls.c steps.c))
 $(O)/fault/renamed: tests/fault/calls.c
 	$(Q)mkdir -p $(@D) && sed -nE 's/^FALLIBLE\([^,]*, (\w+),.*|^\w.* \*?fault_(\w+)\(.*;$$|^\w.* \*?fault_(\w+)\(.*\) __attribute__.*;$$/\1\2\3/p' $< | \
 		sed -E 's/(.*)/\1 fault_\1/' > $@
@@ -182,7 +182,7 @@ $(O)/fault/sonde: $(O)/vmm/main.o $(FAULT_OBJECTS) $(O)/fault/libsonde.a
 check-faults: $(O)/fault/session
 	$(Q)prove -e '' $<
 
-# The same of the whole program, at random calls.
+# The same of the whole program, by steps: each test goes on where the last one stopped.
 .PHONY: check-run-faults check-attach-faults
 check-run-faults check-attach-faults: check-%-faults: $(O)/fault/sonde guest-parts
 	$(Q)O=$(abspath $(O)) prove -e perl tests/fault/$*.t

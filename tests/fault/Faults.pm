@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# One fallible call of the whole program fails (faults.h): which one, and what must be so in any case.
+# One fallible call of the whole program fails (faults.h), and what must be so in any case.
 package Faults;
 
 use strict;
@@ -8,25 +8,19 @@ use warnings;
 use Exporter qw(import);
 use Files;
 
-our @EXPORT = qw(choose_call chosen_calls only_calls faults_of wrong_with);
-
-# A call of 1 to $calls. The first calls are chosen more often: those of the loops come in thousands.
-sub choose_call {
-	my ($calls) = @_;
-	return 1 + int($calls**rand);
-}
-
-# The first and the last call of the environment's CALLS=FIRST-LAST; none without.
-sub chosen_calls {
-	my $calls = $ENV{CALLS} or return;
-	return $calls =~ /^(\d+)-(\d+)$/ ? ($1, $2) : die "CALLS=$calls is not FIRST-LAST\n";
-}
+our @EXPORT = qw(only_calls fault_of faults_of steps_of wrong_with);
 
 # For the program's environment: which calls count, where the test's environment says it.
 sub only_calls { return length($ENV{ONLY} // '') ? "SONDE_FAULT_ONLY=$ENV{ONLY}" : () }
 
+# For the program's environment: that this step fails the n-th time.
+sub fault_of { return ("SONDE_FAULT=$_[0]", "SONDE_FAULT_TIME=$_[1]") }
+
 # What the log of a run says, the first process first: [calls, name of the failed call or '-'].
 sub faults_of { return map { [split] } slurp($_[0]) =~ /^(\d+ .+)$/mg }
+
+# The steps that it says were made: [step, how often].
+sub steps_of { return map { [split] } slurp($_[0]) =~ /^\t(.+)$/mg }
 
 # What is wrong with the end of `sonde $verb`, by its status and its output.
 sub wrong_with {

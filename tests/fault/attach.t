@@ -3,12 +3,11 @@
 #
 # sonde attach: each time another one of the tracer's, or the watchdog's, allocations and system calls fails. It ends
 # in order or says in one line why not, and the domain is as before, at the latest after sonde recover.
-# ROUNDS (6): how often; BUDGET: seconds, instead; SEED: of the calls. CALLS: FIRST-LAST, each of these calls of tracer and
-# watchdog in both modes instead. ONLY: of calls whose names begin so, for example vir: those of libvirt.
+# ROUNDS (6): how often, `all` for each step once; BUDGET: seconds, instead; SEED: of the steps. STEP: this one instead, in
+# all ways. ONLY: of calls whose names begin so, for example vir: those of libvirt.
 use strict;
 use warnings;
 use FindBin;
-use List::Util qw(min);
 use Test::More;
 use Time::HiRes qw(sleep);
 
@@ -18,15 +17,16 @@ use Campaign;
 use Faults;
 use Files;
 use Process;
+use Steps;
 
 my $seed = $ENV{SEED} // int rand 1 << 31;
 my $log; # of faults
-my @modes = (['exitless'], ['trap', '--max-rate', 20]);
+my %modes = (exitless => ['exitless'], trap => ['trap', '--max-rate', 20]);
 
 sub command {
-	my ($call, $who, @mode) = @_;
-	my @faults = (only_calls(), "SONDE_FAULT=$call", "SONDE_FAULT_IN=$who", "SONDE_FAULT_LOG=$log");
-	return ('env', @faults, attach_command('t', '--mode', @mode, '--duration', $who eq 'tracer' ? 1 : 100));
+	my ($mode, $who, @fault) = @_;
+	my @faults = (only_calls(), @fault, "SONDE_FAULT_IN=$who", "SONDE_FAULT_LOG=$log");
+	return ('env', @faults, attach_command('t', '--mode', @{$modes{$mode}}, '--duration', $who eq 'tracer' ? 1 : 100));
 }
 
 # The tracer is killed, and its watchdog undoes what it did. Returns the watchdog's output.
@@ -41,24 +41,24 @@ sub leave_to_watchdog {
 	return (0, log_of('killed'));
 }
 
-# Returns status and output, and what the log of faults says.
+# Returns status and output.
 sub attach_with_fault {
-	my ($call, $who, @mode) = @_;
+	my ($way, @fault) = @_;
+	my ($mode, $who) = split /-/, $way;
 	unlink $log;
-	my @command = command($call, $who, @mode);
-	my ($status, $text) = $who eq 'tracer' ? $libvirt->run(@command) : leave_to_watchdog(@command);
-	return ($status, $text, faults_of($log));
+	my @command = command($mode, $who, @fault);
+	return $who eq 'tracer' ? $libvirt->run(@command) : leave_to_watchdog(@command);
 }
 
-# Fallible calls of tracer or watchdog.
-sub count_calls {
-	my ($mode, $who) = @_;
-	my ($status, $text, @faults) = attach_with_fault(0, $who, @$mode);
-	is($status, 0, "@$mode: without faults attach has status 0") or diag($text);
-	my ($calls) = sort { $b <=> $a } map { $_->[0] } @faults;
-	cmp_ok($calls // 0, '>', $ENV{ONLY} ? 0 : 20, "@$mode: the $who has fallible calls: " . ($calls // 0));
-	is(scalar(journals()), 0, "@$mode: without faults the $who undoes everything");
-	return $calls || 1;
+# The steps of tracer or watchdog.
+sub find_steps {
+	my ($way) = @_;
+	my ($status, $text) = attach_with_fault($way, 'SONDE_FAULT=none');
+	is($status, 0, "$way: without faults attach has status 0") or diag($text);
+	my @steps = steps_of($log);
+	cmp_ok(scalar @steps, '>', $ENV{ONLY} ? 0 : 20, "$way: it has steps that can fail: " . @steps);
+	is(scalar(journals()), 0, "$way: without faults everything is undone");
+	return map { [$way, @$_] } @steps;
 }
 
 sub start_guest { start_ticking('t', cpus => 2) }
@@ -70,22 +70,23 @@ sub start_again {
 	start_guest();
 }
 
-# What a fault has left is for sonde recover.
+# What a fault has left is for sonde recover. Returns whether the step was made, whether attach had an error, and whether
+# something is wrong.
 sub round {
-	my ($mode, $who, $call) = @_;
-	my ($status, $text, @faults) = attach_with_fault($call, $who, @$mode);
-	my ($failed) = grep { $_ ne '-' } map { $_->[1] } @faults;
-	my @wrong = $who eq 'tracer' ? wrong_with('attach', $status, $text) : ();
+	my ($way, $step, $time) = @_;
+	my ($status, $text) = attach_with_fault($way, fault_of($step, $time));
+	my ($failed) = grep { $_ ne '-' } map { $_->[1] } faults_of($log);
+	my @wrong = $way =~ /tracer/ ? wrong_with('attach', $status, $text) : ();
 	wait_until(60, sub { !AttachTest::running_sondes() });
 	my ($recovered, $why) = journals() ? recover('t') : (0, '');
 	push @wrong, "recover: $why" if $recovered;
 	push @wrong, leftovers('t');
-	note("@$mode, $who, call $call, ", $failed // 'none', ": status $status");
-	return $status unless @wrong;
-	diag("@$mode, $who, call $call, ", $failed // 'none', ": @wrong; $text");
+	note("$way, $step, time $time: ", $failed ? "status $status" : 'was not made');
+	return ($failed, $status, 0) unless @wrong;
+	diag("$way, $step, time $time: @wrong; $text");
 	recover('t');
 	start_again();
-	return ($status, 1);
+	return ($failed, $status, 1);
 }
 
 AttachTest::start("$build/fault/sonde");
@@ -93,36 +94,29 @@ $log = "$work/out/faults";
 srand $seed;
 diag("SEED=$seed");
 start_guest();
-my @ways = map { my $mode = $_; map { [$mode, $_, count_calls($mode, $_)] } qw(tracer watchdog) } @modes;
-my ($failed, $harmed) = (0, 0);
-my $done = 0;
+my @ways = map { ("$_-tracer", "$_-watchdog") } sort keys %modes;
+my $steps = Steps->new("$build/fault/attach-steps" . ($ENV{ONLY} // ''), map { find_steps($_) } @ways);
+my ($done, $errors, $harmed) = (0, 0, 0);
 
-sub try_call {
-	my ($mode, $who, $call) = @_;
-	my ($status, $wrong) = round($mode, $who, $call);
-	$done++;
-	$failed++ if $status;
+sub try_step {
+	my ($way, $step, $time) = @_;
+	my ($made, $status, $wrong) = round($way, $step, $time);
+	$done++ if $made;
+	$errors++ if $status;
 	$harmed++ if $wrong;
+	$steps->has_failed($way, $step) if $made && !$wrong;
 }
 
-sub try_all {
-	my ($first, $last) = @_;
-	for my $way (@ways) {
-		my ($mode, $who, $calls) = @$way;
-		try_call($mode, $who, $_) for $first .. min($last, $calls);
-	}
-}
-
-sub try_some {
+if ($ENV{STEP}) {
+	try_step($_, $ENV{STEP}, 1) for @ways;
+} elsif (($ENV{ROUNDS} // '') eq 'all') {
+	try_step($steps->next) while $steps->has_more;
+} else {
 	my $rounds = rounds(ROUNDS => 6, 1, 20);
-	while (my $i = $rounds->next) {
-		my ($mode, $who, $calls) = @{$ways[$i % @ways]};
-		try_call($mode, $who, choose_call($calls));
-	}
+	try_step($steps->next) while $rounds->next;
 }
-
-my @calls = chosen_calls();
-@calls ? try_all(@calls) : try_some();
 add_total($done, 'faults injected');
-is($harmed, 0, "a call failed $done times, $failed attachments had an error: the domain is as before");
+my ($failed, $of) = $steps->counts;
+diag("$failed of $of steps of sonde attach have failed, by this test and those before it");
+is($harmed, 0, "a step failed $done times, $errors attachments had an error: the domain is as before");
 done_testing();

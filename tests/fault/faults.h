@@ -10,10 +10,12 @@
  * is a fallible call; one of them fails, with the error that it has when the machine is at its end.
  * Calls that the test itself or another library makes do not count.
  *
- * A whole program has this from its environment: SONDE_FAULT, the number of the call that fails;
- * SONDE_FAULT_IN=watchdog, that it is one of the process that it forks, not of itself;
- * SONDE_FAULT_ONLY, that only calls count whose names begin so; and SONDE_FAULT_LOG, a file to
- * which each process appends a line: how many fallible calls it made, and which one failed.
+ * A whole program has this from its environment: SONDE_FAULT, the step that fails (steps.h), or
+ * `none`; SONDE_FAULT_TIME, that it fails the n-th time; SONDE_FAULT_IN=watchdog, that it is one of
+ * the process that it forks, not of itself; SONDE_FAULT_ONLY, that only calls count whose names
+ * begin so; and SONDE_FAULT_LOG, a file to which each process appends a line: how many fallible
+ * calls it made, and the name of the one that failed or `-`; and behind that a line for each of its
+ * steps.
  */
 
 /* From now on, let the n-th fallible call of all threads fail, from 1; 0: none, count only. */
@@ -27,7 +29,8 @@ const char *faults_failed(void);
 void faults_forked(void);
 void faults_write_log(void);
 
-/* A fallible call, of this name; whether it fails. For test code that plays the machine. */
-bool fault_is_due(const char *name);
+/* A fallible call, of this name; whether it fails. In the function that plays the machine. */
+#define fault_is_due(name) fault_is_due_at(name, __builtin_return_address(0))
+bool fault_is_due_at(const char *name, const void *caller);
 
 #endif

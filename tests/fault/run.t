@@ -4,7 +4,7 @@
 # sonde run in the KVM host: each time another one of its allocations and system calls fails. It ends in order or
 # says in one line why not, its trace can be read, and the guest that it ran has no complaint. Where the guest still
 # runs when its tracing has ended, its text is that of a guest that was not traced.
-# ROUNDS (6): how often; BUDGET: seconds, instead; SEED: of the calls. CALLS: FIRST-LAST, each of these calls instead.
+# ROUNDS (6): how often, `all` for each step once; BUDGET: seconds, instead; SEED: of the steps. STEP: this one instead.
 use strict;
 use warnings;
 use FindBin;
@@ -17,6 +17,7 @@ use Faults;
 use Files;
 use GuestLog;
 use GuestText;
+use Steps;
 use Testbed;
 use Tree;
 
@@ -25,7 +26,7 @@ use constant KEEP_SECONDS => 30;
 my $seed = $ENV{SEED} // int rand 1 << 31;
 my $rounds = $ENV{ROUNDS} // 6;
 my $seconds = in_campaign() ? $ENV{BUDGET} - KEEP_SECONDS : 0;
-my @calls = chosen_calls();
+my $file = "$build/fault/run-steps";
 my $out = "$build/guest/faults";
 
 # But for the jump labels that the guest switches itself.
@@ -54,23 +55,28 @@ empty_folder($out);
 diag("SEED=$seed");
 is(on_kvm_host({mem => 1024, timeout => 3600 + $seconds}, "$FindBin::RealBin/run-guest", "$build/fault/sonde", $out,
 	kernel_image('6.1'), "$build/guest/initrd", $seed, $seconds, $rounds,
-	GuestText::range("$build/sonde", kernel_image('6.1')), @calls), 0, 'run-guest ran on the KVM host');
+	GuestText::range("$build/sonde", kernel_image('6.1')), $file, $ENV{STEP} // ()), 0, 'run-guest ran on the KVM host');
 my ($plain, $first) = judge("$out/0");
 is($plain, '', 'without faults sonde run ends in order');
 is($first->{status}, 0, 'without faults sonde run has status 0') or diag(slurp("$out/0.err"));
 ok($first->{saved} && -s "$out/plain.text", 'the text was saved before the guest ended');
-my ($done, $failed, $harmed, $saved) = (0, 0, 0, 0);
+my ($done, $errors, $harmed, $saved) = (0, 0, 0, 0);
+my $steps = Steps->new($file, map { [run => @$_] } steps_of("$out/0.faults"));
 for (my $n = 1; -e "$out/$n.json"; $n++) {
 	my ($wrong, $result) = judge("$out/$n");
-	$done++;
-	$failed++ if $result->{status};
+	my $what = "$result->{step}, time $result->{time}";
+	$errors++ if $result->{status};
 	$saved += $result->{saved};
-	note("call $result->{call}, $result->{failed}: status $result->{status}");
+	note("$what: ", $result->{made} ? "status $result->{status}" : 'was not made');
+	$done++ if $result->{made};
 	next unless $wrong;
 	$harmed++;
-	diag("call $result->{call}, $result->{failed}: $wrong; ", slurp("$out/$n.err"));
+	$steps->try_again('run', $result->{step});
+	diag("$what: $wrong; ", slurp("$out/$n.err"));
 }
-cmp_ok($done, '>', 0, "a call of sonde run failed $done times");
-is($harmed, 0, "each of $done runs ended in order, $failed of them with an error; the text of $saved was compared");
+cmp_ok($done, '>', 0, "a step of sonde run failed $done times");
+is($harmed, 0, "each of these runs ended in order, $errors of them with an error; the text of $saved was compared");
 add_total($done, 'faults injected');
+my ($failed, $of) = $steps->counts;
+diag("$failed of $of steps of sonde run have failed, by this test and those before it");
 done_testing();
