@@ -18,6 +18,7 @@ use Files;
 use GuestConfigs;
 use GuestLog;
 use KmemChains;
+use SymbolNames;
 use Testbed;
 use Tree;
 
@@ -101,9 +102,11 @@ sub compare {
 
 # Allocations and frees, of tasks and in interrupts, and below functions of a module.
 sub compare_kmem {
-	my ($log, $trace, $has_module) = @_;
+	my ($version, $log, $trace, $has_module) = @_;
 	my @own = KmemChains::own_events(unpacked($log, 'sonde-kmem-begin', 'sonde-kmem-end'));
-	my @found = KmemChains::compare(\@own, [KmemChains::seen_events("$build/sonde", $trace)]);
+	my @seen = KmemChains::seen_events("$build/sonde", $trace);
+	SymbolNames::unify("$build/sonde", kernel_image($version), map { $_->{stack} } @own, @seen);
+	my @found = KmemChains::compare(\@own, \@seen);
 	my %count = (same => 0, cut => 0, missing => 0);
 	my @wrong = grep { !defined $count{$_} || !++$count{$_} } map { $_->[1] } @found;
 	my @outside = grep { !KmemChains::in_interrupt($_->[0]) } @found;
@@ -195,6 +198,7 @@ sub test_guest {
 		map { $PROBED{$_}[1] } probes_of($version));
 	my $log = slurp("$out/log") =~ s/\r//gr;
 	my ($own, $seen) = (own_chains($log, @functions), seen_chains(slurp("$out/events")));
+	SymbolNames::unify("$build/sonde", kernel_image($version), map { $_->[1] // () } map { @$_ } values %$own, values %$seen);
 	for my $function (@functions) {
 		my $chains = $own->{$function} // [];
 		cmp_ok(scalar(@$chains), '>', 10, "$function: " . @$chains . ' events by the guest');
@@ -204,7 +208,7 @@ sub test_guest {
 		$all += @$chains;
 	}
 	cmp_ok($same, '>=', LEAST * $all, "$same of $all chains of functions are the same");
-	compare_kmem($log, "$out/trace", $module);
+	compare_kmem($version, $log, "$out/trace", $module);
 	compare_charged("$out/trace") if $version eq '6.1';
 	compare_probes(slurp("$out/probes"), probes_of($version));
 	compare_callers(slurp("$out/probes"));
