@@ -99,10 +99,8 @@ FALLIBLE(off_t, lseek, (int fd, off_t offset, int whence), (fd, offset, whence),
 FALLIBLE(int, fdatasync, (int fd), (fd), -1, EIO)
 
 FALLIBLE(int, eventfd, (unsigned int count, int flags), (count, flags), -1, EMFILE)
+/* Not timerfd_settime(), which fails for invalid arguments only. */
 FALLIBLE(int, timerfd_create, (int clock, int flags), (clock, flags), -1, EMFILE)
-FALLIBLE(int, timerfd_settime,
-	 (int fd, int flags, const struct itimerspec *at, struct itimerspec *old),
-	 (fd, flags, at, old), -1, EINVAL)
 FALLIBLE(int, signalfd, (int fd, const sigset_t *set, int flags), (fd, set, flags), -1, EMFILE)
 FALLIBLE(int, epoll_wait, (int epoll, struct epoll_event *events, int n, int ms),
 	 (epoll, events, n, ms), -1, EINTR)
