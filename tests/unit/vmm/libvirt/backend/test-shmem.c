@@ -2,11 +2,14 @@
 /* Scratch memory for a domain: a device that is plugged in and out, and what must not be tried. */
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 #include "tests/lib/core-dump.h"
 #include "tests/lib/tap.h"
@@ -38,6 +41,7 @@ static struct {
 	unsigned int unmapped; /* queries until the guest has mapped it */
 	uint64_t size;
 	unsigned int deaf, deletes; /* requests that the guest loses; that came */
+	unsigned int slow, leaving; /* looks until the device is gone; that are left, 0: it stays */
 	bool no_file;
 	bool strange;  /* the file is another user's */
 	int held;      /* a descriptor of it; -1: none */
@@ -118,6 +122,8 @@ static char *domain_xml(virDomainPtr domain, unsigned int flags)
 	(void)flags;
 	if (world.mute)
 		return NULL;
+	if (world.leaving && !--world.leaving)
+		world.device[0] = '\0';
 	if (asprintf(&xml, "<domain>\n  <devices>\n%s%s%s%s  </devices>\n</domain>\n",
 		     world.ports ? world.ports : "", world.device[0] ? "    <shmem name='" : "",
 		     world.device, world.device[0] ? "'>\n    </shmem>\n" : "") < 0)
@@ -161,7 +167,7 @@ static char *mtree(void)
 static char *delete (void)
 {
 	if (++world.deletes > world.deaf)
-		world.device[0] = '\0';
+		world.leaving = world.leaving ? world.leaving : 1 + world.slow;
 	return strdup("{\"return\": {}}");
 }
 
@@ -228,10 +234,11 @@ static void begin(void)
 }
 
 static bool dumped; /* a device's memory would have been part of a core dump */
+static bool left;   /* it was still mapped when it was unmapped */
 
 static int plug(bool *tried)
 {
-	struct guest_region out = {0};
+	struct guest_region out = {0}, was;
 	int ret = libvirt_shmem_plug(&domain, journal.fd >= 0 ? &journal : NULL, &out, tried, &why);
 
 	dumped |= out.hva && core_dump_has(out.hva);
@@ -239,7 +246,9 @@ static int plug(bool *tried)
 		ret = -EINVAL;
 	if (!ret)
 		memset(out.hva, 0xff, out.size);
+	was = out;
 	libvirt_shmem_unmap(&out);
+	left |= was.hva && !msync(was.hva, was.size, MS_ASYNC);
 	return ret;
 }
 
@@ -252,7 +261,7 @@ static void test_plain(void)
 	begin();
 	world.unmapped = 2;
 	ok(!plug(&tried) && tried && world.attached == 1, "a device is plugged in and mapped");
-	ok(!dumped, "its memory is not part of a core dump");
+	ok(!dumped && !left, "its memory is not part of a core dump, and can be unmapped");
 	snprintf(alias, sizeof(alias), "%s", world.device);
 	ok(!strncmp(alias, "ua-sonde-", 9) && !has_file(alias), "no file of it is left behind");
 	ok(!libvirt_shmem_present(&domain, &present, NULL) && present, "the domain has it");
@@ -336,8 +345,9 @@ static void test_survives(void)
 	ok(!plug(&tried), "a device is there");
 	world.kvm = false;
 	world.listeners = 3;
-	ok(libvirt_shmem_unplug(&domain, &why) == -ENOTSUP && !world.deletes && world.device[0],
-	   "then a vCPU is lost: it stays: %s", why.text);
+	ok(libvirt_shmem_unplug(&domain, &why) == -ENOTSUP && !world.deletes && world.device[0] &&
+		   strstr(why.text, "the memory device stays"),
+	   "then a vCPU is lost: it stays, which is told: %s", why.text);
 	begin();
 	world.listeners = 3;
 	ok(!plug(&tried), "with KVM that does no harm");
@@ -409,7 +419,6 @@ static void test_memory(void)
 /* QEMU itself makes a file that all may read. */
 static void test_private(void)
 {
-	char alias[64];
 	bool tried;
 
 	begin();
@@ -424,8 +433,42 @@ static void test_private(void)
 	world.refuses = true;
 	ok(plug(&tried) < 0 && world.asked[0] && !has_file(world.asked),
 	   "a file for a device that libvirt refuses is removed");
+}
+
+/* Of root, /proc would say, if it could not be dumped. */
+static pid_t start_strange_process(void)
+{
+	int ready[2];
+	pid_t pid;
+	char c;
+
+	if (pipe(ready))
+		abort();
+	pid = fork();
+	if (!pid) {
+		close(ready[0]);
+		if (setuid(STRANGER) || prctl(PR_SET_DUMPABLE, 1) ||
+		    prctl(PR_SET_PDEATHSIG, SIGKILL) || write(ready[1], "", 1) != 1)
+			_exit(1);
+		for (;;)
+			pause();
+	}
+	close(ready[1]);
+	if (pid < 0 || read(ready[0], &c, 1) != 1)
+		abort();
+	close(ready[0]);
+	return pid;
+}
+
+static void test_other_user(void)
+{
+	struct stat st = {0};
+	char alias[64];
+	bool tried;
+	pid_t pid;
+
 	if (geteuid()) {
-		tap_skip("another user's file", "needs root");
+		tap_skip("other users", "needs root");
 		return;
 	}
 	begin();
@@ -433,6 +476,13 @@ static void test_private(void)
 	ok(plug(&tried) == -EPERM, "another user's file is not used: %s", why.text);
 	snprintf(alias, sizeof(alias), "%s", world.device);
 	ok(!has_file(alias), "and removed");
+	begin();
+	pid = start_strange_process();
+	domain.qemu = (struct libvirt_process){.pid = pid, .fd = -1};
+	ok(!plug(&tried) && !fstat(world.held, &st) && st.st_uid == STRANGER && !world.was_open,
+	   "it is made for the user that QEMU runs as");
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
 }
 
 static void test_unplug(void)
@@ -449,6 +499,12 @@ static void test_unplug(void)
 	world.deaf = 1;
 	ok(!libvirt_shmem_unplug(&domain, &why) && world.deletes == 2,
 	   "a guest that has lost the request is asked again");
+	begin();
+	if (plug(&tried))
+		abort();
+	world.slow = 3;
+	ok(!libvirt_shmem_unplug(&domain, &why) && world.deletes == 1,
+	   "one that takes its time has some before it is");
 }
 
 static void test_describe(void)
@@ -474,6 +530,7 @@ int main(void)
 	test_lost_answer();
 	test_memory();
 	test_private();
+	test_other_user();
 	test_unplug();
 	test_describe();
 	return tap_done();
