@@ -127,8 +127,8 @@ check-sanitized: all $(TESTS:%.c=$(O)/%)
 
 # What is put back, and when a guest is let go on: which of these decisions can be inverted, and no test fails?
 DECIDING := $(addprefix vmm/libvirt/,attach/owner.c \
-		$(addprefix backend/,asker.c beat.c breaks.c guest.c memory.c serve.c shmem.c slot.c stop.c traps.c) connection/process.c \
-		gdb/owner.c gdb/stub.c $(addprefix journal/,entries.c file.c index.c parse.c) \
+		$(addprefix backend/,asker.c beat.c breaks.c guest.c memory.c serve.c shmem.c slot.c stop.c traps.c) \
+		$(addprefix connection/,death.c process.c) gdb/owner.c gdb/stub.c $(addprefix journal/,entries.c file.c index.c parse.c) \
 		$(addprefix recovery/,places.c recover.c watchdog.c)) \
 	vmm/machine/stop-gate.c introspect/tasks/quiesce.c introspect/tasks/stack-scan.c $(wildcard patcher/coexist/*.c) \
 	$(addprefix patcher/engine/,direct-change.c direct-retire.c ring-asks.c ring-drain.c ring-engine.c ring-memory.c \

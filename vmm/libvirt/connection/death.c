@@ -168,16 +168,13 @@ bool libvirt_pid_hangs(const struct libvirt_pid *process)
 	return p.pid && hangs(&p);
 }
 
-/* The device that /proc/locks has for a file: its mount's. stat() has another one where a file
- * system has parts, as btrfs. */
-static dev_t device_of(int fd, const struct stat *file)
+dev_t libvirt_lock_device(int fd, dev_t device, const char *mountinfo)
 {
-	FILE *mounts = fopen("/proc/self/mountinfo", "re");
+	FILE *mounts = fopen(mountinfo, "re");
 	unsigned int major_number, minor_number;
 	unsigned long long id;
 	struct statx st = {0};
 	char line[4096];
-	dev_t device = file->st_dev;
 
 	if (!mounts)
 		return device;
@@ -216,7 +213,7 @@ bool libvirt_lock_hangs(int fd, struct libvirt_pid *holder)
 	if (!locks)
 		return false;
 	if (!fstat(fd, &file)) {
-		device = device_of(fd, &file);
+		device = libvirt_lock_device(fd, file.st_dev, "/proc/self/mountinfo");
 		while (!holder->pid && fgets(line, sizeof(line), locks))
 			holder->pid = holder_of(line, device, file.st_ino);
 	}

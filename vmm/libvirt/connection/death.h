@@ -34,6 +34,11 @@ bool libvirt_pid_hangs(const struct libvirt_pid *process);
 /* The process that has locked this file, with flock(). False: it lives, or is not known. */
 bool libvirt_lock_hangs(int fd, struct libvirt_pid *holder);
 
+/* The device that /proc/locks has for a file: its mount's, which is in the text of
+ * /proc/PID/mountinfo at this path. stat() has another `device` where a file system has parts, as
+ * btrfs. It is returned if the mount is not known. */
+dev_t libvirt_lock_device(int fd, dev_t device, const char *mountinfo);
+
 /* Whether a thread is dead, from the text of its /proc/PID/task/TID/stat (proc(5)). Pure. */
 enum libvirt_life libvirt_parse_life(const char *stat);
 

@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include "tests/lib/dead-process.h"
 #include "tests/lib/tap.h"
 #include "vmm/libvirt/connection/death.h"
@@ -190,6 +192,38 @@ static void test_lock(void)
 	unlink(path);
 }
 
+/* As of a file on btrfs, whose device is another one than its mount's. */
+static void test_lock_device(void)
+{
+	const int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+	const dev_t seen = makedev(0, 40), locked = makedev(8, 17);
+	char mounts[] = "/tmp/test-death-XXXXXX";
+	unsigned long long id;
+	struct statx st;
+	int list;
+
+	if (statx(fd, "", AT_EMPTY_PATH, STATX_MNT_ID, &st) || !(st.stx_mask & STATX_MNT_ID)) {
+		tap_skip("a file's mount", "needs Linux 5.8");
+		return;
+	}
+	id = st.stx_mnt_id;
+	list = mkstemp(mounts);
+	dprintf(list,
+		"%llu 1 0:5 / /before rw - x x rw\nnonsense\n%llu %llu 8:17 / / rw - x x rw\n",
+		id + 1, id, id + 1);
+	ok(libvirt_lock_device(fd, seen, mounts) == locked,
+	   "a lock's device is that of the file's mount");
+	if (ftruncate(list, 0))
+		abort();
+	dprintf(list, "%llu 1 0:5 / /before rw - x x rw\n%llu 1 8 / /\n", id + 1, id);
+	ok(libvirt_lock_device(fd, seen, mounts) == seen,
+	   "if that is not listed it is what stat() says");
+	unlink(mounts);
+	ok(libvirt_lock_device(fd, seen, mounts) == seen, "so it is without a list");
+	close(list);
+	close(fd);
+}
+
 int main(void)
 {
 	test_threads_of_one();
@@ -197,5 +231,6 @@ int main(void)
 	test_process();
 	test_pid();
 	test_lock();
+	test_lock_device();
 	return tap_done();
 }
