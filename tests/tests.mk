@@ -126,7 +126,7 @@ check-sanitized: all $(TESTS:%.c=$(O)/%)
 		$(if $(filter all,$(SANITIZED)),,MUTATIONS=500) prove -j6 -e '' $(TESTS:%.c=$(O)/%)
 
 # What is put back, and when a guest is let go on: which of these decisions can be inverted, and no test fails?
-DECIDING := $(addprefix vmm/libvirt/,attach/owner.c \
+DECIDING := $(addprefix vmm/libvirt/,attach/end.c attach/owner.c \
 		$(addprefix backend/,asker.c beat.c breaks.c guest.c memory.c serve.c shmem.c slot.c stop.c traps.c) \
 		$(addprefix connection/,death.c process.c) gdb/owner.c gdb/stub.c $(addprefix journal/,entries.c file.c index.c parse.c) \
 		$(addprefix recovery/,places.c recover.c watchdog.c)) \
