@@ -139,35 +139,23 @@ static struct shmem_path path_of(const char *alias)
 
 /*
  * QEMU makes the file readable for all, but takes one that is there (QEMU, softmmu/physmem.c,
- * file_ram_open()). With SELinux it must be QEMU's own, for its label. False: QEMU has to make it.
+ * file_ram_open()). With SELinux it must be QEMU's own, for its label. QEMU makes it, too, where
+ * this fails.
  */
-static bool make_file(const struct libvirt_domain *domain, const char *path)
+static void make_file(const struct libvirt_domain *domain, const char *path)
 {
 	uid_t user;
-	bool made;
 	int fd;
 
 	if (!libvirt_process_user(&domain->qemu, &user) || !access("/sys/fs/selinux/enforce", F_OK))
-		return false;
+		return;
 	fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (fd < 0)
-		return false;
-	made = !ftruncate(fd, LIBVIRT_SHMEM_BYTES) &&
-	       (user == geteuid() || !fchown(fd, user, (gid_t)-1));
-	close(fd);
-	if (!made)
+		return;
+	if (ftruncate(fd, LIBVIRT_SHMEM_BYTES) ||
+	    (user != geteuid() && fchown(fd, user, (gid_t)-1)))
 		unlink(path);
-	return made;
-}
-
-/* Not -EIO, upon which another slot is tried. */
-static int note_file(struct libvirt_journal *journal, const char *alias, struct error *err)
-{
-	struct error why;
-
-	if (!journal || !libvirt_journal_file(journal, alias, &why))
-		return 0;
-	return error_set(err, ENOSPC, "%s", why.text);
+	close(fd);
 }
 
 /*
@@ -190,18 +178,12 @@ static int refused(struct libvirt_domain *domain, struct error *err)
 }
 
 /* The file has the name of the device. */
-static int attach(struct libvirt_domain *domain, struct libvirt_journal *journal,
-		  char alias[static ALIAS_SIZE], unsigned int bus, struct error *err)
+static int attach(struct libvirt_domain *domain, const char *alias, unsigned int bus,
+		  struct error *err)
 {
 	char xml[512], address[96] = "";
-	int ret = make_alias(alias, err);
-	bool made;
+	int ret;
 
-	if (!ret)
-		ret = note_file(journal, alias, err);
-	if (ret)
-		return ret;
-	made = make_file(domain, path_of(alias).text);
 	if (bus)
 		snprintf(address, sizeof(address),
 			 "<address type='pci' domain='0' bus='%u' slot='0' function='0'/>", bus);
@@ -212,24 +194,18 @@ static int attach(struct libvirt_domain *domain, struct libvirt_journal *journal
 	pthread_mutex_lock(&domain->calling);
 	ret = domain->api->attach_device(domain->domain, xml, LIBVIRT_AFFECT_LIVE);
 	pthread_mutex_unlock(&domain->calling);
-	if (!ret)
-		return 0;
-	ret = refused(domain, err);
-	if (made)
-		unlink(path_of(alias).text);
-	return ret;
+	return ret ? refused(domain, err) : 0;
 }
 
 /*
  * First where libvirt places a conventional PCI device by itself. libvirt uses an empty root port
  * only if the address names it.
  */
-static int attach_somewhere(struct libvirt_domain *domain, struct libvirt_journal *journal,
-			    char alias[static ALIAS_SIZE], struct error *err)
+static int attach_somewhere(struct libvirt_domain *domain, const char *alias, struct error *err)
 {
 	unsigned int bus = 0, ports = 0;
 	char *xml;
-	int ret = attach(domain, journal, alias, 0, err);
+	int ret = attach(domain, alias, 0, err);
 
 	if (ret != -EIO)
 		return ret;
@@ -237,12 +213,29 @@ static int attach_somewhere(struct libvirt_domain *domain, struct libvirt_journa
 	if (!xml)
 		return libvirt_error(domain, domain->name, err);
 	for (; ret == -EIO && (bus = libvirt_next_root_port(xml, bus)); ports++)
-		ret = attach(domain, journal, alias, bus, err);
+		ret = attach(domain, alias, bus, err);
 	free(xml);
 	if (ret != -EIO || ports)
 		return ret;
 	error_prefix(err, "no free PCI slot: ");
 	return -ENOSPC;
+}
+
+/* With one file, wherever it is attached. */
+static int attach_new(struct libvirt_domain *domain, struct libvirt_journal *journal,
+		      char alias[static ALIAS_SIZE], struct error *err)
+{
+	int ret = make_alias(alias, err);
+
+	if (!ret && journal)
+		ret = libvirt_journal_file(journal, alias, err);
+	if (ret)
+		return ret;
+	make_file(domain, path_of(alias).text);
+	ret = attach_somewhere(domain, alias, err);
+	if (ret)
+		unlink(path_of(alias).text);
+	return ret;
 }
 
 /* What only QEMU and this process can have written, and others cannot read from now on. */
@@ -358,7 +351,7 @@ int libvirt_shmem_plug(struct libvirt_domain *domain, struct libvirt_journal *jo
 
 	*tried = !ret;
 	if (!ret)
-		ret = attach_somewhere(domain, journal, alias, err);
+		ret = attach_new(domain, journal, alias, err);
 	if (ret)
 		return ret;
 	ret = map_file(domain, alias, out, err);
