@@ -63,10 +63,11 @@ sub find_steps {
 
 sub start_guest { start_ticking('t', cpus => 2) }
 
-# What a round has done to the guest must not fail the next ones.
+# What a round has left must not fail the next ones.
 sub start_again {
 	describe('t');
 	$libvirt->destroy('t');
+	unlink Libvirt::lasting_files();
 	start_guest();
 }
 
