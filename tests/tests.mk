@@ -108,7 +108,9 @@ check-unit: all kernels $(TESTS:%.c=$(O)/%)
 # millions of instructions, and for ThreadSanitizer only the rooms with threads; SANITIZED=all for all.
 SLOW_TESTS := $(wildcard $(addprefix tests/unit/,formats/ctf/test-ctf.c formats/trace/test-name-limit.c \
 	guest-symbols/*/test-*-oracle.c */test-*-kernels.c */*/test-*-kernels.c guest-symbols/kmem/test-gfp-names.c \
-	introspect/tasks/test-percpu.c patcher/text/test-insn.c patcher/plan/test-scale.c vmm/boot/test-bzimage.c))
+	introspect/tasks/test-percpu.c patcher/text/test-insn.c patcher/plan/test-scale.c \
+	$(addprefix patcher/trampoline/,test-fetch-code.c test-gate-code.c test-shared.c test-shared-nested.c test-trampoline.c) \
+	vmm/boot/test-bzimage.c vmm/libvirt/journal/test-forget.c))
 QUICK_TESTS = $(if $(filter all,$(SANITIZED)),$(1),$(filter-out $(SLOW_TESTS),$(1)))
 THREADED_ROOMS := formats/output formats/trace introspect/tasks patcher/engine patcher/ring patcher/session vmm
 # Empty, or the tests that the user has named.
@@ -254,6 +256,10 @@ $(LIBVIRT_TARGETS): check-libvirt-%: guest-parts
 GUEST_PARTS := check-toggle check-libvirt-kvm check-libvirt-trap check-survive check-testbed $(filter-out check-libvirt-frozen,$(LIBVIRT_TARGETS)) check-stacks check-boot check-busy check-changes check-limits check-scratch check-slice $(ORACLE_TARGETS) check-dump check-errors
 check-guest: guest-parts
 	$(Q)$(MAKE) --no-print-directory -j4 -O -k $(GUEST_PARTS)
+# With a part that keeps no core busy either.
+.PHONY: check-together
+check-together: guest-parts $(O)/fault/session
+	$(Q)$(MAKE) --no-print-directory -j4 -O -k $(GUEST_PARTS) check-faults
 
 # make evaluates tests/probes.mk when it starts, so it starts again after the packages are installed.
 .PHONY: check check-parts demo check-long
@@ -261,7 +267,7 @@ check:
 	$(Q)tests/setup
 	$(Q)$(MAKE) --no-print-directory -j2 all unit-tests fuzz-targets kernels
 	$(Q)$(MAKE) --no-print-directory check-parts
-check-parts: check-layers check-docs check-agreement check-compare check-campaigns check-unit check-asan check-tsan check-faults check-fuzz check-guest
+check-parts: check-layers check-docs check-agreement check-compare check-campaigns check-unit check-asan check-tsan check-fuzz check-together
 
 demo:
 	$(Q)tests/setup
