@@ -136,7 +136,7 @@ DECIDING := $(addprefix vmm/libvirt/,attach/end.c attach/owner.c \
 	$(addprefix patcher/engine/,direct-change.c direct-retire.c ring-asks.c ring-drain.c ring-engine.c ring-memory.c \
 		ring-traps.c) \
 	$(addprefix patcher/,plan/patch-plan.c session/asks.c session/change.c session/leaving.c session/modules.c session/session.c \
-		session/switch.c text/patch-apply.c)
+		session/switch.c $(addprefix text/,patch-apply.c patch-set.c traps.c))
 FILES ?= $(DECIDING)
 # Tests of all these rooms decide: a file's decisions show in the rooms that use it, too.
 INVERTED_ROOMS = $(if $(filter vmm/libvirt/%,$(FILES)),vmm/libvirt) $(if $(filter vmm/machine/%,$(FILES)),vmm/machine) \

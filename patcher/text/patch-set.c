@@ -9,12 +9,11 @@
 /* For `n` more patches. */
 static int patch_set_grow(struct patch_set *set, size_t n, struct error *err)
 {
-	size_t capacity = set->capacity ? 2 * set->capacity : 64;
+	const size_t capacity = 2 * (set->n + n);
 	struct patch *v;
 
 	if (set->n + n <= set->capacity)
 		return 0;
-	capacity = set->n + n > capacity ? set->n + n : capacity;
 	v = realloc(set->v, capacity * sizeof(*v));
 	if (!v)
 		return error_set(err, ENOMEM, "out of memory");
@@ -82,11 +81,10 @@ static bool same_patch(const struct patch *a, const struct patch *b)
 
 static bool is_ascending(const struct patch_set *set)
 {
-	size_t i = 1;
-
-	while (i < set->n && set->v[i - 1].gva < set->v[i].gva)
-		i++;
-	return i >= set->n;
+	for (size_t i = 1; i < set->n; i++)
+		if (set->v[i - 1].gva >= set->v[i].gva)
+			return false;
+	return true;
 }
 
 int patch_set_sort(struct patch_set *set, struct error *err)

@@ -3,10 +3,8 @@
  * A session that begins before the guest's ftrace_init() and alternative_instructions(): what these
  * find, and that no event inside them is lost.
  */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include "patcher/text/traps.h"
 #include "tests/lib/fake-session.h"
 #include "tests/lib/tap.h"
 
@@ -285,20 +283,6 @@ static void test_failure(void)
 	fake_session_destroy(&fs);
 }
 
-static void test_first_error(void)
-{
-	static struct first_error first;
-	struct error err;
-
-	ok(!first_error_get(&first), "a zeroed first_error has no error");
-	error_set(&err, EIO, "one");
-	first_error_set(&first, &err);
-	error_set(&err, ENOMEM, "two");
-	first_error_set(&first, &err);
-	is_str(first_error_get(&first)->text, "one",
-	       "the first error stays when a second one comes");
-}
-
 int main(void)
 {
 	test_before();
@@ -311,6 +295,5 @@ int main(void)
 	test_late();
 	test_stop_inside();
 	test_failure();
-	test_first_error();
 	return tap_done();
 }

@@ -125,6 +125,83 @@ static void test_failures(void)
 	patch_set_deinit(&out);
 }
 
+/* The old bytes of a return slot of several instructions: a jump in their place is one. */
+static void test_between(void)
+{
+	static const struct task_stacks tasks;
+	struct patch_set with = {0}, without = {.sorted = true}, out = {0}, back = {0};
+
+	add(&with, 0, 1)->between = &tasks;
+	patch_set_sort(&with, NULL);
+	ok(!patch_set_difference(&without, &with, &out, NULL) && out.n == 1 &&
+		   out.v[0].between == &tasks,
+	   "where several instructions are replaced, a task may be between them");
+	ok(!patch_set_difference(&with, &without, &back, NULL) && back.n == 1 && !back.v[0].between,
+	   "where they are put back, none is");
+	patch_set_deinit(&with);
+	patch_set_deinit(&out);
+	patch_set_deinit(&back);
+}
+
+static bool is_in(const struct patch_set *set, const uint8_t *sites, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (i >= set->n || set->v[i].gva != fake_gva(AT + sites[i] * APART))
+			return false;
+	return set->n == n;
+}
+
+/* In any order of addresses. */
+static void test_order(void)
+{
+	static const uint8_t orders[][4] = {{0, 1, 2, 3}, {3, 2, 1, 0}, {0, 1, 3, 2}, {1, 0, 2, 3}},
+			     sorted[4] = {0, 1, 2, 3};
+
+	for (size_t o = 0; o < sizeof(orders) / sizeof(orders[0]); o++) {
+		struct patch_set set = {0};
+
+		for (size_t i = 0; i < 4; i++)
+			add(&set, orders[o][i], 1);
+		ok(!patch_set_sort(&set, NULL) && is_in(&set, sorted, 4),
+		   "patches are sorted by address, order %zu", o);
+		patch_set_deinit(&set);
+	}
+}
+
+/* What another set has is added, all of it or a range. */
+static void test_add_other(void)
+{
+	static const uint8_t all[] = {3, 0, 1, 2}, none[] = {3}, two[] = {1, 2};
+	struct patch_set from = {0}, to = {0}, range = {0};
+
+	add(&to, 3, 1);
+	patch_set_sort(&to, NULL);
+	ok(!patch_set_add_all(&to, &from, NULL) && is_in(&to, none, 1) && to.sorted,
+	   "an empty set adds nothing, and the other one is still sorted");
+	for (uint64_t i = 0; i < 3; i++)
+		add(&from, i, 1);
+	patch_set_sort(&from, NULL);
+	ok(!patch_set_add_all(&to, &from, NULL) && is_in(&to, all, 4) && !to.sorted,
+	   "all patches of a set are added behind those of another one, which is to be sorted");
+	ok(!patch_set_add_range(&range, &from, fake_gva(AT + APART), fake_gva(AT + 2 * APART + 1),
+				NULL) &&
+		   is_in(&range, two, 2),
+	   "of a range those are added that begin in it, one that its end cuts, too");
+	range.n = 0;
+	ok(!patch_set_add_range(&range, &from, fake_gva(AT + APART + 1), fake_gva(AT + 2 * APART),
+				NULL) &&
+		   is_in(&range, two, 1),
+	   "and one that its begin cuts, but not one that begins at its end");
+	range.n = 0;
+	ok(!patch_set_add_range(&range, &from, fake_gva(AT + APART), fake_gva(AT + 9 * APART),
+				NULL) &&
+		   is_in(&range, two, 2),
+	   "a range may end behind the last patch");
+	patch_set_deinit(&from);
+	patch_set_deinit(&to);
+	patch_set_deinit(&range);
+}
+
 static void test_at(void)
 {
 	struct patch_set set = {0};
@@ -166,6 +243,9 @@ int main(void)
 	test_differences();
 	test_out();
 	test_failures();
+	test_between();
+	test_order();
+	test_add_other();
 	test_at();
 	test_same_place();
 	return tap_done();

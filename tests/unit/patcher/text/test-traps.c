@@ -110,8 +110,10 @@ static void test_disarm_fails(void)
 	fg.failing_gpa = FAKE_PHYS_TEXT + AT;
 	ok(oneshot_disarm(&oneshots, fake_gva(AT), &err) == -EIO && err.code,
 	   "disarming reports that the bytes cannot be put back");
-	ok(oneshot_disarm_all(&oneshots, NULL) == -EIO && !trap_table_find(&traps, fake_gva(OTHER)),
+	err = (struct error){0};
+	ok(oneshot_disarm_all(&oneshots, &err) == -EIO && !trap_table_find(&traps, fake_gva(OTHER)),
 	   "disarming all disarms the others nevertheless");
+	is_u64((uint64_t)err.code, EIO, "and reports the one that failed");
 	ok(trap_table_find(&traps, fake_gva(AT)) != NULL,
 	   "a one-shot whose bytes cannot be put back stays in the table");
 	fg.failing_gpa = 0;
@@ -167,8 +169,75 @@ static void test_refusals(void)
 	end();
 }
 
+/* --- where in a function --------------------------------------------------------------------- */
+
+/* With this at its beginning, and a site at this distance (0: none). */
+static uint64_t place_in(const char *bytes, uint64_t site)
+{
+	static uint64_t sites[1];
+
+	fake_code(&fg, AT, bytes, 9);
+	sites[0] = FAKE_LINK_TEXT + AT + site;
+	fg.base.image.mcount_sites = sites;
+	fg.base.image.nr_mcount_sites = site || bytes[0] == '\xe8';
+	return oneshot_place(&fg.kernel, "fn") - fake_gva(AT);
+}
+
+static void test_place(void)
+{
+	static const struct fake_symbol symbols[] = {{"fn", AT}, {"fn_end", OTHER}, {NULL, 0}};
+
+	begin();
+	if (fake_guest_add_symbols(&fg, symbols))
+		abort();
+	is_u64(oneshot_place(&fg.kernel, "no_such_function"), 0,
+	       "a function that the kernel lacks has no place for a one-shot");
+	is_u64(place_in("\xe8\0\0\0\0\x90\x90\x90\x90", 0), 5,
+	       "the place for a one-shot is behind the mcount site");
+	is_u64(place_in("\xf3\x0f\x1e\xfa\xe8\0\0\0\0", 4), 9, "also if that is behind an ENDBR");
+	is_u64(place_in("\x90\x90\x90\x90\x90\xe8\0\0\0", 5), 0,
+	       "a site behind the beginning is not the function's");
+	is_u64(place_in("\x90\x90\x90\x90\x90\x90\x90\x90\x90", 0), 0,
+	       "without a site it is the first instruction");
+	is_u64(place_in("\xf3\x0f\x1e\xfa\x90\x90\x90\x90\x90", 0), 4, "behind an ENDBR");
+	is_u64(place_in("\x66\x0f\x1f\x00\x90\x90\x90\x90\x90", 0), 4, "or a sealed one");
+	is_u64(place_in("\x0f\x1f\x40\xd6\x90\x90\x90\x90\x90", 0), 4,
+	       "or one that a kernel since 6.15 has sealed");
+	end();
+}
+
+/* The last function of an image: no ENDBR fits behind its beginning. */
+static void test_place_at_end(void)
+{
+	static const struct fake_symbol symbols[] = {{"fn", FAKE_IMAGE_SIZE - 2}, {NULL, 0}};
+
+	begin();
+	if (fake_guest_add_symbols(&fg, symbols))
+		abort();
+	is_u64(oneshot_place(&fg.kernel, "fn"), fake_gva(FAKE_IMAGE_SIZE - 2),
+	       "the last bytes of an image may be a function");
+	end();
+}
+
+static void test_first_error(void)
+{
+	static struct first_error first;
+	struct error err;
+
+	ok(!first_error_get(&first), "a zeroed first_error has no error");
+	error_set(&err, EIO, "one");
+	first_error_set(&first, &err);
+	error_set(&err, ENOMEM, "two");
+	first_error_set(&first, &err);
+	is_str(first_error_get(&first)->text, "one",
+	       "the first error stays when a second one comes");
+}
+
 int main(void)
 {
+	test_place();
+	test_place_at_end();
+	test_first_error();
 	test_one_shot();
 	test_disarm();
 	test_disarm_fails();
