@@ -29,6 +29,17 @@ typedef int body_fn(void *arg, const struct body *body, const struct insn *insn,
 int body_for_each(const struct body *body, struct decoder *decoder, body_fn *fn, void *arg,
 		  struct error *err);
 
+/*
+ * Whether an instruction of the code at `gva` shows that an INT3 hides another one, as that of a
+ * breakpoint does which guest_kprobes_restore() does not know: it is an INT3 that a vCPU would come
+ * to, or a jump that leads to one. Compilers and the kernel fill up with INT3 where none comes to:
+ * behind jumps and returns, and behind calls that do not return. In an image that was read from
+ * memory, one behind a call counts as such. `before` is the instruction in front; NULL: there is
+ * none.
+ */
+bool body_shows_hidden(const struct kernel *kernel, uint64_t gva, const uint8_t *bytes, size_t size,
+		       const struct insn *insn, const struct insn *before);
+
 /* Whether an address lies behind the first of these bytes: a jump may lead to that one only. */
 static inline bool body_is_inside(uint64_t address, uint64_t start, uint64_t size)
 {

@@ -8,13 +8,13 @@
 #include "guest-symbols/functions/function-set.h"
 #include "guest-symbols/image/mcount.h"
 #include "introspect/guest/guest.h"
+#include "patcher/text/body.h"
 
 enum {
 	CALL = 0xe8,
 	JMP = 0xe9,
 	JCC_BYTES = 6, /* 0f 80..8f, and 32 bits */
-	INT3 = 0xcc,
-	NEAR = 64, /* instructions in which another one is looked for */
+	NEAR = 64,     /* instructions in which another one is looked for */
 };
 
 /* A function while it is looked at. */
@@ -33,22 +33,6 @@ static const uint8_t *bytes_of(const struct search *s, const struct insn *insn)
 
 /* --- the whole function ----------------------------------------------------------------------- */
 
-/* The kernel fills up what it rewrites: behind a return that was a jump to a thunk, and behind an
- * indirect jump. */
-static bool is_filler(const struct search *s, const struct insn *insn, const struct insn *before)
-{
-	const struct kernel_image *image = s->body->kernel->image;
-	const uint64_t link = kernel_link(s->body->kernel, insn->address);
-	const uint8_t *linked = kernel_image_bytes(image, link, 1);
-
-	if (linked && *linked == INT3)
-		return true;
-	if (before && (before->kind == INSN_JMP_INDIRECT || before->kind == INSN_INT3))
-		return true;
-	return site_in_range(image->return_sites, image->nr_return_sites,
-			     link - (SLOT_MAX_SIZE - 1), link) != 0;
-}
-
 static bool is_trap(const uint8_t *bytes, const struct insn *insn)
 {
 	static const uint8_t out[GUEST_TRAP_SIZE] = {0xe6, GUEST_TRAP_PORT};
@@ -59,7 +43,9 @@ static bool is_trap(const uint8_t *bytes, const struct insn *insn)
 /* A kprobe's INT3, or jump, hides the instructions that it stands for. */
 static int check_foreign(const struct search *s, const struct insn *insn, const struct insn *before)
 {
-	if (insn->kind == INSN_INT3 && !is_filler(s, insn, before))
+	const struct displace_body *body = s->body;
+
+	if (body_shows_hidden(body->kernel, body->gva, body->bytes, body->size, insn, before))
 		return error_set_at(s->err, EBUSY, insn->address,
 				    "%s: an INT3 is in the function, maybe a kprobe of the guest",
 				    s->body->name);

@@ -58,6 +58,7 @@ struct exit_search {
 	unsigned int part; /* being decoded */
 	bool epilogues;
 	uint64_t before[NR_BEFORE]; /* addresses of the last instructions, the last one first */
+	struct insn last;
 };
 
 static bool in_part(const struct function_part *part, uint64_t gva)
@@ -168,6 +169,7 @@ static void note_before(struct exit_search *search, const struct insn *insn)
 	memmove(search->before + 1, search->before,
 		sizeof(search->before) - sizeof(search->before[0]));
 	search->before[0] = insn->address;
+	search->last = *insn;
 }
 
 /* Where a slot begins that ends with the `ret` and `room` bytes in all; 0: nowhere. */
@@ -215,6 +217,19 @@ static int add_return(struct exit_search *search, const struct body *body, const
 	return add_exit(search->function, body, insn->address, slot, err);
 }
 
+/* What a breakpoint hides may be an exit. */
+static int check_hidden(const struct exit_search *search, const struct body *body,
+			const struct insn *insn, struct error *err)
+{
+	const struct insn *before = search->before[0] ? &search->last : NULL;
+
+	if (body_shows_hidden(search->kernel, body->gva, body->bytes, body->size, insn, before))
+		return error_set_at(err, EBUSY, insn->address,
+				    "its result cannot be recorded: an INT3 is in the function, "
+				    "maybe a breakpoint of the guest");
+	return 0;
+}
+
 static int find_exit(void *arg, const struct body *body, const struct insn *insn, struct error *err)
 {
 	struct exit_search *search = arg;
@@ -223,6 +238,8 @@ static int find_exit(void *arg, const struct body *body, const struct insn *insn
 
 	if (slot.state == SLOT_TRAP)
 		return error_set_at(err, EBUSY, insn->address, "a trap of another Sonde is there");
+	if (check_hidden(search, body, insn, err))
+		return -EBUSY;
 	switch (insn->kind) {
 	case INSN_RET:
 		return add_return(search, body, insn, slot, err);

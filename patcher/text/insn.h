@@ -141,7 +141,8 @@ int function_displace(const struct kernel *kernel, struct decoder *decoder, uint
  * between them. Errors, with the address:
  *   -ENOTSUP  it can be left by an instruction that is no return slot (an indirect tail call, a
  *             `ret` without room)
- *   -EBUSY    another tracer left a trap behind, or a kprobe of the guest is at an exit
+ *   -EBUSY    another tracer left a trap behind, a kprobe of the guest is at an exit, or an INT3
+ *             may hide one
  *   -E2BIG    over the caps above
  *   -EILSEQ   an instruction cannot be decoded
  */
