@@ -77,8 +77,111 @@ static void test_unknown(void)
 	is_u64(allowed_ms(), 500, "if nothing is known, it is half a second");
 }
 
+/* --- BPF schedulers -------------------------------------------------------------------------- */
+
+enum {
+	ENABLED = 0x30120, /* variables */
+	OPS = 0x30130,
+	ROOT = 0x30180,
+	ALL = 0x30188,
+	OPS_TIMEOUT = 24, /* in a struct sched_ext_ops, which is in a struct scx_sched */
+	SCHED_OPS = 8,
+	SCHED_ALL = 48,
+	SCHED = FAKE_HEAP_GPA, /* three of them */
+	SCHED_SIZE = 64,
+};
+
+static const struct fake_struct ops_type = {"sched_ext_ops",
+					    32,
+					    {{"timeout_ms", OPS_TIMEOUT, 4, 0, 0}}},
+				sched_type = {
+					"scx_sched",
+					SCHED_SIZE,
+					{{"ops", SCHED_OPS, 0, 0, 0}, {"all", SCHED_ALL, 8, 0, 0}}};
+
+static void begin_schedulers(const struct fake_symbol *symbols, const struct fake_struct *structs)
+{
+	static const struct fake_symbol rcu[] = {{"rcu_cpu_stall_timeout", STALL}, {NULL, 0}};
+
+	fake_session_create(&fs);
+	if (fake_guest_add_symbols(&fs.fg, rcu) || fake_guest_add_symbols(&fs.fg, symbols) ||
+	    fake_kernel_set_structs(&fs.fg.base, structs))
+		abort();
+	set(0, 21, 0);
+}
+
+/* Before 6.16. */
+static void test_only_scheduler(void)
+{
+	static const struct fake_symbol symbols[] = {
+		{"__scx_ops_enabled", ENABLED}, {"scx_ops", OPS}, {NULL, 0}};
+	const struct fake_struct structs[] = {ops_type, {NULL}}, none[] = {{NULL}};
+
+	begin_schedulers(symbols, structs);
+	fake_put32(&fs.fg.base, FAKE_PHYS_TEXT + OPS + OPS_TIMEOUT, 2000);
+	fake_put32(&fs.fg.base, FAKE_PHYS_TEXT + ENABLED, 0);
+	is_u64(allowed_ms(), 5000, "the time of a BPF scheduler that is gone does not count");
+	fake_put32(&fs.fg.base, FAKE_PHYS_TEXT + ENABLED, 1);
+	is_u64(allowed_ms(), 500, "a task that has to run within 2 s allows a quarter of it");
+	fake_put32(&fs.fg.base, FAKE_PHYS_TEXT + OPS + OPS_TIMEOUT, 0);
+	is_u64(allowed_ms(), 5000, "a scheduler without a time of its own allows 5 s");
+	fake_session_destroy(&fs);
+
+	begin_schedulers(symbols, none);
+	fake_put32(&fs.fg.base, FAKE_PHYS_TEXT + OPS, 2000);
+	fake_put32(&fs.fg.base, FAKE_PHYS_TEXT + ENABLED, 1);
+	is_u64(allowed_ms(), 5000, "where types do not say where its time is, it does not count");
+	fake_session_destroy(&fs);
+}
+
+/* Scheduler `i` is followed by this one in the list, -1: the list's head; and has this time. */
+static void put_scheduler(unsigned int i, int next, uint32_t timeout_ms)
+{
+	const uint64_t gpa = SCHED + i * SCHED_SIZE;
+
+	fake_put64(&fs.fg.base, gpa + SCHED_ALL,
+		   next < 0 ? fake_gva(ALL)
+			    : fake_direct(SCHED + (unsigned int)next * SCHED_SIZE + SCHED_ALL));
+	fake_put32(&fs.fg.base, gpa + SCHED_OPS + OPS_TIMEOUT, timeout_ms);
+}
+
+static void set_root(bool loaded)
+{
+	fake_put64(&fs.fg.base, FAKE_PHYS_TEXT + ROOT, loaded ? fake_direct(SCHED) : 0);
+}
+
+static void test_schedulers(bool with_list)
+{
+	static const struct fake_symbol list[] = {{"scx_sched_all", ALL}, {NULL, 0}},
+					root[] = {{"scx_root", ROOT}, {NULL, 0}};
+	const struct fake_struct structs[] = {sched_type, ops_type, {NULL}};
+	const char *how = with_list ? "with a list" : "without a list";
+
+	begin_schedulers(root, structs);
+	if (with_list && fake_guest_add_symbols(&fs.fg, list))
+		abort();
+	fake_put64(&fs.fg.base, FAKE_PHYS_TEXT + ALL, fake_direct(SCHED + SCHED_ALL));
+	put_scheduler(0, 1, 4000);
+	put_scheduler(1, 2, 2000);
+	put_scheduler(2, -1, 3000);
+	set_root(false);
+	ok(allowed_ms() == 5000, "%s, no scheduler is loaded: 5 s", how);
+	set_root(true);
+	ok(allowed_ms() == (with_list ? 500 : 1000), "%s, the shortest time counts", how);
+	put_scheduler(0, 1, 1000);
+	ok(allowed_ms() == 250, "%s, that of the root, too", how);
+	put_scheduler(1, 0, 2000);
+	ok(allowed_ms() == 250, "%s, a list without an end is left", how);
+	fake_put64(&fs.fg.base, FAKE_PHYS_TEXT + ROOT, 0x123456);
+	ok(allowed_ms() == (with_list ? 250 : 5000), "%s, the root may lie anywhere", how);
+	fake_session_destroy(&fs);
+}
+
 int main(void)
 {
+	test_only_scheduler();
+	test_schedulers(false);
+	test_schedulers(true);
 	fake_session_create(&fs);
 	test_known();
 	test_unknown();
