@@ -83,6 +83,10 @@ static void find_runqueues(const struct kernel *kernel, struct task_stacks *out)
 		{"rq", "rt.active.queue", &out->rt_queues},
 		{"task_struct", "rt.run_list", &out->rt_task},
 	};
+	const struct wanted_field ext[] = {
+		{"rq", "scx.runnable_list", &out->ext_tasks},
+		{"task_struct", "scx.runnable_node", &out->ext_task},
+	};
 	int32_t displacement;
 
 	out->cpu_bases = kernel_symbol(kernel, "__per_cpu_offset");
@@ -94,6 +98,8 @@ static void find_runqueues(const struct kernel *kernel, struct task_stacks *out)
 	out->cpus = kernel->guest->nr_vcpus;
 	if (has_rt_groups(kernel) || find_fields(kernel, rt, 2, NULL))
 		out->rt_queues = out->rt_task = 0;
+	if (find_fields(kernel, ext, 2, NULL))
+		out->ext_tasks = out->ext_task = 0;
 }
 
 /* Where tasks of the kernel are preempted, one that exits may be on a runqueue only. */
@@ -165,7 +171,8 @@ bool task_stacks_valid(const struct task_stacks *s)
 {
 	const uint32_t offsets[] = {s->tasks,     s->signal,  s->threads,    s->thread,
 				    s->stack,     s->sp,      s->fair_tasks, s->fair_task,
-				    s->rt_queues, s->rt_task, s->on_cpu};
+				    s->rt_queues, s->rt_task, s->on_cpu,     s->ext_tasks,
+				    s->ext_task};
 
 	for (size_t i = 0; i < sizeof(offsets) / sizeof(offsets[0]); i++)
 		if (offsets[i] >= MAX_OFFSET)
@@ -330,6 +337,8 @@ static int scan_runqueue(struct search *s, unsigned int cpu)
 		ret = each(s, rq + t->fair_tasks, t->fair_task, scan_task);
 	for (uint64_t i = 0; !ret && t->rt_queues && i < RT_QUEUES; i++)
 		ret = each(s, rq + t->rt_queues + i * LIST_HEAD, t->rt_task, scan_task);
+	if (!ret && t->ext_tasks)
+		ret = each(s, rq + t->ext_tasks, t->ext_task, scan_task);
 	return ret;
 }
 

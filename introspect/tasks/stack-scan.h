@@ -30,6 +30,8 @@ struct task_stacks {
 	uint32_t rt_queues;   /* in struct rq: the lists of the real-time class, by priority ... */
 	uint32_t rt_task;     /* ... and the links of these; 0: not known */
 	uint32_t stack_bytes; /* of each task's stack, a power of two */
+	uint32_t ext_tasks;   /* in struct rq: list of the tasks of sched_ext that can run ... */
+	uint32_t ext_task;    /* ... and the links of that list; 0: there is none */
 };
 
 /*

@@ -13,7 +13,7 @@ struct fake_member {
 	uint8_t bit_offset, bit_size; /* bit_size 0 = not a bit-field */
 };
 
-enum { FAKE_MEMBERS_MAX = 12 };
+enum { FAKE_MEMBERS_MAX = 13 };
 struct fake_struct {
 	const char *name; /* NULL ends a list */
 	uint32_t size;

@@ -25,89 +25,95 @@ enum {
 /* The structures that do not differ between flavours; a member without a size is the one behind its
  * own. The one behind task_struct is all three
  * members of it that are structures. */
-#define COMMON_STRUCTS                                                                         \
-	{"kmem_cache",                                                                         \
-	 64,                                                                                   \
-	 {{"size", 8, 4, 0, 0},                                                                \
-	  {"object_size", 12, 4, 0, 0},                                                        \
-	  {"name", 16, 8, 0, 0},                                                               \
-	  {"oo", 32, 4, 0, 0},                                                                 \
-	  {"flags", FAKE_CACHE_FLAGS, 4, 0, 0}}},                                              \
-		{"module",                                                                     \
-		 256,                                                                          \
-		 {{"list", 8, 8, 0, 0},                                                        \
-		  {"name", 24, 1, 0, 0},                                                       \
-		  {"mem", 128, 8, 0, 0},                                                       \
-		  {"kallsyms", 200, 8, 0, 0},                                                  \
-		  {"sect_attrs", 208, 8, 0, 0},                                                \
-		  {"arch", FAKE_MODULE_ARCH, 0, 0, 0}}},                                       \
-		{"mod_arch_specific",                                                          \
-		 24,                                                                           \
-		 {{"num_orcs", 0, 4, 0, 0},                                                    \
-		  {"orc_unwind_ip", 8, 8, 0, 0},                                               \
-		  {"orc_unwind", 16, 8, 0, 0}}},                                               \
-		{"task_struct",                                                                \
-		 256,                                                                          \
-		 {{"tasks", FAKE_TASK_TASKS, 8, 0, 0},                                         \
-		  {"signal", FAKE_TASK_SIGNAL, 8, 0, 0},                                       \
-		  {"thread_node", FAKE_TASK_THREAD_NODE, 8, 0, 0},                             \
-		  {"stack", FAKE_TASK_STACK, 8, 0, 0},                                         \
-		  {"on_cpu", FAKE_TASK_ON_CPU, 4, 0, 0},                                       \
-		  {"pid", FAKE_TASK_PID, 4, 0, 0},                                             \
-		  {"tgid", FAKE_TASK_TGID, 4, 0, 0},                                           \
-		  {"comm", FAKE_TASK_COMM, 16, 0, 0},                                          \
-		  {"cgroups", FAKE_TASK_CGROUPS, 8, 0, 0},                                     \
-		  {"thread", FAKE_TASK_SP, 0, 0, 0},                                           \
-		  {"se", FAKE_TASK_FAIR - 8, 0, 0, 0},                                         \
-		  {"rt", FAKE_TASK_RT - 16, 0, 0, 0}}},                                        \
-		{"thread_struct",                                                              \
-		 32,                                                                           \
-		 {{"sp", 0, 8, 0, 0}, {"group_node", 8, 8, 0, 0}, {"run_list", 16, 8, 0, 0}}}, \
-		{"rq",                                                                         \
-		 4096,                                                                         \
-		 {{"cfs_tasks", FAKE_RQ_FAIR, 8, 0, 0}, {"rt", FAKE_RQ_RT - 16, 0, 0, 0}}},    \
-		{"rt_rq", 2048, {{"active", 0, 0, 0, 0}}},                                     \
-		{"rt_prio_array", 2048, {{"queue", 16, 8, 0, 0}}},                             \
-		{"signal_struct", 64, {{"thread_head", FAKE_THREAD_HEAD, 8, 0, 0}}},           \
-		{"kprobe",                                                                     \
-		 64,                                                                           \
-		 {{"hlist", 0, 16, 0, 0},                                                      \
-		  {"addr", FAKE_KPROBE_ADDR, 8, 0, 0},                                         \
-		  {"flags", FAKE_KPROBE_FLAGS, 4, 0, 0},                                       \
-		  {"opcode", FAKE_KPROBE_OPCODE, 1, 0, 0}}},                                   \
-		{"optimized_kprobe",                                                           \
-		 80,                                                                           \
-		 {{"kp", 0, 8, 0, 0}, {"optinsn", FAKE_KPROBE_OPTINSN, 8, 0, 0}}},             \
-		{"arch_optimized_insn", 16, {{"copied_insn", FAKE_KPROBE_COPIED, 4, 0, 0}}},   \
-		{"rcu_data", 64, {{"rcu_ofl_gp_seq", FAKE_RCU_OFFLINE, 8, 0, 0}}},             \
-		{"ftrace_page",                                                                \
-		 32,                                                                           \
-		 {{"next", 0, 8, 0, 0}, {"records", 8, 8, 0, 0}, {"index", 16, 4, 0, 0}}},     \
-		{"dyn_ftrace", 16, {{"ip", 0, 8, 0, 0}, {"flags", 8, 8, 0, 0}}},               \
-		{"module_memory", 16, {{"base", 0, 8, 0, 0}, {"size", 8, 4, 0, 0}}},           \
-		{"btf_module",                                                                 \
-		 48,                                                                           \
-		 {{"list", FAKE_LISTED_LIST, 8, 0, 0},                                         \
-		  {"module", FAKE_LISTED_MODULE, 8, 0, 0},                                     \
-		  {"btf", FAKE_LISTED_BTF, 8, 0, 0}}},                                         \
-		{"btf",                                                                        \
-		 192,                                                                          \
-		 {{"data", FAKE_BTF_DATA, 8, 0, 0},                                            \
-		  {"data_size", FAKE_BTF_SIZE, 4, 0, 0},                                       \
-		  {"start_id", FAKE_BTF_START_ID, 4, 0, 0},                                    \
-		  {"start_str_off", FAKE_BTF_START_STRING, 4, 0, 0}}},                         \
-		{"module_sect_attrs", 64, {{"grp", 0, 0, 0, 0}}},                              \
-		{"attribute_group", 40, {{"bin_attrs", 32, 8, 0, 0}}},                         \
-		{"bin_attribute", 72, {{"attr", 0, 0, 0, 0}, {"private", 24, 8, 0, 0}}},       \
-		{"attribute", 16, {{"name", 0, 8, 0, 0}}},                                     \
-	{                                                                                      \
-		"mod_kallsyms", 32,                                                            \
-		{                                                                              \
-			{"symtab", 0, 8, 0, 0}, {"num_symtab", 8, 4, 0, 0},                    \
-			{                                                                      \
-				"strtab", 16, 8, 0, 0                                          \
-			}                                                                      \
-		}                                                                              \
+#define COMMON_STRUCTS                                                                       \
+	{"kmem_cache",                                                                       \
+	 64,                                                                                 \
+	 {{"size", 8, 4, 0, 0},                                                              \
+	  {"object_size", 12, 4, 0, 0},                                                      \
+	  {"name", 16, 8, 0, 0},                                                             \
+	  {"oo", 32, 4, 0, 0},                                                               \
+	  {"flags", FAKE_CACHE_FLAGS, 4, 0, 0}}},                                            \
+		{"module",                                                                   \
+		 256,                                                                        \
+		 {{"list", 8, 8, 0, 0},                                                      \
+		  {"name", 24, 1, 0, 0},                                                     \
+		  {"mem", 128, 8, 0, 0},                                                     \
+		  {"kallsyms", 200, 8, 0, 0},                                                \
+		  {"sect_attrs", 208, 8, 0, 0},                                              \
+		  {"arch", FAKE_MODULE_ARCH, 0, 0, 0}}},                                     \
+		{"mod_arch_specific",                                                        \
+		 24,                                                                         \
+		 {{"num_orcs", 0, 4, 0, 0},                                                  \
+		  {"orc_unwind_ip", 8, 8, 0, 0},                                             \
+		  {"orc_unwind", 16, 8, 0, 0}}},                                             \
+		{"task_struct",                                                              \
+		 256,                                                                        \
+		 {{"tasks", FAKE_TASK_TASKS, 8, 0, 0},                                       \
+		  {"signal", FAKE_TASK_SIGNAL, 8, 0, 0},                                     \
+		  {"thread_node", FAKE_TASK_THREAD_NODE, 8, 0, 0},                           \
+		  {"stack", FAKE_TASK_STACK, 8, 0, 0},                                       \
+		  {"on_cpu", FAKE_TASK_ON_CPU, 4, 0, 0},                                     \
+		  {"pid", FAKE_TASK_PID, 4, 0, 0},                                           \
+		  {"tgid", FAKE_TASK_TGID, 4, 0, 0},                                         \
+		  {"comm", FAKE_TASK_COMM, 16, 0, 0},                                        \
+		  {"cgroups", FAKE_TASK_CGROUPS, 8, 0, 0},                                   \
+		  {"thread", FAKE_TASK_SP, 0, 0, 0},                                         \
+		  {"se", FAKE_TASK_FAIR - 8, 0, 0, 0},                                       \
+		  {"rt", FAKE_TASK_RT - 16, 0, 0, 0},                                        \
+		  {"scx", FAKE_TASK_EXT - 24, 0, 0, 0}}},                                    \
+		{"thread_struct",                                                            \
+		 32,                                                                         \
+		 {{"sp", 0, 8, 0, 0},                                                        \
+		  {"group_node", 8, 8, 0, 0},                                                \
+		  {"run_list", 16, 8, 0, 0},                                                 \
+		  {"runnable_node", 24, 8, 0, 0}}},                                          \
+		{"rq",                                                                       \
+		 4096,                                                                       \
+		 {{"cfs_tasks", FAKE_RQ_FAIR, 8, 0, 0},                                      \
+		  {"rt", FAKE_RQ_RT - 16, 0, 0, 0},                                          \
+		  {"scx", FAKE_RQ_EXT - 8, 0, 0, 0}}},                                       \
+		{"rt_rq", 2048, {{"active", 0, 0, 0, 0}, {"runnable_list", 8, 8, 0, 0}}},    \
+		{"rt_prio_array", 2048, {{"queue", 16, 8, 0, 0}}},                           \
+		{"signal_struct", 64, {{"thread_head", FAKE_THREAD_HEAD, 8, 0, 0}}},         \
+		{"kprobe",                                                                   \
+		 64,                                                                         \
+		 {{"hlist", 0, 16, 0, 0},                                                    \
+		  {"addr", FAKE_KPROBE_ADDR, 8, 0, 0},                                       \
+		  {"flags", FAKE_KPROBE_FLAGS, 4, 0, 0},                                     \
+		  {"opcode", FAKE_KPROBE_OPCODE, 1, 0, 0}}},                                 \
+		{"optimized_kprobe",                                                         \
+		 80,                                                                         \
+		 {{"kp", 0, 8, 0, 0}, {"optinsn", FAKE_KPROBE_OPTINSN, 8, 0, 0}}},           \
+		{"arch_optimized_insn", 16, {{"copied_insn", FAKE_KPROBE_COPIED, 4, 0, 0}}}, \
+		{"rcu_data", 64, {{"rcu_ofl_gp_seq", FAKE_RCU_OFFLINE, 8, 0, 0}}},           \
+		{"ftrace_page",                                                              \
+		 32,                                                                         \
+		 {{"next", 0, 8, 0, 0}, {"records", 8, 8, 0, 0}, {"index", 16, 4, 0, 0}}},   \
+		{"dyn_ftrace", 16, {{"ip", 0, 8, 0, 0}, {"flags", 8, 8, 0, 0}}},             \
+		{"module_memory", 16, {{"base", 0, 8, 0, 0}, {"size", 8, 4, 0, 0}}},         \
+		{"btf_module",                                                               \
+		 48,                                                                         \
+		 {{"list", FAKE_LISTED_LIST, 8, 0, 0},                                       \
+		  {"module", FAKE_LISTED_MODULE, 8, 0, 0},                                   \
+		  {"btf", FAKE_LISTED_BTF, 8, 0, 0}}},                                       \
+		{"btf",                                                                      \
+		 192,                                                                        \
+		 {{"data", FAKE_BTF_DATA, 8, 0, 0},                                          \
+		  {"data_size", FAKE_BTF_SIZE, 4, 0, 0},                                     \
+		  {"start_id", FAKE_BTF_START_ID, 4, 0, 0},                                  \
+		  {"start_str_off", FAKE_BTF_START_STRING, 4, 0, 0}}},                       \
+		{"module_sect_attrs", 64, {{"grp", 0, 0, 0, 0}}},                            \
+		{"attribute_group", 40, {{"bin_attrs", 32, 8, 0, 0}}},                       \
+		{"bin_attribute", 72, {{"attr", 0, 0, 0, 0}, {"private", 24, 8, 0, 0}}},     \
+		{"attribute", 16, {{"name", 0, 8, 0, 0}}},                                   \
+	{                                                                                    \
+		"mod_kallsyms", 32,                                                          \
+		{                                                                            \
+			{"symtab", 0, 8, 0, 0}, {"num_symtab", 8, 4, 0, 0},                  \
+			{                                                                    \
+				"strtab", 16, 8, 0, 0                                        \
+			}                                                                    \
+		}                                                                            \
 	}
 
 /* clang-format off */

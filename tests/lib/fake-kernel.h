@@ -72,12 +72,14 @@ enum {
 	FAKE_TASK_TGID = 132,
 	FAKE_TASK_COMM = 136,
 	FAKE_TASK_CGROUPS = 152,
-	FAKE_DFL_CGRP = 16, /* in a struct css_set, cgroup, kernfs_node */
+	FAKE_TASK_EXT = 160, /* scx.runnable_node */
+	FAKE_DFL_CGRP = 16,  /* in a struct css_set, cgroup, kernfs_node */
 	FAKE_CGROUP_KN = 24,
 	FAKE_NODE_ID = 32,
 	FAKE_THREAD_HEAD = 16,
-	FAKE_RQ_FAIR = 8, /* in a struct rq: cfs_tasks, rt.active.queue */
+	FAKE_RQ_FAIR = 8, /* in a struct rq: cfs_tasks, rt.active.queue, scx.runnable_list */
 	FAKE_RQ_RT = 40,
+	FAKE_RQ_EXT = 1640,
 	FAKE_RCU_OFFLINE = 8,  /* in struct rcu_data: rcu_ofl_gp_seq */
 	FAKE_KPROBE_ADDR = 40, /* in a struct kprobe, which begins with its list */
 	FAKE_KPROBE_FLAGS = 48,

@@ -207,6 +207,7 @@ static void put_runqueue(struct fake_kernel *fake, unsigned int cpu)
 	fake_list_init(fake, rq + FAKE_RQ_FAIR);
 	for (uint64_t i = 0; i < RT_QUEUES; i++)
 		fake_list_init(fake, rq + FAKE_RQ_RT + i * 16);
+	fake_list_init(fake, rq + FAKE_RQ_EXT);
 }
 
 static void put_task(struct fake_kernel *fake, unsigned int cpu)

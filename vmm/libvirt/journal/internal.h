@@ -52,7 +52,7 @@ size_t journal_line_tasks(char line[static JOURNAL_MAX_LINE], const struct task_
 /* The numbers of a "tasks" line, in its order: pointers into *tasks. */
 struct journal_task_numbers {
 	uint64_t *wide[4];
-	uint32_t *narrow[14];
+	uint32_t *narrow[16];
 };
 struct journal_task_numbers journal_task_numbers(struct task_stacks *tasks);
 

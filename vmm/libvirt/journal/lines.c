@@ -14,7 +14,8 @@ struct journal_task_numbers journal_task_numbers(struct task_stacks *t)
 		.wide = {&t->root, &t->first, &t->cpu_bases, &t->runqueues},
 		.narrow = {&t->levels, &t->cpus, &t->tasks, &t->signal, &t->threads, &t->thread,
 			   &t->stack, &t->sp, &t->on_cpu, &t->fair_tasks, &t->fair_task,
-			   &t->rt_queues, &t->rt_task, &t->stack_bytes},
+			   &t->rt_queues, &t->rt_task, &t->stack_bytes, &t->ext_tasks,
+			   &t->ext_task},
 	};
 }
 

@@ -167,7 +167,15 @@ static int parse_loan(struct journal_contents *c, char *line, struct error *err)
 	return 0;
 }
 
-/* " ROOT FIRST ...". Journals of older versions lack the last number. */
+/* Journals of older versions end behind so many numbers: in front of the stacks' size, or behind
+ * it.
+ */
+static bool may_end(size_t numbers)
+{
+	return numbers == 13 || numbers == 14;
+}
+
+/* " ROOT FIRST ...". */
 static int parse_tasks(struct journal_contents *c, char *line, struct error *err)
 {
 	struct journal_task_numbers numbers = journal_task_numbers(&c->tasks);
@@ -177,8 +185,9 @@ static int parse_tasks(struct journal_contents *c, char *line, struct error *err
 		if (!next_number(&line, UINT64_MAX, numbers.wide[i]))
 			return damaged(err);
 	c->tasks.stack_bytes = TASK_STACK_BYTES;
+	c->tasks.ext_tasks = c->tasks.ext_task = 0;
 	for (size_t i = 0; i < COUNT(numbers.narrow); i++) {
-		if (i == COUNT(numbers.narrow) - 1 && !*line)
+		if (!*line && may_end(i))
 			break;
 		if (!next_number(&line, UINT32_MAX, &number))
 			return damaged(err);

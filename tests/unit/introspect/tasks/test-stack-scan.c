@@ -221,6 +221,21 @@ static void test_exiting(uint64_t queue, uint64_t node, const char *what)
 	end();
 }
 
+/* A kernel without sched_ext: what lies where others have its list is none. */
+static void test_no_ext(void)
+{
+	begin();
+	ok(stacks.ext_tasks == FAKE_RQ_EXT && stacks.ext_task == FAKE_TASK_EXT,
+	   "the list of sched_ext's tasks is found");
+	for (unsigned int cpu = 0; cpu < FAKE_VCPUS; cpu++)
+		fake_write64(k, fake_runqueue(cpu) + FAKE_RQ_EXT, 0);
+	ok(look() == -EFAULT || look() == -EINVAL,
+	   "a list of theirs that leads nowhere is an error");
+	stacks.ext_tasks = stacks.ext_task = 0;
+	ok(look() == 0 && task_stacks_valid(&stacks), "where there is none, it is not looked at");
+	end();
+}
+
 /* A word of the guest's may lie on two pages. */
 static void test_links_on_two_pages(void)
 {
@@ -321,6 +336,8 @@ int main(void)
 	test_threads();
 	test_exiting(FAKE_RQ_FAIR, FAKE_TASK_FAIR, "fair");
 	test_exiting(FAKE_RQ_RT + 99 * 16, FAKE_TASK_RT, "real-time");
+	test_exiting(FAKE_RQ_EXT, FAKE_TASK_EXT, "sched_ext");
+	test_no_ext();
 	test_links_on_two_pages();
 	test_zombie();
 	test_damage();

@@ -348,7 +348,9 @@ static void test_tasks(void)
 						 .fair_task = 0xb0,
 						 .rt_queues = 0x1f0,
 						 .rt_task = 0x1c0,
-						 .stack_bytes = 32768};
+						 .stack_bytes = 32768,
+						 .ext_tasks = 0xa40,
+						 .ext_task = 0x318};
 	static const char *const bad[] = {
 		"tasks\n",
 		"tasks 1000 ffffffff82a1b4c0 0 0 4 0 1 1 1 1 1 1 1 1 1 1\n",
@@ -359,6 +361,9 @@ static void test_tasks(void)
 		"tasks 1000 ffffffff82a1b4c0 0 0 4 0 1 1 1 1 1 1 1 1 1 1 -1\n",
 		"tasks 1000 ffffffff82a1b4c0 0 0 4 0 1 1 1 1 1 1 1 1 1 1  1\n",
 		"tasks 1000 ffffffff82a1b4c0 0 0 4 0 1 1 1 1 1 1 1 1 1 1 100000001\n",
+		"tasks 1000 ffffffff82a1b4c0 0 0 4 0 1 1 1 1 1 1 1 1 1 1 1 8000 1\n",
+		"tasks 1000 ffffffff82a1b4c0 0 0 4 0 1 1 1 1 1 1 1 1 1 1 1 8000 1 100000\n",
+		"tasks 1000 ffffffff82a1b4c0 0 0 4 0 1 1 1 1 1 1 1 1 1 1 1 8000 1 1 1\n",
 		"tasks 1000 1ffffffff82a1b4c0 0 0 4 0 1 1 1 1 1 1 1 1 1 1 1\n",
 	};
 	struct libvirt_journal journal;
@@ -375,6 +380,12 @@ static void test_tasks(void)
 	ok(!parse("tasks 1000 ffffffff82a1b4c0 0 0 4 0 1 1 1 1 1 1 1 1 1 1 1\n", &c) &&
 		   c.tasks.stack_bytes == TASK_STACK_BYTES,
 	   "'tasks' of an older version is read, whose stacks have 16 KiB");
+	journal_contents_deinit(&c);
+	ok(!parse("tasks 1000 ffffffff82a1b4c0 0 0 4 0 1 1 1 1 1 1 1 1 1 1 1 8000 1 2\n"
+		  "tasks 1000 ffffffff82a1b4c0 0 0 4 0 1 1 1 1 1 1 1 1 1 1 1 8000\n",
+		  &c) &&
+		   c.tasks.stack_bytes == 32768 && !c.tasks.ext_tasks && !c.tasks.ext_task,
+	   "so is that of one which knows nothing of sched_ext");
 	journal_contents_deinit(&c);
 	ok(!parse("stop\n", &c) && !c.knows_tasks, "a journal without 'tasks' knows none");
 	journal_contents_deinit(&c);
