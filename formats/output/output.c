@@ -2,56 +2,11 @@
 #include "formats/output/output.h"
 
 #include <errno.h>
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdlib.h>
-#include "formats/base/clock.h"
 #include "formats/base/thread.h"
-#include "formats/output/packet.h"
+#include "formats/output/internal.h"
 
-static const uint64_t ns_per_ms = 1000000;
-enum {
-	ROUND_MS = 500, /* between two calls of before_writing() at most */
-	RETRY_MS = 200, /* between two tries to write what was refused */
-	LOOKS = 20,     /* of a waiting thread, until the disk counts as dead */
-};
-
-struct output_stream {
-	struct output *output;
-	struct output_stream *next;
-	struct output_file *file;
-	struct packet_queue queue;
-	bool writing;         /* the thread uses the file, without the lock */
-	bool resting;         /* no more events for now */
-	bool rested;          /* its file was told, since the last write */
-	uint64_t released;    /* a flight recorder writes packets below this number */
-	int failed;           /* -errno of the last try to write the head, or 0 */
-	uint64_t tried_ns;    /* when that was */
-	uint64_t tried_round; /* the round of output_sync() that it belonged to */
-	struct output_events forgotten;
-};
-
-struct output {
-	struct output_config config;
-	pthread_t thread;
-	pthread_mutex_t lock;
-	pthread_mutex_t disk;    /* held while a packet is written; inside of no other */
-	pthread_cond_t work;     /* for the thread */
-	pthread_cond_t progress; /* for those who wait for the disk */
-	bool ending;
-	struct output_stream *streams;
-	size_t nr_streams;
-	uint64_t next_number; /* of the next packet that is put */
-	uint64_t prepared;    /* before_writing() was called after all packets below this number */
-	uint64_t round;       /* of output_sync() */
-	uint64_t round_ns;    /* when before_writing() returned last */
-	_Atomic uint64_t writing_since; /* the disk has a packet; 0: it has none */
-	uint64_t silent_ns;  /* without a sign of life of the disk, as threads saw it pass */
-	uint64_t looked_ns;  /* up to when silent_ns counts */
-	uint64_t full_since; /* 0: the queue is not full */
-	size_t queued;
-	struct output_counts counts;
-};
+enum { LOOKS = 20 /* of a waiting thread, until the disk counts as dead */ };
 
 /* --- the queue, with the lock held ----------------------------------------------------------- */
 
@@ -62,22 +17,6 @@ static void append(struct output_stream *stream, struct packet *packet)
 	packet->number = output->next_number++;
 	packet_queue_append(&stream->queue, packet);
 	output->queued += packet->size;
-}
-
-static void drop_head(struct output_stream *stream)
-{
-	stream->output->queued -= packet_queue_drop_head(&stream->queue);
-}
-
-static bool is_flight_recorder(const struct output *output)
-{
-	return output->config.keep_bytes;
-}
-
-/* Whether the oldest packet is to be written, and not only kept; there is one. */
-static bool is_head_released(const struct output_stream *stream)
-{
-	return !is_flight_recorder(stream->output) || stream->queue.head->number < stream->released;
 }
 
 /* A flight recorder makes room for a packet. Those that are to be written stay. */
@@ -101,13 +40,6 @@ static bool has_room(const struct output_stream *stream, size_t size)
 		return true;
 	return !stream->failed && !is_flight_recorder(output) &&
 	       output->queued + size <= output->config.queue_bytes;
-}
-
-/* The disk took or refused a packet, or is idle. */
-static void note_alive(struct output *output)
-{
-	output->silent_ns = 0;
-	output->looked_ns = clock_monotonic_ns();
 }
 
 static uint64_t look_ns(const struct output *output)
@@ -143,137 +75,6 @@ static void note_room(struct output *output)
 	output->full_since = 0;
 }
 
-/* --- the thread ------------------------------------------------------------------------------ */
-
-static bool is_due(const struct output_stream *stream, uint64_t now)
-{
-	const struct output *output = stream->output;
-	const struct packet *head = stream->queue.head;
-
-	if (!head || head->number >= output->prepared || !is_head_released(stream))
-		return false;
-	return !stream->failed || stream->tried_round < output->round ||
-	       now - stream->tried_ns >= RETRY_MS * ns_per_ms;
-}
-
-static bool is_round_over(const struct output *output)
-{
-	return clock_monotonic_ns() - output->round_ns >= ROUND_MS * ns_per_ms;
-}
-
-/* Whether packets wait for before_writing() to be called. */
-static bool has_unprepared(const struct output *output)
-{
-	for (const struct output_stream *s = output->streams; s; s = s->next) {
-		if (s->queue.head && s->queue.head->number >= output->prepared &&
-		    is_head_released(s))
-			return true;
-	}
-	return false;
-}
-
-static void prepare(struct output *output)
-{
-	const uint64_t prepared = output->next_number;
-
-	if (output->config.before_writing) {
-		pthread_mutex_unlock(&output->lock);
-		output->config.before_writing(output->config.arg);
-		pthread_mutex_lock(&output->lock);
-	}
-	output->prepared = prepared;
-	output->round_ns = clock_monotonic_ns();
-}
-
-static void write_head(struct output_stream *stream)
-{
-	struct output *output = stream->output;
-	struct packet *head = stream->queue.head;
-	const uint64_t round = output->round;
-	int ret;
-
-	stream->writing = true;
-	pthread_mutex_unlock(&output->lock);
-	pthread_mutex_lock(&output->disk);
-	atomic_store(&output->writing_since, clock_monotonic_ns());
-	ret = stream->file->write(stream->file, head->bytes, head->size);
-	pthread_mutex_unlock(&output->disk);
-	pthread_mutex_lock(&output->lock);
-	atomic_store(&output->writing_since, 0);
-	stream->writing = stream->rested = false;
-	stream->failed = ret;
-	stream->tried_round = round;
-	stream->tried_ns = clock_monotonic_ns();
-	note_alive(output);
-	if (ret) {
-		stream->released = 0;
-	} else {
-		output->counts.written_bytes += head->size;
-		drop_head(stream);
-	}
-	pthread_cond_broadcast(&output->progress);
-}
-
-/* One packet of each stream that has one. Returns whether there was any. */
-static bool write_some(struct output *output)
-{
-	bool any = false;
-
-	for (struct output_stream *s = output->streams; s; s = s->next) {
-		if (output->ending || !is_due(s, clock_monotonic_ns()))
-			continue;
-		write_head(s);
-		any = true;
-	}
-	return any;
-}
-
-static void rest_file(struct output_stream *stream)
-{
-	struct output *output = stream->output;
-
-	stream->writing = stream->rested = true;
-	pthread_mutex_unlock(&output->lock);
-	if (stream->file->rest)
-		stream->file->rest(stream->file);
-	pthread_mutex_lock(&output->lock);
-	stream->writing = false;
-	pthread_cond_broadcast(&output->progress);
-}
-
-/* A file of those that may rest. Returns whether there was any. */
-static bool rest_one(struct output *output)
-{
-	struct output_stream *s = output->streams;
-
-	while (s && (!s->resting || s->rested || s->queue.head))
-		s = s->next;
-	if (s)
-		rest_file(s);
-	return s;
-}
-
-/* Prepared packets are written before others are prepared, so that neither waits for ever. */
-static void *write_all(void *arg)
-{
-	struct output *output = arg;
-
-	pthread_mutex_lock(&output->lock);
-	while (!output->ending) {
-		if (is_round_over(output))
-			prepare(output);
-		else if (write_some(output) || rest_one(output))
-			continue;
-		else if (has_unprepared(output))
-			prepare(output);
-		else if (!output->ending)
-			thread_wait_until(&output->work, &output->lock,
-					  clock_monotonic_ns() + RETRY_MS * ns_per_ms);
-	}
-	pthread_mutex_unlock(&output->lock);
-	return NULL;
-}
-
 /* --- life ------------------------------------------------------------------------------------ */
 
 static void free_output(struct output *output)
@@ -301,7 +102,7 @@ int output_create(const struct output_config *config, struct output **out)
 	pthread_mutex_init(&output->disk, NULL);
 	thread_cond_init(&output->work);
 	thread_cond_init(&output->progress);
-	ret = -thread_start(&output->thread, "sonde-writer", write_all, output);
+	ret = -thread_start(&output->thread, "sonde-writer", output_write_all, output);
 	if (ret)
 		free_output(output);
 	else

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Packets: in memory, in a queue, in a file. */
-#include "formats/output/packet.h"
+#include "formats/output/internal.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -7,7 +7,8 @@
 #include "formats/trace/site-names.h"
 #include "formats/trace/writer.h"
 
-/* What writer.c (the trace as a whole), instances.c and sinks.c (events of instances) share. */
+/* What writer.c (the trace as a whole), describe.c (what its files say), instances.c and sinks.c
+ * (events of instances) share. */
 struct event_sink {
 	struct trace_writer *writer;
 	unsigned int vcpu;
@@ -69,6 +70,8 @@ enum writer_files {
 
 /* Write the files that describe the trace, or those asked for, as of an unfinished one. */
 int writer_describe(struct trace_writer *writer, unsigned int what, struct error *err);
+/* The same when no packet is written any more: nothing is reserved for a later one. */
+int writer_describe_end(struct trace_writer *writer, unsigned int what, struct error *err);
 
 /* Keep the first failure for trace_writer_error(). Returns ret. */
 int writer_keep_error(struct trace_writer *writer, int ret, const char *what, unsigned int vcpu);
