@@ -101,6 +101,16 @@ enum libvirt_life libvirt_threads_life(int threads)
 	return life;
 }
 
+int libvirt_threads_try(int threads)
+{
+	const int fd = openat(threads, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	if (fd < 0)
+		return -errno;
+	close(fd);
+	return 0;
+}
+
 static int open_threads(const char *process)
 {
 	char path[64];

@@ -21,6 +21,9 @@ enum libvirt_life {
  * /proc/self/task. It stays this process's when its PID is another's. -1: there is none. */
 int libvirt_threads_open(void);
 enum libvirt_life libvirt_threads_life(int threads);
+/* Whether this process may look at them: 0, or -errno, and they count as living for ever. A /proc
+ * with `hidepid` hides a process that cannot be dumped from its own children, too. */
+int libvirt_threads_try(int threads);
 
 /* A process by its number in this /proc, and its start (LIBVIRT_STAT_START). */
 struct libvirt_pid {

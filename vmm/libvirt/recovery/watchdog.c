@@ -226,8 +226,14 @@ static void become_independent(void)
 	dup2(null, STDOUT_FILENO);
 }
 
-static int watch(struct watch *w)
+/* Tells the tracer whether it can be watched over. */
+static int watch(struct watch *w, int answer)
 {
+	const int code = -libvirt_threads_try(w->threads);
+
+	if (write(answer, &code, sizeof(code)) != sizeof(code) || code)
+		return CLI_FAILED;
+	close(answer);
 	become_independent();
 	read_all(w);
 	if (w->nr_uuid < sizeof(w->uuid) || w->undone)
@@ -238,8 +244,34 @@ static int watch(struct watch *w)
 
 /* --- in the tracer --------------------------------------------------------------------------- */
 
+/* What the watchdog finds when it looks at this process. Its own end of the pipe is closed. */
+static int await_answer(int answer)
+{
+	ssize_t n;
+	int code;
+
+	do
+		n = read(answer, &code, sizeof(code));
+	while (n < 0 && errno == EINTR);
+	return n == sizeof(code) ? -code : -ECHILD;
+}
+
+static int check(pid_t pid, int answer, struct error *err)
+{
+	int ret = await_answer(answer);
+
+	if (!ret)
+		return 0;
+	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+		;
+	return error_set(err, -ret,
+			 "the watchdog cannot look at this process, which it is to watch: %s; a "
+			 "/proc without hidepid allows that",
+			 strerror(-ret));
+}
+
 /* Returns in the tracer, not in the watchdog. -errno. */
-static pid_t start(int ends[2], const char *uri)
+static pid_t fork_watchdog(int ends[2], int answer, const char *uri)
 {
 	struct watch w = {
 		.fd = ends[0], .tracer = (int)syscall(SYS_pidfd_open, getpid(), 0), .uri = uri};
@@ -255,12 +287,27 @@ static pid_t start(int ends[2], const char *uri)
 	code = errno;
 	if (!pid) {
 		close(ends[1]);
-		_exit(watch(&w));
+		_exit(watch(&w, answer));
 	}
 	close(w.tracer);
 	if (w.threads >= 0)
 		close(w.threads);
 	return pid < 0 ? -code : pid;
+}
+
+static pid_t start(int ends[2], const char *uri, struct error *err)
+{
+	int answer[2], ret;
+	pid_t pid;
+
+	if (pipe2(answer, O_CLOEXEC))
+		return error_set(err, errno, "no pipe: %s", strerror(errno));
+	pid = fork_watchdog(ends, answer[1], uri);
+	close(answer[1]);
+	ret = pid < 0 ? error_set(err, -pid, "cannot start the watchdog: %s", strerror(-pid))
+		      : check(pid, answer[0], err);
+	close(answer[0]);
+	return ret ? ret : pid;
 }
 
 int libvirt_watchdog_start(const char *uri, struct libvirt_watchdog *out, struct error *err)
@@ -273,12 +320,14 @@ int libvirt_watchdog_start(const char *uri, struct libvirt_watchdog *out, struct
 	if (pipe2(ends, O_CLOEXEC))
 		return error_set(err, errno, "no pipe: %s", strerror(errno));
 	/* a watchdog that is stopped does not block the tracer */
-	out->pid = fcntl(ends[1], F_SETFL, O_NONBLOCK) ? -errno : start(ends, uri);
+	if (fcntl(ends[1], F_SETFL, O_NONBLOCK))
+		out->pid = error_set(err, errno, "cannot start the watchdog: %s", strerror(errno));
+	else
+		out->pid = start(ends, uri, err);
 	close(ends[0]);
 	if (out->pid < 0) {
 		close(ends[1]);
-		return error_set(err, -out->pid, "cannot start the watchdog: %s",
-				 strerror(-out->pid));
+		return out->pid;
 	}
 	out->fd = ends[1];
 	return 0;

@@ -3,12 +3,48 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include "tests/lib/tap.h"
 #include "tests/unit/vmm/libvirt/recovery/recover-fixture.h"
 #include "vmm/libvirt/recovery/watchdog.h"
+
+/* A tracer that a /proc with hidepid hides from all others. */
+static pid_t hidden;
+
+int openat(int dir, const char *path, int flags, ...)
+{
+	mode_t mode = 0;
+	va_list ap;
+
+	va_start(ap, flags);
+	if (flags & O_CREAT)
+		mode = va_arg(ap, mode_t);
+	va_end(ap);
+	if (hidden && getpid() != hidden && !strcmp(path, ".")) {
+		errno = ENOENT;
+		return -1;
+	}
+	return (int)syscall(SYS_openat, dir, path, flags, mode);
+}
+
+/* Its watchdog would take it for one that lives for ever. */
+static void test_hidden(void)
+{
+	struct libvirt_watchdog watchdog;
+	struct error err = {0};
+
+	hidden = getpid();
+	ok(libvirt_watchdog_start(NULL, &watchdog, &err) == -ENOENT &&
+		   strstr(err.text, "cannot look at this process"),
+	   "a watchdog that cannot see its tracer is not relied on: %s", err.text);
+	hidden = 0;
+	if (!err.code)
+		libvirt_watchdog_end(&watchdog, true);
+}
 
 static void on_signal(int signal)
 {
@@ -387,6 +423,7 @@ int main(int argc, char **argv)
 			 "ThreadSanitizer follows no threads in a child of a process with threads");
 	}
 	test_output_hangs();
+	test_hidden();
 	test_no_descriptors(0, "end its tracer");
 	test_no_descriptors(1, "see its tracer's death");
 	return end_tests();
