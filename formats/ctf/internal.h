@@ -54,6 +54,7 @@ struct ctf_writer {
 	unsigned int stream, vcpu;
 	int dir_fd;
 	struct packet_file file; /* closed while the stream rests; of the output's thread */
+	bool created;            /* the file; of the output's thread */
 	uint64_t sequence; /* of the next packet */
 	uint64_t written;  /* packets in the file; of the output's thread */
 	uint64_t noted;    /* lost events, as of the last packet */

@@ -169,23 +169,6 @@ static void name_file(const struct ctf_writer *w, char *name, size_t size)
 	snprintf(name, size, "cpu%u%s", w->vcpu, w->instance->suffix);
 }
 
-static void remove_file(const struct ctf_writer *w)
-{
-	char name[FILE_NAME_SIZE];
-
-	name_file(w, name, sizeof(name));
-	unlinkat(w->dir_fd, name, 0);
-}
-
-static void remove_stream(struct stream_writer *base)
-{
-	struct ctf_writer *w = (struct ctf_writer *)base;
-
-	output_remove(base->output);
-	remove_file(w);
-	destroy_stream(base);
-}
-
 static void close_file(struct output_file *base)
 {
 	struct ctf_writer *w = writer_of(base);
@@ -195,6 +178,7 @@ static void close_file(struct output_file *base)
 	w->file.fd = -1;
 }
 
+/* One that rests has a file that is closed. */
 static int need_file(struct ctf_writer *w)
 {
 	char name[FILE_NAME_SIZE];
@@ -203,11 +187,32 @@ static int need_file(struct ctf_writer *w)
 	if (fd >= 0)
 		return 0;
 	name_file(w, name, sizeof(name));
-	fd = output_file_reopen(w->dir_fd, name);
+	fd = w->created ? output_file_reopen(w->dir_fd, name) : output_file_create(w->dir_fd, name);
 	if (fd < 0)
 		return fd;
 	w->file.fd = fd;
+	w->created = true;
 	return 0;
+}
+
+static int create_files(struct stream_writer *base)
+{
+	struct ctf_writer *w = (struct ctf_writer *)base;
+
+	return w->created ? 0 : need_file(w);
+}
+
+static void remove_files(struct stream_writer *base)
+{
+	struct ctf_writer *w = (struct ctf_writer *)base;
+	char name[FILE_NAME_SIZE];
+
+	if (!w->created || w->written)
+		return;
+	close_file(&w->file.base);
+	name_file(w, name, sizeof(name));
+	unlinkat(w->dir_fd, name, 0);
+	w->created = false;
 }
 
 /*
@@ -232,24 +237,6 @@ static int write_numbered(struct output_file *base, void *packet, size_t size)
 	}
 	ret = packet_file_write(base, packet, size);
 	w->written += !ret;
-	return ret;
-}
-
-static int add_file(struct ctf_writer *w, const struct ctf_encoder *encoder)
-{
-	char name[FILE_NAME_SIZE];
-	int fd, ret;
-
-	name_file(w, name, sizeof(name));
-	fd = output_file_create(w->dir_fd, name);
-	packet_file_init(&w->file, fd);
-	w->file.base.write = write_numbered;
-	w->file.base.rest = close_file;
-	if (fd < 0)
-		return fd;
-	ret = output_add(encoder->output, &w->file.base, &w->base.output);
-	if (ret)
-		remove_file(w);
 	return ret;
 }
 
@@ -280,7 +267,8 @@ static int add_stream(struct trace_encoder *base, unsigned int instance, unsigne
 						     .flush = flush,
 						     .discard = discard,
 						     .rest = rest,
-						     .remove = remove_stream,
+						     .create_files = create_files,
+						     .remove_files = remove_files,
 						     .destroy = destroy_stream};
 	struct ctf_encoder *encoder = (struct ctf_encoder *)base;
 	struct ctf_writer *w = calloc(1, sizeof(*w));
@@ -297,12 +285,14 @@ static int add_stream(struct trace_encoder *base, unsigned int instance, unsigne
 	w->stream = instance;
 	w->vcpu = vcpu;
 	w->dir_fd = encoder->dir_fd;
-	w->file.fd = -1;
+	packet_file_init(&w->file, -1);
+	w->file.base.write = write_numbered;
+	w->file.base.rest = close_file;
 	w->uses_cache[0] = true;
 	ret = init_values(w);
 	begin_packet(w);
 	if (!ret)
-		ret = add_file(w, encoder);
+		ret = output_add(encoder->output, &w->file.base, &w->base.output);
 	if (ret) {
 		destroy_stream(&w->base);
 		return ret;

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,6 +39,67 @@ struct kmemtrace_writer {
 	uint16_t caches[RECORDS_MAX];
 };
 
+static void name_file(const struct kmemtrace_writer *stream, const char *prefix, char *name)
+{
+	snprintf(name, FILE_NAME_SIZE, "%s%u", prefix, stream->vcpu);
+}
+
+static int create_file(const struct kmemtrace_writer *stream, const char *prefix)
+{
+	char name[FILE_NAME_SIZE];
+
+	name_file(stream, prefix, name);
+	return output_file_create(stream->dir_fd, name);
+}
+
+static void remove_file(const struct kmemtrace_writer *stream, const char *prefix, int *fd)
+{
+	char name[FILE_NAME_SIZE];
+
+	if (*fd < 0)
+		return;
+	close(*fd);
+	*fd = -1;
+	name_file(stream, prefix, name);
+	unlinkat(stream->dir_fd, name, 0);
+}
+
+static void remove_files(struct stream_writer *base)
+{
+	struct kmemtrace_writer *stream = (struct kmemtrace_writer *)base;
+
+	if (stream->file.written)
+		return;
+	remove_file(stream, "cpu", &stream->file.records_fd);
+	remove_file(stream, "caches", &stream->file.caches_fd);
+}
+
+static int create_files(struct stream_writer *base)
+{
+	struct kmemtrace_writer *stream = (struct kmemtrace_writer *)base;
+	struct kmemtrace_file *file = &stream->file;
+	int ret = 0;
+
+	if (file->records_fd >= 0)
+		return 0;
+	file->records_fd = create_file(stream, "cpu");
+	if (file->records_fd >= 0)
+		file->caches_fd = create_file(stream, "caches");
+	if (file->records_fd < 0)
+		ret = file->records_fd;
+	else if (file->caches_fd < 0)
+		ret = file->caches_fd;
+	if (ret)
+		remove_files(base);
+	return ret;
+}
+
+static struct kmemtrace_writer *writer_of(struct output_file *file)
+{
+	return (struct kmemtrace_writer *)((char *)file -
+					   offsetof(struct kmemtrace_writer, file.base));
+}
+
 static int cut_back(const struct kmemtrace_file *file)
 {
 	if (ftruncate(file->caches_fd, (off_t)(file->written * CACHE_SIZE)) ||
@@ -49,13 +111,17 @@ static int cut_back(const struct kmemtrace_file *file)
 /* The cache ids go first, so that no record lacks its own. */
 static int write_packet(struct output_file *base, void *packet, size_t size)
 {
-	struct kmemtrace_file *file = (struct kmemtrace_file *)base;
+	struct kmemtrace_writer *stream = writer_of(base);
+	struct kmemtrace_file *file = &stream->file;
 	const size_t n = size / (KMEMTRACE_RECORD_SIZE + CACHE_SIZE);
 	const uint8_t *caches = (const uint8_t *)packet + n * KMEMTRACE_RECORD_SIZE;
 	size_t done;
-	int cut, ret = file_write_at(file->caches_fd, caches, n * CACHE_SIZE,
-				     file->written * CACHE_SIZE, &done);
+	int cut, ret = create_files(&stream->base);
 
+	if (ret)
+		return ret;
+	ret = file_write_at(file->caches_fd, caches, n * CACHE_SIZE, file->written * CACHE_SIZE,
+			    &done);
 	if (!ret)
 		ret = file_write_at(file->records_fd, packet, n * KMEMTRACE_RECORD_SIZE,
 				    file->written * KMEMTRACE_RECORD_SIZE, &done);
@@ -150,44 +216,12 @@ static void destroy_stream(struct stream_writer *base)
 	free(stream);
 }
 
-static void name_file(const struct kmemtrace_writer *stream, const char *prefix, char *name)
-{
-	snprintf(name, FILE_NAME_SIZE, "%s%u", prefix, stream->vcpu);
-}
-
-static int create_file(const struct kmemtrace_writer *stream, const char *prefix)
-{
-	char name[FILE_NAME_SIZE];
-
-	name_file(stream, prefix, name);
-	return output_file_create(stream->dir_fd, name);
-}
-
-/* Those that were created. */
-static void remove_files(const struct kmemtrace_writer *stream)
-{
-	char name[FILE_NAME_SIZE];
-
-	name_file(stream, "cpu", name);
-	if (stream->file.records_fd >= 0)
-		unlinkat(stream->dir_fd, name, 0);
-	name_file(stream, "caches", name);
-	if (stream->file.caches_fd >= 0)
-		unlinkat(stream->dir_fd, name, 0);
-}
-
-static void remove_stream(struct stream_writer *base)
-{
-	output_remove(base->output);
-	remove_files((struct kmemtrace_writer *)base);
-	destroy_stream(base);
-}
-
 static const struct stream_writer_ops stream_ops = {.prepare = prepare,
 						    .put = put,
 						    .flush = flush,
 						    .discard = discard,
-						    .remove = remove_stream,
+						    .create_files = create_files,
+						    .remove_files = remove_files,
 						    .destroy = destroy_stream};
 
 /* --- the trace: abi_version and total_overruns ------------------------------------------------ */
@@ -250,7 +284,7 @@ static int add_stream(struct trace_encoder *base, unsigned int instance, unsigne
 {
 	struct kmemtrace_encoder *encoder = (struct kmemtrace_encoder *)base;
 	struct kmemtrace_writer *stream = calloc(1, sizeof(*stream));
-	int ret = 0;
+	int ret;
 
 	(void)instance;
 	if (!stream)
@@ -258,20 +292,11 @@ static int add_stream(struct trace_encoder *base, unsigned int instance, unsigne
 	stream->base.ops = &stream_ops;
 	stream->sites = encoder->sites;
 	stream->file.base.write = write_packet;
-	stream->file.caches_fd = -1;
+	stream->file.records_fd = stream->file.caches_fd = -1;
 	stream->dir_fd = encoder->dir_fd;
 	stream->vcpu = vcpu;
-	stream->file.records_fd = create_file(stream, "cpu");
-	if (stream->file.records_fd >= 0)
-		stream->file.caches_fd = create_file(stream, "caches");
-	if (stream->file.records_fd < 0)
-		ret = stream->file.records_fd;
-	else if (stream->file.caches_fd < 0)
-		ret = stream->file.caches_fd;
-	else
-		ret = output_add(encoder->output, &stream->file.base, &stream->base.output);
+	ret = output_add(encoder->output, &stream->file.base, &stream->base.output);
 	if (ret) {
-		remove_files(stream);
 		destroy_stream(&stream->base);
 		return ret;
 	}

@@ -19,33 +19,67 @@ static bool is_due(const struct output_stream *stream, uint64_t now)
 	       now - stream->tried_ns >= RETRY_MS * ns_per_ms;
 }
 
-static bool is_round_over(const struct output *output)
+static bool has_passed(uint64_t since_ns, unsigned int ms)
 {
-	return clock_monotonic_ns() - output->round_ns >= ROUND_MS * ns_per_ms;
+	return clock_monotonic_ns() - since_ns >= ms * ns_per_ms;
 }
 
-/* Whether packets wait for before_writing() to be called. */
-static bool has_unprepared(const struct output *output)
+static bool is_round_over(const struct output *output)
 {
-	for (const struct output_stream *s = output->streams; s; s = s->next) {
-		if (s->queue.head && s->queue.head->number >= output->prepared &&
-		    is_head_released(s))
-			return true;
-	}
-	return false;
+	return output->asked || has_passed(output->round_ns, ROUND_MS);
+}
+
+/* What was refused is tried again, but not at once. */
+static bool may_prepare(const struct output *output)
+{
+	return !output->refused || output->refused_round < output->round ||
+	       has_passed(output->round_ns, RETRY_MS);
+}
+
+/* The try to write a stream's oldest packet has ended so. */
+static void note_tried(struct output_stream *stream, int ret, uint64_t round)
+{
+	stream->failed = ret;
+	stream->tried_round = round;
+	stream->tried_ns = clock_monotonic_ns();
+	if (ret)
+		stream->released = 0;
+}
+
+static bool is_unprepared(const struct output_stream *stream)
+{
+	const struct packet *head = stream->queue.head;
+
+	return head && head->number >= stream->output->prepared && is_head_released(stream);
+}
+
+static void refuse_unprepared(struct output *output, int ret, uint64_t round)
+{
+	for (struct output_stream *s = output->streams; s; s = s->next)
+		if (is_unprepared(s))
+			note_tried(s, ret, round);
+	note_alive(output);
+	pthread_cond_broadcast(&output->progress);
 }
 
 static void prepare(struct output *output)
 {
-	const uint64_t prepared = output->next_number;
+	const uint64_t prepared = output->next_number, round = output->round;
+	int ret = 0;
 
+	output->asked = false;
 	if (output->config.before_writing) {
 		pthread_mutex_unlock(&output->lock);
-		output->config.before_writing(output->config.arg);
+		ret = output->config.before_writing(output->config.arg);
 		pthread_mutex_lock(&output->lock);
 	}
-	output->prepared = prepared;
+	output->refused = ret;
+	output->refused_round = round;
 	output->round_ns = clock_monotonic_ns();
+	if (ret)
+		refuse_unprepared(output, ret, round);
+	else
+		output->prepared = prepared;
 }
 
 static void write_head(struct output_stream *stream)
@@ -64,17 +98,22 @@ static void write_head(struct output_stream *stream)
 	pthread_mutex_lock(&output->lock);
 	atomic_store(&output->writing_since, 0);
 	stream->writing = stream->rested = false;
-	stream->failed = ret;
-	stream->tried_round = round;
-	stream->tried_ns = clock_monotonic_ns();
+	note_tried(stream, ret, round);
 	note_alive(output);
-	if (ret) {
-		stream->released = 0;
-	} else {
+	if (!ret) {
 		output->counts.written_bytes += head->size;
 		drop_head(stream);
 	}
 	pthread_cond_broadcast(&output->progress);
+}
+
+/* Whether packets wait for before_writing() to be called. */
+static bool has_unprepared(const struct output *output)
+{
+	for (const struct output_stream *s = output->streams; s; s = s->next)
+		if (is_unprepared(s))
+			return true;
+	return false;
 }
 
 /* One packet of each stream that has one. Returns whether there was any. */
@@ -123,11 +162,12 @@ void *output_write_all(void *arg)
 
 	pthread_mutex_lock(&output->lock);
 	while (!output->ending) {
-		if (is_round_over(output))
+		if (is_round_over(output)) {
 			prepare(output);
-		else if (write_some(output) || rest_one(output))
+			write_some(output);
+		} else if (write_some(output) || rest_one(output))
 			continue;
-		else if (has_unprepared(output))
+		else if (has_unprepared(output) && may_prepare(output))
 			prepare(output);
 		else if (!output->ending)
 			thread_wait_until(&output->work, &output->lock,

@@ -8,7 +8,8 @@
 #include "formats/base/clock.h"
 #include "formats/output/output.h"
 
-/* output.c: the queue, and those who fill it; disk.c: the thread that empties it; packet.c: packets.
+/* output.c: the queue, and those who fill it; disk.c: the thread that empties it; packet.c:
+ * packets.
  */
 static const uint64_t ns_per_ms = 1000000;
 
@@ -68,6 +69,9 @@ struct output {
 	uint64_t prepared;    /* before_writing() was called after all packets below this number */
 	uint64_t round;       /* of output_sync() */
 	uint64_t round_ns;    /* when before_writing() returned last */
+	bool asked;           /* for before_writing(), by output_prepare() */
+	int refused;          /* -errno of the last before_writing(), or 0 */
+	uint64_t refused_round;         /* the round of output_sync() that it belonged to */
 	_Atomic uint64_t writing_since; /* the disk has a packet; 0: it has none */
 	uint64_t silent_ns;  /* without a sign of life of the disk, as threads saw it pass */
 	uint64_t looked_ns;  /* up to when silent_ns counts */

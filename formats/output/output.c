@@ -148,24 +148,6 @@ int output_add(struct output *output, struct output_file *file, struct output_st
 	return 0;
 }
 
-void output_remove(struct output_stream *stream)
-{
-	struct output *output = stream->output;
-	struct output_stream **at = &output->streams;
-
-	pthread_mutex_lock(&output->lock);
-	while (stream->writing)
-		pthread_cond_wait(&output->progress, &output->lock);
-	while (stream->queue.head)
-		drop_head(stream);
-	while (*at != stream)
-		at = &(*at)->next;
-	*at = stream->next;
-	output->nr_streams--;
-	pthread_mutex_unlock(&output->lock);
-	free(stream);
-}
-
 /* --- for encoders ---------------------------------------------------------------------------- */
 
 static int check_room(struct output_stream *stream, size_t size)
@@ -293,8 +275,9 @@ static bool all_settled(const struct output *output, uint64_t round, uint64_t be
 	return settled;
 }
 
-int output_sync(struct output *output)
+int output_sync_briefly(struct output *output, unsigned int patience_ms)
 {
+	const uint64_t patience_ns = least(patience_ms, output->config.stall_ms) * ns_per_ms;
 	uint64_t round, below;
 	int failed, ret = 0;
 
@@ -303,9 +286,22 @@ int output_sync(struct output *output)
 	below = output->next_number;
 	pthread_cond_signal(&output->work);
 	while (!ret && !all_settled(output, round, below, &failed))
-		ret = wait_for_disk(output, output->config.stall_ms * ns_per_ms);
+		ret = wait_for_disk(output, patience_ns);
 	pthread_mutex_unlock(&output->lock);
 	return ret ? ret : failed;
+}
+
+int output_sync(struct output *output)
+{
+	return output_sync_briefly(output, output->config.stall_ms);
+}
+
+void output_prepare(struct output *output)
+{
+	pthread_mutex_lock(&output->lock);
+	output->asked = true;
+	pthread_cond_signal(&output->work);
+	pthread_mutex_unlock(&output->lock);
 }
 
 void output_keep(struct output *output, size_t bytes)

@@ -62,10 +62,12 @@ struct output_config {
 	 */
 	size_t keep_bytes;
 	/*
-	 * On the output's thread: called twice a second, and before packets are written that were
-	 * put after the last call. May put packets. May be NULL.
+	 * On the output's thread: called twice a second, when output_prepare() asks for it, and
+	 * before packets are written that were put after the last call. May put packets. Returns 0,
+	 * or -errno: these packets must not be written now. The disk counts as refusing them with
+	 * that error, until a later call returns 0. May be NULL.
 	 */
-	void (*before_writing)(void *arg);
+	int (*before_writing)(void *arg);
 	void *arg;
 	/* Milliseconds without a sign of life of the disk from which on nothing waits for it; 0:
 	 * OUTPUT_STALL_MS. Time in which this process was stopped does not count. */
@@ -90,9 +92,6 @@ void output_destroy(struct output *output);
 
 /* Add a stream; `file` must outlive the output. Thread-safe. Returns 0 or -ENOMEM. */
 int output_add(struct output *output, struct output_file *file, struct output_stream **out);
-
-/* Take a stream away. What it has queued is not written. */
-void output_remove(struct output_stream *stream);
 
 /* The stream has no more events for now: its file rests when what is queued has been written. Until
  * events are put again. */
@@ -130,6 +129,12 @@ int output_wait_briefly(struct output_stream *stream, size_t size, unsigned int 
  * what was released.
  */
 int output_sync(struct output *output);
+/* The same without more patience than that. */
+int output_sync_briefly(struct output *output, unsigned int patience_ms);
+
+/* Have before_writing() called as soon as the disk has answered for the packet that it has. Waits
+ * for nothing. */
+void output_prepare(struct output *output);
 
 /* -errno of the last try to write a stream's oldest packet; 0: it was not refused. */
 int output_failed(const struct output_stream *stream);

@@ -52,8 +52,13 @@ struct stream_writer_ops {
 	uint64_t (*discard)(struct stream_writer *stream);
 	/* Give back what is not needed until the next event. NULL: nothing to do. */
 	void (*rest)(struct stream_writer *stream);
-	/* Undo add_stream(), before the first event: the files go, too. Destroys the stream. */
-	void (*remove)(struct stream_writer *stream);
+	/*
+	 * On the output's thread: create its files, which must not exist, if they were not created
+	 * before. Returns 0, or -errno and there are none. The first packet does it, too.
+	 */
+	int (*create_files)(struct stream_writer *stream);
+	/* On the output's thread: remove those that have no packet. */
+	void (*remove_files)(struct stream_writer *stream);
 	/* Close, without writing anything. The output has ended. */
 	void (*destroy)(struct stream_writer *stream);
 };
@@ -94,12 +99,13 @@ struct encoder_ops {
 	 */
 	int (*add_instance)(struct trace_encoder *encoder, const struct trace_instance *instance,
 			    struct error *err);
-	/* Create the files of an instance's vCPU, which must not exist. Returns 0 or -errno. */
+	/* A stream of an instance's vCPU, without files yet. Does not meet the disk. Returns 0 or
+	 * -errno. */
 	int (*add_stream)(struct trace_encoder *encoder, unsigned int instance, unsigned int vcpu,
 			  struct stream_writer **out);
 	/*
-	 * Write, or write again, the files that describe all streams. The writer calls it before it
-	 * adds streams, and whenever what the sidecar says has changed, also while events are
+	 * Write, or write again, the files that describe all streams. The writer calls it before a
+	 * stream has files, and whenever what the sidecar says has changed, also while events are
 	 * appended. Returns 0, or -errno with the old files still valid.
 	 */
 	int (*describe)(struct trace_encoder *encoder, const struct sidecar *sidecar,

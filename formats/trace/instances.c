@@ -69,7 +69,7 @@ static void set_closed(struct trace_writer *writer, struct writer_instance *inst
 		struct event_sink *sink = &instance->sinks[i];
 
 		pthread_mutex_lock(&sink->lock);
-		sink->closed = closed;
+		sink->closed = sink->rests = closed;
 		pthread_mutex_unlock(&sink->lock);
 	}
 	instance->open = !closed;
@@ -82,10 +82,10 @@ static int set_spec(struct trace_writer *writer, struct writer_instance *instanc
 
 	if (!copy)
 		return error_set(err, ENOMEM, "out of memory");
-	pthread_mutex_lock(&writer->describe_lock);
+	pthread_mutex_lock(&writer->state_lock);
 	free((char *)(uintptr_t)instance->about.spec);
 	instance->about.spec = copy;
-	pthread_mutex_unlock(&writer->describe_lock);
+	pthread_mutex_unlock(&writer->state_lock);
 	return 0;
 }
 
@@ -96,41 +96,37 @@ static void set_out(struct event_sink *sink, struct stream_writer *out)
 	pthread_mutex_unlock(&sink->lock);
 }
 
-/* Those that were made before one could not be. */
-static void remove_streams(const struct trace_writer *writer, struct writer_instance *instance)
+/* Those that there are not yet. */
+static int add_streams(struct trace_writer *writer, unsigned int number, struct error *err)
 {
-	for (unsigned int i = 0; i < writer->nr_vcpus; i++) {
-		struct stream_writer *out = instance->sinks[i].out;
+	struct writer_instance *instance = writer->instances[number];
+	int ret = 0;
 
-		set_out(&instance->sinks[i], NULL);
-		if (out)
-			out->ops->remove(out);
+	for (unsigned int i = 0; !ret && i < writer->nr_vcpus; i++) {
+		struct stream_writer *out;
+
+		if (instance->sinks[i].out)
+			continue;
+		ret = writer->encoder->ops->add_stream(writer->encoder, number, i, &out);
+		if (!ret)
+			set_out(&instance->sinks[i], out);
 	}
+	return ret ? error_set(err, -ret, "cannot create its streams: %s", strerror(-ret)) : 0;
 }
 
 /* The metadata describes the instance before it has files. */
 static int create_streams(struct trace_writer *writer, unsigned int number, struct error *err)
 {
 	struct writer_instance *instance = writer->instances[number];
-	int ret = writer_describe(writer, WRITE_FILES | WRITE_SIDECAR, err);
+	int ret = add_streams(writer, number, err);
 
-	for (unsigned int i = 0; !ret && i < writer->nr_vcpus; i++) {
-		struct stream_writer *out;
-
-		ret = writer->encoder->ops->add_stream(writer->encoder, number, i, &out);
-		if (ret)
-			error_set(err, -ret, "cannot create its files: %s", strerror(-ret));
-		else
-			set_out(&instance->sinks[i], out);
-	}
 	if (ret)
-		remove_streams(writer, instance);
+		return ret;
+	instance->wanted = true;
+	ret = writer_ask(writer, true, err);
+	if (ret)
+		instance->wanted = false;
 	return ret;
-}
-
-static bool has_streams(const struct writer_instance *instance)
-{
-	return instance->sinks[0].out;
 }
 
 /* Take up an instance again that was closed, or whose files could not be made. */
@@ -140,7 +136,7 @@ static int reopen(struct trace_writer *writer, unsigned int number, const char *
 	struct writer_instance *instance = writer->instances[number];
 	int ret = set_spec(writer, instance, spec, err);
 
-	if (!ret && !has_streams(instance))
+	if (!ret && !instance->wanted)
 		ret = create_streams(writer, number, err);
 	if (!ret)
 		set_closed(writer, instance, false);
@@ -162,10 +158,10 @@ static int create_instance(struct trace_writer *writer, const struct trace_insta
 		destroy_instance(writer, instance);
 		return ret;
 	}
-	pthread_mutex_lock(&writer->describe_lock);
+	pthread_mutex_lock(&writer->state_lock);
 	writer->instances[number] = instance;
 	writer->nr_instances = number + 1;
-	pthread_mutex_unlock(&writer->describe_lock);
+	pthread_mutex_unlock(&writer->state_lock);
 	ret = create_streams(writer, number, err);
 	if (!ret)
 		set_closed(writer, instance, false);
@@ -245,13 +241,8 @@ void trace_writer_close_instance(struct trace_writer *writer, unsigned int numbe
 	pthread_mutex_lock(&writer->instances_lock);
 	set_closed(writer, instance, true);
 	for (unsigned int i = 0; i < writer->nr_vcpus; i++) {
-		struct event_sink *sink = &instance->sinks[i];
-
-		writer_flush_sink(sink, true);
-		pthread_mutex_lock(&sink->lock);
-		if (sink->out && sink->out->ops->rest)
-			sink->out->ops->rest(sink->out);
-		pthread_mutex_unlock(&sink->lock);
+		writer_flush_sink(&instance->sinks[i], false);
+		writer_rest_sink(&instance->sinks[i]);
 	}
 	pthread_mutex_unlock(&writer->instances_lock);
 }

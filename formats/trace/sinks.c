@@ -251,10 +251,20 @@ static void each_sink(struct trace_writer *writer, sink_fn *fn, void *arg)
 			fn(&writer->instances[i]->sinks[vcpu], arg);
 }
 
+void writer_rest_sink(struct event_sink *sink)
+{
+	pthread_mutex_lock(&sink->lock);
+	if (sink->rests && sink->out && sink->out->ops->rest)
+		sink->out->ops->rest(sink->out);
+	pthread_mutex_unlock(&sink->lock);
+}
+
+/* The queue may have been full when its instance was closed. */
 static void put_gathered(struct event_sink *sink, void *arg)
 {
 	(void)arg;
 	writer_flush_sink(sink, false);
+	writer_rest_sink(sink);
 }
 
 void writer_put_gathered(struct trace_writer *writer)

@@ -36,9 +36,10 @@ int writer_keep_error(struct trace_writer *writer, int ret, const char *what, un
 
 static void set_info(struct trace_writer *writer, const struct trace_info *info)
 {
-	pthread_mutex_lock(&writer->describe_lock);
+	pthread_mutex_lock(&writer->state_lock);
 	writer->info = *info;
-	pthread_mutex_unlock(&writer->describe_lock);
+	writer->nr_infos++;
+	pthread_mutex_unlock(&writer->state_lock);
 }
 
 /* --- while it is recorded -------------------------------------------------------------------- */
@@ -53,22 +54,46 @@ static bool is_news(const struct trace_info *old, const struct trace_info *new)
 	return strcmp(old->mode, new->mode) || strcmp(old->tracers, new->tracers);
 }
 
-/* False: the source cannot say it now. */
+/* With state_lock. Whether the sidecar is to be written with it. */
+static bool take_up(struct trace_writer *writer, const struct trace_info *info)
+{
+	uint64_t now = clock_monotonic_ns();
+
+	if (!is_news(&writer->info, info) && (now - writer->refreshed_ns < refresh_ns ||
+					      !memcmp(&writer->info, info, sizeof(*info))))
+		return false;
+	writer->refreshed_ns = now;
+	writer->info = *info;
+	return true;
+}
+
+static uint64_t count_infos(struct trace_writer *writer)
+{
+	uint64_t n;
+
+	pthread_mutex_lock(&writer->state_lock);
+	n = writer->nr_infos;
+	pthread_mutex_unlock(&writer->state_lock);
+	return n;
+}
+
+/* False: the source cannot say it now, or trace_writer_set_info() says something newer. */
 static bool refresh(struct trace_writer *writer)
 {
+	const uint64_t nr_infos = count_infos(writer);
 	struct trace_info info;
-	uint64_t now = clock_monotonic_ns();
+	bool newest, news;
 
 	if (!writer->source(writer->source_arg, &info))
 		return false;
 	trace_writer_counters(writer, &info.counters);
-	if (!is_news(&writer->info, &info) && (now - writer->refreshed_ns < refresh_ns ||
-					       !memcmp(&writer->info, &info, sizeof(info))))
-		return true;
-	writer->refreshed_ns = now;
-	set_info(writer, &info);
-	writer_describe(writer, WRITE_SIDECAR, NULL);
-	return true;
+	pthread_mutex_lock(&writer->state_lock);
+	newest = writer->nr_infos == nr_infos;
+	news = newest && take_up(writer, &info);
+	pthread_mutex_unlock(&writer->state_lock);
+	if (news)
+		writer_describe(writer, WRITE_SIDECAR, NULL);
+	return newest;
 }
 
 static int append_names(struct trace_writer *writer)
@@ -102,9 +127,10 @@ static void name_sites(struct trace_writer *writer)
 }
 
 /* The info's counters are read after the records that are to be written were appended. */
-static void before_writing(void *arg)
+static int before_writing(void *arg)
 {
 	struct trace_writer *writer = arg;
+	const int ret = writer_answer(writer);
 
 	pthread_mutex_lock(&writer->source_lock);
 	if (writer->source) {
@@ -114,6 +140,7 @@ static void before_writing(void *arg)
 	if (writer->symbolize)
 		name_sites(writer);
 	pthread_mutex_unlock(&writer->source_lock);
+	return ret;
 }
 
 void trace_writer_set_source(struct trace_writer *writer, trace_info_fn *fn,
@@ -157,13 +184,8 @@ static int create_files(struct trace_writer *writer, unsigned int encoding, stru
 int trace_writer_set_info(struct trace_writer *writer, const struct trace_info *info,
 			  struct error *err)
 {
-	int ret;
-
-	pthread_mutex_lock(&writer->source_lock);
 	set_info(writer, info);
-	ret = writer_describe(writer, WRITE_FILES | WRITE_SIDECAR, err);
-	pthread_mutex_unlock(&writer->source_lock);
-	return ret;
+	return writer_ask(writer, true, err);
 }
 
 int trace_writer_check(unsigned int encoding, const struct trace_instance *instances, size_t n,
@@ -200,6 +222,7 @@ static struct trace_writer *new_writer(int dir_fd, unsigned int nr_vcpus,
 	pthread_mutex_init(&writer->source_lock, NULL);
 	pthread_mutex_init(&writer->error_lock, NULL);
 	pthread_mutex_init(&writer->describe_lock, NULL);
+	writer_description_init(writer);
 	pthread_mutex_init(&writer->instances_lock, NULL);
 	pthread_mutex_init(&writer->append_lock, NULL);
 	budget_init(&writer->budget, BUDGET_OF_A_GUEST);
@@ -258,6 +281,7 @@ void trace_writer_destroy(struct trace_writer *writer)
 	pthread_mutex_destroy(&writer->source_lock);
 	pthread_mutex_destroy(&writer->error_lock);
 	pthread_mutex_destroy(&writer->describe_lock);
+	writer_description_deinit(writer);
 	pthread_mutex_destroy(&writer->instances_lock);
 	pthread_mutex_destroy(&writer->append_lock);
 	close(writer->dir_fd);
@@ -331,6 +355,13 @@ int trace_writer_flush(struct trace_writer *writer, struct error *err)
 	int next = writer_describe(writer, WRITE_FILES, ret ? NULL : err);
 
 	return ret ? ret : next;
+}
+
+void trace_writer_flush_briefly(struct trace_writer *writer)
+{
+	writer_put_gathered(writer);
+	writer_ask(writer, false, NULL);
+	output_sync_briefly(writer->output, TRACE_PATIENCE_MS);
 }
 
 const struct error *trace_writer_error(const struct trace_writer *writer)

@@ -12,6 +12,9 @@
 #include "formats/trace/sidecar.h"
 #include "formats/trace/site-names.h"
 
+/* The longest that a thread waits for the disk which changes what a trace is of. */
+enum { TRACE_PATIENCE_MS = 1000 };
+
 /*
  * Writes a trace directory: for each instance a stream per vCPU (`cpu0`, `cpu1`, ... for kmem,
  * `cpu0.NAME` for others), the sidecar (sidecar.h), and the other files of the encoding.
@@ -65,12 +68,15 @@ void trace_writer_destroy(struct trace_writer *writer);
  * classes, is taken up again, with its streams. Returns its number; -EEXIST if there is one of this
  * name and these classes that is open, -EINVAL for a name that is not allowed or for classes that
  * the encoding cannot express (kmemtrace: other than kmem's), -ENOSPC if there are
- * TRACE_INSTANCES_MAX; -errno if its files cannot be written.
+ * TRACE_INSTANCES_MAX; -errno if its files cannot be written. A disk that hangs is waited for
+ * TRACE_PATIENCE_MS at most: then the instance is there, and its events, and all that come later,
+ * are written when its files are.
  */
 int trace_writer_add_instance(struct trace_writer *writer, const struct trace_instance *instance,
 			      struct error *err);
 
-/* Write what its streams hold. Events that come to its sinks afterwards are lost, and counted. */
+/* Have written what its streams hold; does not wait for the disk. Events that come to its sinks
+ * afterwards are lost, and counted. */
 void trace_writer_close_instance(struct trace_writer *writer, unsigned int number);
 /* It goes on with another spec, which the sidecar will say. -ENOMEM. */
 int trace_writer_set_spec(struct trace_writer *writer, unsigned int number, const char *spec,
@@ -143,7 +149,8 @@ void trace_writer_add_lost(struct trace_writer *writer, unsigned int number, uin
 
 /*
  * Replace the info that was given at creation, and rewrite the files that contain it, still with
- * "complete": false. For what is known only when tracing starts (the slide).
+ * "complete": false. For what is known only when tracing starts (the slide). A disk that hangs is
+ * waited for as by trace_writer_add_instance(): no event that comes later is written before.
  */
 int trace_writer_set_info(struct trace_writer *writer, const struct trace_info *info,
 			  struct error *err);
@@ -153,6 +160,9 @@ int trace_writer_set_info(struct trace_writer *writer, const struct trace_info *
  * -errno.
  */
 int trace_writer_flush(struct trace_writer *writer, struct error *err);
+/* The same as far as the disk does it within twice TRACE_PATIENCE_MS. The rest is written
+ * meanwhile. */
+void trace_writer_flush_briefly(struct trace_writer *writer);
 
 /*
  * A flight recorder keeps the last packets of each stream in memory, of this many bytes at most,

@@ -38,7 +38,7 @@ static int monitor_stop(void *arg, struct error *err)
 	pthread_mutex_lock(&r->lock);
 	ret = trace_session_stop(r->session, err);
 	pthread_mutex_unlock(&r->lock);
-	trace_writer_flush(r->writer, NULL);
+	trace_writer_flush_briefly(r->writer);
 	return ret;
 }
 

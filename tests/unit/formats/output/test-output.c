@@ -305,17 +305,18 @@ struct preparing {
 	atomic_uint early; /* packets that were written before the call */
 };
 
-static void before_writing(void *arg)
+static int before_writing(void *arg)
 {
 	struct preparing *p = arg;
 
 	p->calls++;
 	if (!p->f)
-		return;
+		return 0;
 	if (p->puts++)
-		return;
+		return 0;
 	p->early = p->f->sinks[0].nr;
 	put(p->f, 1, 7);
+	return 0;
 }
 
 static void test_before_writing(void)
@@ -502,12 +503,52 @@ static void test_hold(void)
 	end(f);
 }
 
-static void prepare_for_long(void *arg)
+static atomic_int unprepared; /* errno */
+static atomic_uint nr_prepared;
+
+static int refuse_to_prepare(void *arg)
+{
+	(void)arg;
+	nr_prepared++;
+	return -unprepared;
+}
+
+/* What a packet needs before it is written cannot be had. */
+static void test_refused_preparation(void)
+{
+	struct fixture *f = begin(&(struct output_config){.queue_bytes = 8 * PACKET,
+							  .before_writing = refuse_to_prepare});
+	unsigned int calls;
+	uint32_t n = 1;
+
+	put(f, 0, 0);
+	ok(!output_sync(f->output), "a packet that is prepared is written");
+	unprepared = ENOSPC;
+	put(f, 0, n++);
+	ok(output_sync(f->output) == -ENOSPC, "one that cannot be counts as refused");
+	is_u64(f->sinks[0].nr_writes, 1, "it is not written");
+	while (n < 100 && !put(f, 0, n))
+		n++;
+	ok(put(f, 0, n) == -ENOSPC, "a full queue refuses with that error");
+	calls = nr_prepared;
+	clock_wait_ms(1000);
+	ok(nr_prepared > calls && nr_prepared < calls + 100, "it is tried again at times");
+	unprepared = 0;
+	ok(await(&f->sinks[0].nr, n) && is_sequence(&f->sinks[0], 0, n),
+	   "when it can be had, all is written");
+	calls = nr_prepared;
+	output_prepare(f->output);
+	ok(await(&nr_prepared, calls + 1), "it can be asked for");
+	end(f);
+}
+
+static int prepare_for_long(void *arg)
 {
 	atomic_uint *calls = arg;
 
 	++*calls;
 	clock_wait_ms(600);
+	return 0;
 }
 
 /* Longer than the time between two calls: packets are written nevertheless. */
@@ -534,6 +575,7 @@ int main(void)
 	test_stopped();
 	test_before_writing();
 	test_long_preparation();
+	test_refused_preparation();
 	test_flight_recorder();
 	test_release_while_writing();
 	test_release_refused();
