@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* A disk that hangs holds up the end of a trace for as long as it does: the user is told why. */
 #include <pthread.h>
-#include <stdio.h>
 #include "formats/base/clock.h"
 #include "formats/base/thread.h"
 #include "vmm/recorder/internal.h"
@@ -18,13 +17,11 @@ void recorder_look_at_disk(struct recorder *r)
 	if (hangs == r->disk_hangs)
 		return;
 	r->disk_hangs = hangs;
-	recorder_clear_progress(r);
 	if (hangs)
-		fprintf(stderr,
-			"sonde %s: %s: the disk has not answered for %llu s: waiting for it\n",
-			r->config.verb, r->dir, (unsigned long long)(hangs_ns / ns_per_s));
+		recorder_say(r, "%s: the disk has not answered for %llu s: waiting for it", r->dir,
+			     (unsigned long long)(hangs_ns / ns_per_s));
 	else
-		fprintf(stderr, "sonde %s: %s: the disk answers again\n", r->config.verb, r->dir);
+		recorder_say(r, "%s: the disk answers again", r->dir);
 }
 
 struct disk_watch {

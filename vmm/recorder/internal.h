@@ -9,6 +9,7 @@
 #include "patcher/session/session.h"
 #include "vmm/monitor/monitor.h"
 #include "vmm/recorder/live-memory.h"
+#include "vmm/recorder/messages.h"
 #include "vmm/recorder/metrics-file.h"
 #include "vmm/recorder/recorder.h"
 #include "vmm/recorder/snapshots.h"
@@ -60,13 +61,13 @@ struct recorder {
 	uint64_t printed[TRACE_MAX_INSTANCES]; /* of the instances that trace, or fail, likewise */
 	uint64_t gaps_mark;                    /* of the gaps of which the user was told */
 	bool yields_printed;                   /* what the tracer cannot give way to */
-	size_t progress_len;                   /* characters on the terminal */
 
 	uint64_t patience_ms;   /* until a disk that does not answer hangs */
 	atomic_bool disk_hangs; /* as the user was told */
 
 	struct monitor_target target;
 	struct monitor *monitor;
+	struct messages *messages;    /* on stderr, while the guest is traced */
 	struct metrics_file *metrics; /* or NULL */
 	bool metrics_failed;          /* and the user was told */
 	struct live_memory *live;     /* or NULL */
@@ -75,6 +76,17 @@ struct recorder {
 /* With the lock held: start tracing `specs` (NULL: those of the last start). Errors as
  * trace_session_start(). */
 int recorder_start_locked(struct recorder *recorder, const char *const *specs, struct error *err);
+/* A message of several parts: print them to `to`, each line with its own beginning. */
+struct recorder_message {
+	struct recorder *recorder;
+	FILE *to;
+	char *text;
+	size_t size;
+};
+/* False without memory. */
+bool recorder_begin_message(struct recorder *recorder, struct recorder_message *message);
+void recorder_end_message(struct recorder_message *message);
+
 /* Keep the first failure, for recorder_conclude(). */
 void recorder_fail(struct recorder *recorder, const struct error *err);
 /* Say it at once, too: the guest may run for hours until then. With the lock held. */
@@ -146,8 +158,7 @@ void recorder_print_yields(struct recorder *recorder);
  * Likewise. */
 void recorder_print_instances(struct recorder *recorder);
 
-/* The line that shows the counts on a terminal: write it anew, and take it away. */
+/* The line that shows the counts on a terminal: write it anew. */
 void recorder_show_progress(struct recorder *recorder);
-void recorder_clear_progress(struct recorder *recorder);
 
 #endif

@@ -55,7 +55,8 @@ int recorder_create(const struct recorder_config *config, struct recorder **out,
 	r->signal_fd = -1;
 	r->patience_ms = DISK_PATIENCE_MS;
 	pthread_mutex_init(&r->lock, NULL);
-	ret = prepare_image(r, err);
+	r->messages = messages_create(config->verb);
+	ret = r->messages ? prepare_image(r, err) : error_set(err, ENOMEM, "out of memory");
 	if (!ret && r->dir)
 		ret = trace_writer_prepare(r->dir, err);
 	if (!ret && r->dir && r->options->metrics)
@@ -83,6 +84,7 @@ void recorder_destroy(struct recorder *r)
 	live_memory_destroy(r->live);
 	metrics_file_destroy(r->metrics);
 	kernel_image_destroy(r->image);
+	messages_destroy(r->messages);
 	pthread_mutex_destroy(&r->lock);
 	free(r);
 }
@@ -107,10 +109,8 @@ void recorder_fail(struct recorder *r, const struct error *err)
 
 void recorder_fail_meanwhile(struct recorder *r, const struct error *err)
 {
-	if (!r->failed.code) {
-		recorder_clear_progress(r);
-		fprintf(stderr, "sonde %s: %s\n", r->config.verb, err->text);
-	}
+	if (!r->failed.code)
+		recorder_say(r, "%s", err->text);
 	recorder_fail(r, err);
 }
 
@@ -326,7 +326,7 @@ static void fail_unbegun(struct recorder *r)
 		error_set(&err, ENOENT, "instance '%s' recorded nothing%s", instance->name,
 			  failed ? "" : ": the trace ended before its functions could be patched");
 		if (r->failed.code)
-			fprintf(stderr, "sonde %s: %s\n", r->config.verb, err.text);
+			recorder_say(r, "%s", err.text);
 		recorder_fail(r, &err);
 	}
 }
@@ -400,12 +400,6 @@ void recorder_end(struct recorder *r, enum recorder_leave leave, const char *why
 	r->early_tick = NULL;
 }
 
-static void say_snapshot_failed(struct recorder *r, const struct error *err)
-{
-	recorder_clear_progress(r);
-	cli_error(r->config.verb, err);
-}
-
 void recorder_snapshot(struct recorder *r)
 {
 	struct error err;
@@ -415,7 +409,7 @@ void recorder_snapshot(struct recorder *r)
 	snapshot_forget(r->snapshot);
 	r->snapshot = NULL;
 	if (snapshots_ask(r->snapshots, &r->snapshot, &err))
-		say_snapshot_failed(r, &err);
+		recorder_say(r, "%s", err.text);
 }
 
 void recorder_look_at_snapshot(struct recorder *r)
@@ -425,7 +419,7 @@ void recorder_look_at_snapshot(struct recorder *r)
 	if (!r->snapshot || !snapshot_is_over(r->snapshot))
 		return;
 	if (snapshot_await(r->snapshot, &err))
-		say_snapshot_failed(r, &err);
+		recorder_say(r, "%s", err.text);
 	r->snapshot = NULL;
 }
 

@@ -116,6 +116,11 @@ void recorder_snapshot(struct recorder *recorder);
  * its kernel has not been found, or tracing has ended. */
 int recorder_guest_panicked(struct recorder *recorder);
 
+/* Print "sonde VERB: <formatted>" as one line on stderr while the guest is traced: waits neither
+ * for a terminal that is stopped nor for a reader. Thread-safe. */
+void recorder_say(struct recorder *recorder, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
+
 /* Send an event to the monitor's clients; `data` is taken over and may be NULL. */
 void recorder_event(struct recorder *recorder, const char *name, json_t *data);
 /* Disconnect the monitor's clients, and remove its socket. Any later signal kills the process. */

@@ -3,7 +3,9 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <poll.h>
+#include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 #include "formats/base/clock.h"
@@ -44,11 +46,38 @@ void recorder_print_kernel(const struct recorder *r, const char *how, FILE *to)
 
 /* --- meanwhile ------------------------------------------------------------------------------- */
 
-void recorder_clear_progress(struct recorder *r)
+bool recorder_begin_message(struct recorder *r, struct recorder_message *m)
 {
-	if (r->progress_len)
-		fprintf(stderr, "\r%*s\r", (int)r->progress_len, "");
-	r->progress_len = 0;
+	*m = (struct recorder_message){.recorder = r};
+	m->to = open_memstream(&m->text, &m->size);
+	return m->to;
+}
+
+void recorder_end_message(struct recorder_message *m)
+{
+	if (!text_stream_close(m->to))
+		messages_put(m->recorder->messages, m->text);
+	free(m->text);
+}
+
+void recorder_say(struct recorder *r, const char *fmt, ...)
+{
+	struct recorder_message m;
+	char *text;
+	va_list ap;
+	int n;
+
+	va_start(ap, fmt);
+	n = vasprintf(&text, fmt, ap);
+	va_end(ap);
+	if (n < 0)
+		return;
+	clean_line(text);
+	if (recorder_begin_message(r, &m)) {
+		fprintf(m.to, "sonde %s: %s\n", r->config.verb, text);
+		recorder_end_message(&m);
+	}
+	free(text);
 }
 
 /* Not if its output is stopped (Ctrl-S): the main thread has others to serve. */
@@ -65,7 +94,7 @@ void recorder_show_progress(struct recorder *r)
 	const struct trace_writer_counts sum = recorder_sum(r);
 	struct trace_counters counters;
 	struct trace_status status;
-	char line[LINE_SIZE];
+	char line[LINE_SIZE], shown[LINE_SIZE + 16];
 	char missing[COUNTER_TEXT_MAX];
 	uint64_t lost, s = (clock_monotonic_ms() - r->run_since_ms) / MS_PER_S;
 	int n;
@@ -82,11 +111,9 @@ void recorder_show_progress(struct recorder *r)
 		     status.enabled ? "" : " is off", text_number(sum.events, "event").s,
 		     missing, counters.v[COUNTER_DISK_WAITS] ? ", slow disk" : "",
 		     s / 60, s % 60);
-	fprintf(stderr, "\r%s%s%s%*s", lost && cli_colour(stderr) ? "\33[31m" : "", line,
-		lost && cli_colour(stderr) ? "\33[m" : "",
-		n < (int)r->progress_len ? (int)r->progress_len - n : 0, "");
-	fflush(stderr);
-	r->progress_len = (size_t)n;
+	snprintf(shown, sizeof(shown), "%s%s%s", lost && cli_colour(stderr) ? "\33[31m" : "", line,
+		 lost && cli_colour(stderr) ? "\33[m" : "");
+	messages_show_progress(r->messages, shown, (unsigned int)n);
 }
 
 void recorder_print_switched(struct recorder *r)
@@ -99,9 +126,7 @@ void recorder_print_switched(struct recorder *r)
 	if (now.times == r->switches)
 		return;
 	r->switches = now.times;
-	recorder_clear_progress(r);
-	fprintf(stderr, "sonde %s: switched %s in %s\n", r->config.verb,
-		text_number(now.sites, "site").s, text_ms(now.ns).s);
+	recorder_say(r, "switched %s in %s", text_number(now.sites, "site").s, text_ms(now.ns).s);
 }
 
 /* What tells one set of gaps from another; 0: there are none. */
@@ -122,22 +147,23 @@ static bool is_same_reason(const struct probe_gap *a, const struct probe_gap *b)
 }
 
 /* A line for each reason, with all its functions. */
-static void print_gap(const char *verb, const struct trace_status *status, size_t first)
+static void print_gap(const char *verb, const struct trace_status *status, size_t first, FILE *to)
 {
 	const struct probe_gap *gaps = status->gaps;
 
 	for (size_t i = 0; i < first; i++)
 		if (is_same_reason(&gaps[i], &gaps[first]))
 			return;
-	fprintf(stderr, "sonde %s: not traced: %s", verb, gaps[first].function);
+	fprintf(to, "sonde %s: not traced: %s", verb, gaps[first].function);
 	for (size_t i = first + 1; i < status->nr_gaps; i++)
 		if (is_same_reason(&gaps[i], &gaps[first]))
-			fprintf(stderr, ", %s", gaps[i].function);
-	fprintf(stderr, ": %s\n", gaps[first].reason);
+			fprintf(to, ", %s", gaps[i].function);
+	fprintf(to, ": %s\n", gaps[first].reason);
 }
 
 void recorder_print_gaps(struct recorder *r)
 {
+	struct recorder_message m;
 	struct trace_status status;
 	uint64_t mark;
 
@@ -148,50 +174,52 @@ void recorder_print_gaps(struct recorder *r)
 	if (mark == r->gaps_mark || !status.enabled)
 		return;
 	r->gaps_mark = mark;
-	if (!mark)
+	if (!mark || !recorder_begin_message(r, &m))
 		return;
-	recorder_clear_progress(r);
 	for (size_t i = 0; i < status.nr_gaps; i++)
-		print_gap(r->config.verb, &status, i);
-	fprintf(stderr, "sonde %s: traced nevertheless: %s\n", r->config.verb,
+		print_gap(r->config.verb, &status, i, m.to);
+	fprintf(m.to, "sonde %s: traced nevertheless: %s\n", r->config.verb,
 		text_number(status.entry_sites, "function").s);
+	recorder_end_message(&m);
+}
+
+static void print_yields(const char *verb, const struct trace_status *status, FILE *to)
+{
+	bool any = false;
+
+	for (unsigned int i = 0; i < status->nr_yields; i++) {
+		const struct trace_yield *yield = &status->yields[i];
+
+		if (!yield->refusal[0])
+			continue;
+		if (any)
+			fputc(',', to);
+		else
+			fprintf(to, "sonde %s: the tracer cannot give way to", verb);
+		fprintf(to, " %s (%s)", yield->to, yield->refusal);
+		any = true;
+	}
+	if (any)
+		fputs(": not to be used in the guest meanwhile\n", to);
 }
 
 /* What the guest must not do meanwhile, and what it may have done before. */
 void recorder_print_yields(struct recorder *r)
 {
+	struct recorder_message m;
 	struct trace_status status;
-	bool any = false;
 
 	if (!r->session || r->yields_printed)
 		return;
 	trace_session_status(r->session, &status);
-	if (!status.enabled)
+	if (!status.enabled || !recorder_begin_message(r, &m))
 		return;
 	r->yields_printed = true;
-	for (unsigned int i = 0; i < status.nr_yields; i++) {
-		const struct trace_yield *yield = &status.yields[i];
-
-		if (!yield->refusal[0])
-			continue;
-		recorder_clear_progress(r);
-		if (any)
-			fputc(',', stderr);
-		else
-			fprintf(stderr, "sonde %s: the tracer cannot give way to", r->config.verb);
-		fprintf(stderr, " %s (%s)", yield->to, yield->refusal);
-		any = true;
-	}
-	if (any)
-		fputs(": not to be used in the guest meanwhile\n", stderr);
-	if (!status.exitless || !status.tsc_doubtful)
-		return;
-	recorder_clear_progress(r);
-	fprintf(stderr,
-		"sonde %s: the guest had found its time stamp counters unstable before: if those "
-		"of "
-		"its vCPUs differ, so do the times of their events\n",
-		r->config.verb);
+	print_yields(r->config.verb, &status, m.to);
+	recorder_end_message(&m);
+	if (status.exitless && status.tsc_doubtful)
+		recorder_say(r, "the guest had found its time stamp counters unstable before: if "
+				"those of its vCPUs differ, so do the times of their events");
 }
 
 void recorder_print_conditions(const struct trace_instance_status *instance, const char *before,
@@ -208,11 +236,8 @@ void recorder_print_conditions(const struct trace_instance_status *instance, con
 
 static void print_notes(struct recorder *r, const struct trace_instance_status *instance)
 {
-	for (size_t i = 0; i < instance->nr_notes; i++) {
-		recorder_clear_progress(r);
-		fprintf(stderr, "sonde %s: %s: %s\n", r->config.verb, instance->name,
-			instance->notes[i]);
-	}
+	for (size_t i = 0; i < instance->nr_notes; i++)
+		recorder_say(r, "%s: %s", instance->name, instance->notes[i]);
 }
 
 /* Others are traced, so that the run goes on. */
@@ -221,8 +246,7 @@ static void print_failed(struct recorder *r, const struct trace_instance_status 
 	struct error err;
 
 	error_set(&err, ENOENT, "%s: %s", instance->name, instance->waiting);
-	recorder_clear_progress(r);
-	cli_error(r->config.verb, &err);
+	recorder_say(r, "%s", err.text);
 	recorder_fail(r, &err);
 }
 
@@ -230,21 +254,24 @@ static void print_failed(struct recorder *r, const struct trace_instance_status 
 static void print_instance(struct recorder *r, const struct trace_instance_status *instance)
 {
 	const char *verb = r->config.verb;
+	struct recorder_message m;
 
 	if (!r->options->verbose && !instance->nr_refused && !*instance->host_conditions)
 		return;
-	recorder_clear_progress(r);
-	fprintf(stderr, "sonde %s: %s: %s", verb, instance->name,
+	if (!recorder_begin_message(r, &m))
+		return;
+	fprintf(m.to, "sonde %s: %s: %s", verb, instance->name,
 		text_number(instance->sites, "function").s);
 	if (instance->nr_refused)
-		fprintf(stderr, ", %s refused%s", text_count(instance->nr_refused).s,
+		fprintf(m.to, ", %s refused%s", text_count(instance->nr_refused).s,
 			r->options->verbose ? "" : " (-v or 'sonde ctl SOCKET trace list': which)");
-	recorder_print_conditions(instance, "; ", "", stderr);
-	fputc('\n', stderr);
+	recorder_print_conditions(instance, "; ", "", m.to);
+	fputc('\n', m.to);
 	for (size_t i = 0; r->options->verbose && i < instance->nr_refused; i++)
-		fprintf(stderr, "sonde %s: %s: not traced: %s: %s\n", verb, instance->name,
+		fprintf(m.to, "sonde %s: %s: not traced: %s: %s\n", verb, instance->name,
 			instance->refused[i].function ? instance->refused[i].function : "?",
 			instance->refused[i].reason);
+	recorder_end_message(&m);
 }
 
 static bool was_printed(const struct recorder *r, uint64_t mark)
@@ -370,6 +397,7 @@ static void print_counts(const struct recorder *r)
 
 int recorder_conclude(const struct recorder *r, struct error *err)
 {
+	messages_await(r->messages, -1);
 	if (!r->dir)
 		return 0;
 	if (r->limit_reached)

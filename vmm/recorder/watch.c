@@ -14,6 +14,7 @@ enum {
 	TICK_MS = 100,
 	PROGRESS_TICKS = 5,
 	METRICS_TICKS = 50,
+	MESSAGES_MS = 1000, /* for a terminal that may be stopped, before the guest is left */
 	/* timeout(1) signals the process and its group: both signals count as the first */
 	SECOND_SIGNAL_MS = 200,
 };
@@ -168,8 +169,7 @@ static void say_ended(struct recorder *r, const char *why)
 	snprintf(r->ended_text, sizeof(r->ended_text), "%s", why);
 	r->ended = r->ended_text;
 	r->end_failed = false;
-	recorder_clear_progress(r);
-	fprintf(stderr, "sonde %s: %s: tracing has ended\n", r->config.verb, why);
+	recorder_say(r, "%s: tracing has ended", why);
 }
 
 /* Once, though each tick tries again. */
@@ -178,9 +178,7 @@ static void say_goes_on(struct recorder *r, const char *why, const struct error 
 	if (r->end_failed)
 		return;
 	r->end_failed = true;
-	recorder_clear_progress(r);
-	fprintf(stderr, "sonde %s: %s, but tracing cannot be ended yet (trying again): %s\n",
-		r->config.verb, why, err->text);
+	recorder_say(r, "%s, but tracing cannot be ended yet (trying again): %s", why, err->text);
 }
 
 static bool is_tracing(const struct recorder *r)
@@ -249,8 +247,7 @@ static void tick_metrics(struct recorder *r)
 		r->metrics_failed = false;
 	} else if (!r->metrics_failed) {
 		r->metrics_failed = true;
-		recorder_clear_progress(r);
-		fprintf(stderr, "sonde %s: --metrics: %s\n", r->config.verb, err.text);
+		recorder_say(r, "--metrics: %s", err.text);
 	}
 	recorder_put_metrics(r);
 }
@@ -295,6 +292,7 @@ int recorder_run(struct recorder *r, int *reason, struct error *err)
 	event_source_remove(r->ticks);
 	event_source_remove(r->limit);
 	r->ticks = r->limit = NULL;
-	recorder_clear_progress(r);
+	messages_clear_progress(r->messages);
+	messages_await(r->messages, MESSAGES_MS);
 	return ret;
 }

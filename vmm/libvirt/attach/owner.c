@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* A domain as its recorder and the monitor's clients see it, and what ends the trace. */
 #include <errno.h>
-#include <stdio.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -68,7 +67,7 @@ static const struct monitor_guest_ops owner_ops = {
 static void note_panic(struct attach *a, bool panicked)
 {
 	if (panicked && !a->panicked) {
-		fprintf(stderr, "sonde attach: guest panicked\n");
+		recorder_say(a->recorder, "guest panicked");
 		recorder_snapshot(a->recorder);
 	}
 	a->panicked = panicked;
@@ -214,7 +213,7 @@ static int trace(struct attach *a, struct error *err)
 	if (ret)
 		return ret;
 	if (isatty(STDERR_FILENO))
-		fprintf(stderr, "sonde attach: tracing %s; Ctrl-C ends it\n", a->domain.name);
+		recorder_say(a->recorder, "tracing %s; Ctrl-C ends it", a->domain.name);
 	ret = recorder_run(a->recorder, &reason, err);
 	a->reason = (enum attach_reason)reason;
 	return ret;

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* What the recorder tells its user of a trace. */
+#include <errno.h>
 #include <poll.h>
+#include <pthread.h>
 #include <pty.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <termios.h>
 #include <unistd.h>
+#include "formats/base/clock.h"
 #include "tests/unit/vmm/recorder/tracing-fixture.h"
 
 static struct recorder *printed;
@@ -18,6 +21,7 @@ static int print_all(int argc, char **argv)
 	recorder_print_kernel(printed, "as its loader says", stdout);
 	recorder_print_next(printed);
 	recorder_show_progress(printed);
+	messages_await(printed->messages, -1);
 	return 0;
 }
 
@@ -74,6 +78,7 @@ static int shown_progress(struct recorder *r, int master, int terminal)
 	r->config.progress = true;
 	recorder_show_progress(r);
 	r->config.progress = false;
+	messages_await(r->messages, -1);
 	/* it gets there a little later */
 	poll(&(struct pollfd){.fd = master, .events = POLLIN}, 1, 200);
 	if (dup2(old, STDERR_FILENO) < 0 || ioctl(master, FIONREAD, &bytes))
@@ -101,11 +106,84 @@ static void test_stopped_terminal(void)
 	close(master);
 }
 
+enum { LOST_MS = 30000, TEXT_SIZE = 4096 };
+
+/* For a recorder that waits for its terminal: its test ends nevertheless. */
+static void *go_on_in_the_end(void *arg)
+{
+	const int *terminal = arg;
+
+	clock_wait_ms(LOST_MS);
+	tcflow(*terminal, TCOON);
+	return NULL;
+}
+
+static void read_until(int master, const char *last, char text[static TEXT_SIZE])
+{
+	size_t used = 0;
+	ssize_t n;
+
+	text[0] = '\0';
+	while (!strstr(text, last) && used < TEXT_SIZE - 1 &&
+	       poll(&(struct pollfd){.fd = master, .events = POLLIN}, 1, LOST_MS) > 0) {
+		n = read(master, text + used, TEXT_SIZE - 1 - used);
+		used += n > 0 ? (size_t)n : 0;
+		text[used] = '\0';
+	}
+}
+
+/* Nor with any other line. */
+static void test_lines_on_stopped_terminal(void)
+{
+	struct error failure = {.code = EIO, .text = "it fails"};
+	const int old = dup(STDERR_FILENO);
+	char text[TEXT_SIZE];
+	static struct tracing t;
+	pthread_t friend;
+	int master, terminal;
+	uint64_t began;
+
+	if (old < 0 || openpty(&master, &terminal, NULL, NULL, NULL) ||
+	    pthread_create(&friend, NULL, go_on_in_the_end, &terminal))
+		abort();
+	begin_tracing(&t, 0);
+	t.options.verbose = true;
+	t.recorder->switches = UINT64_MAX;
+	if (dup2(terminal, STDERR_FILENO) < 0)
+		abort();
+	tcflow(terminal, TCOOFF);
+	began = clock_monotonic_ms();
+	recorder_print_switched(t.recorder);
+	recorder_print_gaps(t.recorder);
+	recorder_print_yields(t.recorder);
+	recorder_print_instances(t.recorder);
+	recorder_fail_meanwhile(t.recorder, &failure);
+	t.recorder->disk_hangs = true;
+	recorder_look_at_disk(t.recorder);
+	ok(clock_monotonic_ms() - began < LOST_MS / 2,
+	   "the tracer waits for no terminal whose output is stopped");
+	tcflow(terminal, TCOON);
+	read_until(master, "answers again", text);
+	if (dup2(old, STDERR_FILENO) < 0)
+		abort();
+	ok(strstr(text, "sonde attach: switched "), "when it goes on, it gets all lines");
+	ok(strstr(text, "not traced: ") && strstr(text, "traced nevertheless: ") &&
+		   strstr(text, "sonde attach: it fails") && strstr(text, "disk answers again"),
+	   "none is missing: %s", text);
+	pthread_cancel(friend);
+	pthread_join(friend, NULL);
+	end_tracing(&t);
+	close(old);
+	close(terminal);
+	close(master);
+}
+
 static int print_gaps(int argc, char **argv)
 {
 	(void)argc;
 	(void)argv;
 	recorder_print_gaps(printed);
+	messages_await(printed->messages, -1);
 	return 0;
 }
 
@@ -142,6 +220,7 @@ static int print_yields(int argc, char **argv)
 	(void)argc;
 	(void)argv;
 	recorder_print_yields(printed);
+	messages_await(printed->messages, -1);
 	return 0;
 }
 
@@ -187,6 +266,7 @@ static int print_instances(int argc, char **argv)
 	(void)argc;
 	(void)argv;
 	recorder_print_instances(printed);
+	messages_await(printed->messages, -1);
 	return 0;
 }
 
@@ -243,6 +323,7 @@ int main(void)
 {
 	test_print();
 	test_stopped_terminal();
+	test_lines_on_stopped_terminal();
 	test_gaps();
 	test_yields();
 	test_conditions();
