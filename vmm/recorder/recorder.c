@@ -246,7 +246,11 @@ int recorder_begin(struct recorder *r, struct guest *guest, struct error *err)
 	ret = create_session(r, err);
 	if (ret || !r->options->specs[0] || !r->located)
 		return ret;
-	return recorder_start_locked(r, r->options->specs, err);
+	/* the writer asks for the state of the session from now on */
+	pthread_mutex_lock(&r->lock);
+	ret = recorder_start_locked(r, r->options->specs, err);
+	pthread_mutex_unlock(&r->lock);
+	return ret;
 }
 
 /* -EBUSY while the lock is taken. */

@@ -14,6 +14,14 @@
 
 static struct recorder *printed;
 
+/* The writer looks at the session meanwhile. */
+static void print_locked(struct recorder *r, void (*print)(struct recorder *r))
+{
+	pthread_mutex_lock(&r->lock);
+	print(r);
+	pthread_mutex_unlock(&r->lock);
+}
+
 static int print_all(int argc, char **argv)
 {
 	(void)argc;
@@ -153,10 +161,10 @@ static void test_lines_on_stopped_terminal(void)
 		abort();
 	tcflow(terminal, TCOOFF);
 	began = clock_monotonic_ms();
-	recorder_print_switched(t.recorder);
-	recorder_print_gaps(t.recorder);
-	recorder_print_yields(t.recorder);
-	recorder_print_instances(t.recorder);
+	print_locked(t.recorder, recorder_print_switched);
+	print_locked(t.recorder, recorder_print_gaps);
+	print_locked(t.recorder, recorder_print_yields);
+	print_locked(t.recorder, recorder_print_instances);
 	recorder_fail_meanwhile(t.recorder, &failure);
 	t.recorder->disk_hangs = true;
 	recorder_look_at_disk(t.recorder);
@@ -182,7 +190,7 @@ static int print_gaps(int argc, char **argv)
 {
 	(void)argc;
 	(void)argv;
-	recorder_print_gaps(printed);
+	print_locked(printed, recorder_print_gaps);
 	messages_await(printed->messages, -1);
 	return 0;
 }
@@ -219,7 +227,7 @@ static int print_yields(int argc, char **argv)
 {
 	(void)argc;
 	(void)argv;
-	recorder_print_yields(printed);
+	print_locked(printed, recorder_print_yields);
 	messages_await(printed->messages, -1);
 	return 0;
 }
@@ -238,10 +246,12 @@ static void test_yields(void)
 	is_str(result.err, "", "nothing is said if the tracer gives way to all");
 	verb_result_deinit(&result);
 	switch_tracing(&t, false);
+	pthread_mutex_lock(&t.recorder->lock);
 	if (fake_guest_inline(&t.fs.fg, "arch_prepare_kprobe") ||
 	    fake_guest_inline(&t.fs.fg, "kernel_kexec") ||
 	    fake_guest_add_symbols(&t.fs.fg, evidence))
 		abort();
+	pthread_mutex_unlock(&t.recorder->lock);
 	t.recorder->yields_printed = false;
 	result = verb_run(print_yields, argv);
 	is_str(result.err, "", "nor while nothing is traced");
@@ -265,7 +275,7 @@ static int print_instances(int argc, char **argv)
 {
 	(void)argc;
 	(void)argv;
-	recorder_print_instances(printed);
+	print_locked(printed, recorder_print_instances);
 	messages_await(printed->messages, -1);
 	return 0;
 }
