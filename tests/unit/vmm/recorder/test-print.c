@@ -14,12 +14,12 @@
 
 static struct recorder *printed;
 
-/* The writer looks at the session meanwhile. */
-static void print_locked(struct recorder *r, void (*print)(struct recorder *r))
+/* The tests change what the writer's thread would ask for. */
+static void begin(struct tracing *t)
 {
-	pthread_mutex_lock(&r->lock);
-	print(r);
-	pthread_mutex_unlock(&r->lock);
+	begin_tracing(t, 0);
+	trace_writer_set_source(t->recorder->writer, NULL, NULL, NULL);
+	printed = t->recorder;
 }
 
 static int print_all(int argc, char **argv)
@@ -39,8 +39,7 @@ static void test_print(void)
 	static struct tracing t;
 	struct verb_result result;
 
-	begin_tracing(&t, 0);
-	printed = t.recorder;
+	begin(&t);
 	result = verb_run(print_all, argv);
 	ok(strstr(result.out, "kernel   ") && strstr(result.out, "as its loader says") &&
 		   strstr(result.out, "slide 0x"),
@@ -103,7 +102,7 @@ static void test_stopped_terminal(void)
 
 	if (openpty(&master, &terminal, NULL, NULL, NULL))
 		abort();
-	begin_tracing(&t, 0);
+	begin(&t);
 	tcflow(terminal, TCOOFF);
 	is_u64(shown_progress(t.recorder, master, terminal), 0,
 	       "a terminal whose output is stopped gets no progress");
@@ -154,17 +153,17 @@ static void test_lines_on_stopped_terminal(void)
 	if (old < 0 || openpty(&master, &terminal, NULL, NULL, NULL) ||
 	    pthread_create(&friend, NULL, go_on_in_the_end, &terminal))
 		abort();
-	begin_tracing(&t, 0);
+	begin(&t);
 	t.options.verbose = true;
 	t.recorder->switches = UINT64_MAX;
 	if (dup2(terminal, STDERR_FILENO) < 0)
 		abort();
 	tcflow(terminal, TCOOFF);
 	began = clock_monotonic_ms();
-	print_locked(t.recorder, recorder_print_switched);
-	print_locked(t.recorder, recorder_print_gaps);
-	print_locked(t.recorder, recorder_print_yields);
-	print_locked(t.recorder, recorder_print_instances);
+	recorder_print_switched(t.recorder);
+	recorder_print_gaps(t.recorder);
+	recorder_print_yields(t.recorder);
+	recorder_print_instances(t.recorder);
 	recorder_fail_meanwhile(t.recorder, &failure);
 	t.recorder->disk_hangs = true;
 	recorder_look_at_disk(t.recorder);
@@ -190,7 +189,7 @@ static int print_gaps(int argc, char **argv)
 {
 	(void)argc;
 	(void)argv;
-	print_locked(printed, recorder_print_gaps);
+	recorder_print_gaps(printed);
 	messages_await(printed->messages, -1);
 	return 0;
 }
@@ -202,8 +201,7 @@ static void test_gaps(void)
 	static struct tracing t;
 	struct verb_result result;
 
-	begin_tracing(&t, 0);
-	printed = t.recorder;
+	begin(&t);
 	result = verb_run(print_gaps, argv);
 	ok(strstr(result.err, "sonde attach: not traced: other functions: ") &&
 		   strstr(result.err, "no jump table"),
@@ -227,7 +225,7 @@ static int print_yields(int argc, char **argv)
 {
 	(void)argc;
 	(void)argv;
-	print_locked(printed, recorder_print_yields);
+	recorder_print_yields(printed);
 	messages_await(printed->messages, -1);
 	return 0;
 }
@@ -240,18 +238,15 @@ static void test_yields(void)
 	static struct tracing t;
 	struct verb_result result;
 
-	begin_tracing(&t, 0);
-	printed = t.recorder;
+	begin(&t);
 	result = verb_run(print_yields, argv);
 	is_str(result.err, "", "nothing is said if the tracer gives way to all");
 	verb_result_deinit(&result);
 	switch_tracing(&t, false);
-	pthread_mutex_lock(&t.recorder->lock);
 	if (fake_guest_inline(&t.fs.fg, "arch_prepare_kprobe") ||
 	    fake_guest_inline(&t.fs.fg, "kernel_kexec") ||
 	    fake_guest_add_symbols(&t.fs.fg, evidence))
 		abort();
-	pthread_mutex_unlock(&t.recorder->lock);
 	t.recorder->yields_printed = false;
 	result = verb_run(print_yields, argv);
 	is_str(result.err, "", "nor while nothing is traced");
@@ -275,7 +270,7 @@ static int print_instances(int argc, char **argv)
 {
 	(void)argc;
 	(void)argv;
-	print_locked(printed, recorder_print_instances);
+	recorder_print_instances(printed);
 	messages_await(printed->messages, -1);
 	return 0;
 }
@@ -288,8 +283,7 @@ static void test_conditions(void)
 	const struct monitor_target *target;
 	struct verb_result result;
 
-	begin_tracing(&t, 0);
-	printed = t.recorder;
+	begin(&t);
 	target = &t.recorder->target;
 	result = verb_run(print_instances, argv);
 	is_str(result.err, "", "nothing is said of an instance without conditions");
