@@ -399,15 +399,20 @@ static bool is_copied(struct ring_engine *x)
 	return x->copied_by;
 }
 
+static void note_inside(struct ring_engine *x, const struct error *why)
+{
+	pthread_mutex_lock(&x->lock);
+	x->inside = *why;
+	pthread_mutex_unlock(&x->lock);
+}
+
 /* With the guest stopped. */
 static bool has_left(struct ring_engine *x, struct quiesce *quiesce)
 {
 	struct error why = {0};
 	bool left = !quiesce_check(quiesce, &why);
 
-	pthread_mutex_lock(&x->lock);
-	x->inside = why;
-	pthread_mutex_unlock(&x->lock);
+	note_inside(x, &why);
 	return left;
 }
 
@@ -415,6 +420,7 @@ static bool has_left(struct ring_engine *x, struct quiesce *quiesce)
 static bool try_quiesce(struct ring_engine *x, struct quiesce *quiesce,
 			void (*then)(struct ring_engine *x))
 {
+	struct error why;
 	bool left = false;
 
 	if (!quiesce_is_promising(quiesce))
@@ -424,11 +430,14 @@ static bool try_quiesce(struct ring_engine *x, struct quiesce *quiesce,
 	pthread_mutex_lock(&x->lock);
 	pthread_cond_broadcast(&x->passed);
 	pthread_mutex_unlock(&x->lock);
-	if (!x->guest->control->try_stop(x->guest, NULL)) {
+	if (!x->guest->control->try_stop(x->guest, &why)) {
 		left = has_left(x, quiesce) && !is_copied(x);
 		if (left)
 			then(x);
 		x->guest->control->resume(x->guest, NULL);
+	} else {
+		error_prefix(&why, "it cannot be stopped to look: ");
+		note_inside(x, &why);
 	}
 	atomic_store(&x->stopping, false);
 	return left;
@@ -455,9 +464,7 @@ static void drain_and_leave(struct ring_engine *x)
 	bool left = false;
 
 	/* not what a try to free code has found before */
-	pthread_mutex_lock(&x->lock);
-	x->inside = (struct error){0};
-	pthread_mutex_unlock(&x->lock);
+	note_inside(x, &(struct error){0});
 	/* each try stops the guest, which may be announced to others */
 	for (;;) {
 		make_pass(x, false, stall_polls * x->poll_ns);

@@ -258,7 +258,9 @@ static void test_paused(void)
 	begin_running();
 	f.fs.fg.paused = true;
 	ok(!fake_exitless_leave(&f, SOON_MS), "the engine cannot leave a paused guest");
-	ok(f.engine->ops->finish(f.engine, &err) == -EINPROGRESS && strstr(err.text, "trampolines"),
+	ok(f.engine->ops->finish(f.engine, &err) == -EINPROGRESS &&
+		   strstr(err.text,
+			  "trampolines: it cannot be stopped to look: the guest is paused"),
 	   "finish gives up: %s", err.text);
 	f.fs.fg.paused = false;
 	ok(fake_exitless_finish(&f, PATIENCE_MS) && fake_exitless_is_gone(&f),
