@@ -402,9 +402,6 @@ static uint32_t choose_entry(struct lane_plan *p, const struct tails *tails, uin
 static const char *want_returns(struct lane_plan *p, const struct shared_site *site,
 				const struct want_bits *bits)
 {
-	const uint64_t function = function_at(p, site->patch.gva);
-	const char *why;
-	bool seen;
 	static const char *const reasons[] = {
 		[FUNCTION_RETURNS_NONE] = "no return of it can be recorded: it has none of its own",
 		[FUNCTION_RETURNS_SOME] =
@@ -412,18 +409,17 @@ static const char *want_returns(struct lane_plan *p, const struct shared_site *s
 			"jump to another function",
 		[FUNCTION_RETURNS_ALL] = NULL,
 	};
+	const uint64_t function = function_at(p, site->patch.gva);
+	const char *why;
 
 	if (kernel_in_image(&p->session->kernel, site->patch.gva) &&
 	    kernel_image_freed_returns(p->session->image))
 		return kernel_image_freed_returns(p->session->image);
 	why = bits->tails ? NULL : reasons[function_returns_of(p->exits.exits, function)];
-	if (why)
+	if (why || (function && want_slots(p, function, bits)) || !bits->tails)
 		return why;
-	seen = function && want_slots(p, function, bits);
-	return seen || !bits->tails
-		       ? NULL
-		       : "no return of it can be seen: it has none, or leaves by a jump to a "
-			 "function without an mcount site";
+	return "no return of it can be seen: it has none, or leaves by a jump to a function "
+	       "without an mcount site";
 }
 
 /* What an instance without returns wants of this site. */
