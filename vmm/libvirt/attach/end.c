@@ -23,11 +23,10 @@ static int check_undone(struct attach *a, struct error *err)
 	int ret = libvirt_journal_check_running(&a->journal, err);
 
 	if (!ret)
-		ret = guest_hold_to_read(libvirt_guest(a->guest), err);
+		ret = guest_hold_to_read(guest, err);
 	if (!ret)
-		ret = guest_release(libvirt_guest(a->guest),
-				    libvirt_journal_pending(&a->journal, guest, &pending, err),
-				    err);
+		ret = guest_release(
+			guest, libvirt_journal_pending(&a->journal, guest, &pending, err), err);
 	if (!ret)
 		ret = libvirt_guest_check_breaks(a->guest, err);
 	if (!ret)
