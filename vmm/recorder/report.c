@@ -80,7 +80,7 @@ void recorder_say(struct recorder *r, const char *fmt, ...)
 	free(text);
 }
 
-/* Not if its output is stopped (Ctrl-S): the main thread has others to serve. */
+/* Not if its output is stopped (Ctrl-S): it would be out of date when that goes on. */
 static bool takes_progress(const struct recorder *r)
 {
 	struct pollfd terminal = {.fd = STDERR_FILENO, .events = POLLOUT};
