@@ -80,6 +80,8 @@ void ctf_find_put(struct ctf_plan *plan, const struct ctf_identity *identity);
 ctf_put_fn *ctf_put_known(const struct event_class *class, unsigned int form);
 /* Likewise a run of the class's first form; or NULL. */
 ctf_put_run_fn *ctf_put_run_known(const struct event_class *class);
+/* Likewise events of all classes of an instance, whose classes these are; or NULL. */
+ctf_put_mix_fn *ctf_put_mix_known(const struct event_class *classes);
 
 /* put() of struct stream_writer_ops. It needs CTF_EVENT_ROOM. */
 int ctf_put_event(struct stream_writer *base, unsigned int class_index, int64_t ns,

@@ -323,9 +323,10 @@ void ctf_find_put(struct ctf_plan *plan, const struct ctf_identity *identity)
 	}
 	if (identity->big_endian)
 		return;
-	plan->put_mix = put_mix;
-	if (plan->nr_classes && plan->first[0]->class == kmem_classes)
-		plan->put_mix = ctf_put_kmem_mix;
+	if (plan->nr_classes)
+		plan->put_mix = ctf_put_mix_known(plan->first[0]->class);
+	if (!plan->put_mix)
+		plan->put_mix = put_mix;
 }
 
 /* The forms behind the first one, and what has no compact header. */

@@ -139,23 +139,28 @@ static inline struct event_run event_run_rest(const struct event_run *run, size_
 struct event_mix {
 	size_t n;
 	const uint8_t *classes; /* of each: the number of the instance's class */
-	/* Of the first; of the next one `stride` bytes behind it. Times never go back. */
+	/* Of the first; of the next one so many bytes behind it. Times never go back. */
 	const int64_t *ns;
+	size_t ns_stride;
 	const uint8_t *bytes;
 	size_t stride;
 };
 
 static inline int64_t event_mix_ns(const struct event_mix *mix, size_t i)
 {
-	return *(const int64_t *)(const void *)((const uint8_t *)mix->ns + i * mix->stride);
+	return *(const int64_t *)(const void *)((const uint8_t *)mix->ns + i * mix->ns_stride);
 }
 
 static inline struct event_mix event_mix_rest(const struct event_mix *mix, size_t done)
 {
-	const uint8_t *ns = (const uint8_t *)mix->ns + done * mix->stride;
+	const uint8_t *ns = (const uint8_t *)mix->ns + done * mix->ns_stride;
 
-	return (struct event_mix){mix->n - done, mix->classes + done, (const void *)ns,
-				  mix->bytes + done * mix->stride, mix->stride};
+	return (struct event_mix){mix->n - done,
+				  mix->classes + done,
+				  (const void *)ns,
+				  mix->ns_stride,
+				  mix->bytes + done * mix->stride,
+				  mix->stride};
 }
 
 struct event {

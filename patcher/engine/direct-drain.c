@@ -3,15 +3,6 @@
 #include <string.h>
 #include "patcher/engine/ring-internal.h"
 
-/* Records of one ring, in one pass. */
-struct drained {
-	struct ring_engine *x;
-	unsigned int vcpu;
-	uint32_t begun; /* slots that have some */
-	uint64_t records[DIRECT_MAX];
-	struct event_batch events;
-};
-
 static bool matches(const struct gate_rest *filter, unsigned int vcpu, const void *bytes)
 {
 	const struct event event = {.vcpu = vcpu, .bytes = bytes};
@@ -20,8 +11,8 @@ static bool matches(const struct gate_rest *filter, unsigned int vcpu, const voi
 }
 
 /* Move those that the filter takes to the front; returns how many. */
-static size_t choose(const struct drained *d, const struct gate_rest *filter, uint8_t *events,
-		     size_t stride, int64_t *ns, size_t n)
+static size_t choose(const struct direct_drained *d, const struct gate_rest *filter,
+		     uint8_t *events, size_t stride, int64_t *ns, size_t n)
 {
 	size_t chosen = 0;
 
@@ -34,7 +25,7 @@ static size_t choose(const struct drained *d, const struct gate_rest *filter, ui
 	return chosen;
 }
 
-static void count(struct drained *d, uint32_t slot, size_t n)
+void direct_count(struct direct_drained *d, uint32_t slot, size_t n)
 {
 	if (!(d->begun & UINT32_C(1) << slot))
 		d->records[slot] = 0;
@@ -42,7 +33,7 @@ static void count(struct drained *d, uint32_t slot, size_t n)
 	d->records[slot] += n;
 }
 
-static void read_events(struct drained *d, const struct direct_slot *slot,
+static void read_events(struct direct_drained *d, const struct direct_slot *slot,
 			const struct direct_run *records, uint8_t *events)
 {
 	direct_read(&slot->plan, records, events);
@@ -50,7 +41,7 @@ static void read_events(struct drained *d, const struct direct_slot *slot,
 		direct_read_stacks(d->x, slot, records, events);
 }
 
-static void put_events(struct drained *d, const struct direct_run *records)
+static void put_events(struct direct_drained *d, const struct direct_run *records)
 {
 	const struct direct_slot *slot = &d->x->direct.slots[records->id];
 	const struct direct_want *want = &slot->want;
@@ -67,12 +58,12 @@ static void put_events(struct drained *d, const struct direct_run *records)
 		run.n = choose(d, want->filter, events, run.stride, records->ns, run.n);
 	if (!run.n)
 		return;
-	count(d, records->id, run.n);
+	direct_count(d, records->id, run.n);
 	want->output->put_run(&d->events, want->sinks[d->vcpu], want->class, &run);
 }
 
 /* Events with long strings may be too many for one go. */
-static void put_run(struct drained *d, const struct direct_run *records)
+void direct_put_run(struct direct_drained *d, const struct direct_run *records)
 {
 	const size_t most = d->x->direct.slots[records->id].plan.most;
 	struct direct_run part = *records;
@@ -91,12 +82,18 @@ static void put_run(struct drained *d, const struct direct_run *records)
 
 static void put_batch(void *arg, struct direct_batch *batch)
 {
-	for (size_t i = 0; i < batch->nr_runs; i++)
-		put_run(arg, &batch->runs[i]);
+	for (size_t i = 0; i < batch->nr_runs; i++) {
+		const struct direct_run *records = &batch->runs[i];
+
+		if (records->id == (uint32_t)DIRECT_MIXED)
+			direct_put_mixed(arg, records);
+		else
+			direct_put_run(arg, records);
+	}
 }
 
 /* Returns how many records there were. */
-static uint64_t end(struct drained *d)
+static uint64_t end(struct direct_drained *d)
 {
 	uint64_t sum = 0;
 
@@ -113,7 +110,7 @@ static uint64_t end(struct drained *d)
 
 static uint64_t drain_ring(struct ring_engine *x, unsigned int i, const struct ring_clock *clock)
 {
-	struct drained d;
+	struct direct_drained d;
 
 	/* the rest is written before it is read */
 	d.x = x;

@@ -233,3 +233,40 @@ void direct_read(const struct direct_plan *plan, const struct direct_run *run, u
 	if (plan->nr_texts)
 		copy_texts(plan, run, events);
 }
+
+/* --- mixed records ---------------------------------------------------------------------------- */
+
+/* Of the records that places say. As copy_column(), but that none is behind another. */
+static inline __attribute__((always_inline)) void copy_places(const struct direct_column *column,
+							      const struct direct_places *places)
+{
+	const struct direct_column c = *column;
+	const uint8_t *const *const at = places->at;
+	const uint8_t *const numbers = places->numbers, *const end = numbers + places->n;
+	const size_t stride = places->stride;
+	uint8_t *const to = places->events + c.to;
+
+#define EACH(copy)                                       \
+	for (const uint8_t *i = numbers; i < end; i++) { \
+		copy(at[*i] + c.from, to + *i * stride); \
+	}
+#define COPY_WORD(source, target) copy_word(source, target, c.bias)
+#define COPY_WORDS(source, target) copy_words(source, target, c.words)
+	if (c.copy == DIRECT_COPY_TEXT)
+		EACH(copy_text)
+	else if (c.copy == DIRECT_COPY_WORD)
+		EACH(COPY_WORD)
+	else if (c.copy == DIRECT_COPY_INT)
+		EACH(copy_int)
+	else
+		EACH(COPY_WORDS)
+#undef EACH
+#undef COPY_WORD
+#undef COPY_WORDS
+}
+
+void direct_read_places(const struct direct_plan *plan, const struct direct_places *places)
+{
+	for (size_t i = 0; i < plan->nr_columns; i++)
+		copy_places(&plan->columns[i], places);
+}

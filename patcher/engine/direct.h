@@ -12,9 +12,9 @@
 /*
  * The direct lane of the ring engine: direct-lane.c has its slots and rings, direct-code.c its
  * code, direct-change.c brings it from one set of instances to the next, direct-retire.c takes away
- * what is left behind, direct-drain.c empties the rings, direct-read.c makes events of records,
- * direct-stack.c makes call chains of copied stacks, direct-count.c has the rings whose memory is
- * for counts.
+ * what is left behind, direct-drain.c empties the rings, direct-mix.c takes what several slots have
+ * written in turn, direct-read.c makes events of records, direct-stack.c makes call chains of
+ * copied stacks, direct-count.c has the rings whose memory is for counts.
  */
 enum {
 	DIRECT_GROUPS =
@@ -272,6 +272,36 @@ _Static_assert((int)DIRECT_EVENTS_BYTES >= (int)EVENT_MAX_SIZE, "one that has");
 /* Events of a run of `most` or fewer, one every `stride` bytes; of each only what the slot has
  * wanted is written: but for stacks. */
 void direct_read(const struct direct_plan *plan, const struct direct_run *run, uint8_t *events);
+
+/* Some of mixed records. */
+struct direct_places {
+	const uint8_t *numbers; /* theirs, in ascending order */
+	size_t n;
+	const uint8_t *const *at; /* where each of the mixed records begins */
+	uint8_t *events;          /* of all of them, one every `stride` bytes */
+	size_t stride;
+};
+
+/* What direct_read() copies, but for the first member of each event, long strings and texts. */
+void direct_read_places(const struct direct_plan *plan, const struct direct_places *places);
+
+/* --- what direct-drain.c and direct-mix.c share ----------------------------------------------- */
+
+/* Records of one ring, in one pass. */
+struct direct_drained {
+	struct ring_engine *x;
+	unsigned int vcpu;
+	uint32_t begun; /* slots that have some */
+	uint64_t records[DIRECT_MAX];
+	struct event_batch events;
+};
+
+/* So many records of this slot were events. */
+void direct_count(struct direct_drained *d, uint32_t slot, size_t n);
+/* Records of one slot. */
+void direct_put_run(struct direct_drained *d, const struct direct_run *records);
+/* Put mixed records of several slots. */
+void direct_put_mixed(struct direct_drained *d, const struct direct_run *records);
 
 /* --- direct-stack.c --------------------------------------------------------------------------- */
 

@@ -124,6 +124,50 @@ static inline uint32_t size_of(const struct gathering *g, uint32_t id)
 	return items <= shape->items ? shape->size + items * (uint32_t)sizeof(uint64_t) : 0;
 }
 
+/* Records of any ids, without items, from `at` on: into the batch, from its element `i` on, up to
+ * one that is unusual. *last: the latest stamp so far; *mask gets the bits of their ids. Returns
+ * the element behind the last. */
+static __attribute__((noinline)) size_t read_mixed(const struct gathering *g,
+						   struct direct_batch *batch, size_t i,
+						   const uint8_t *at, uint64_t latest,
+						   uint64_t *last, uint32_t *mask)
+{
+	const struct ring_shape *const shapes = g->ring->config.shapes;
+	const size_t nr_shapes = g->ring->config.nr_shapes;
+	const uint32_t nr_ids =
+		nr_shapes < DIRECT_MIXED_IDS ? (uint32_t)nr_shapes : DIRECT_MIXED_IDS;
+	const uint8_t *const stop = g->stop, *const end = g->end;
+	const struct tsc_near_clock near = *g->near;
+	uint64_t floor = *last, tsc;
+	uint32_t ids = *mask;
+
+	for (; i < DIRECT_BATCH && at < stop; i++) {
+		const struct direct_record *record = (const void *)at;
+		const uint32_t id =
+			__atomic_load_n(&record->commit, __ATOMIC_ACQUIRE) ^ RING_COMMITTED;
+		size_t size;
+
+		if (id >= nr_ids)
+			break;
+		size = shapes[id].size;
+		/* there are none of size 0 */
+		if (shapes[id].items || size - 1 >= (size_t)(end - at))
+			break;
+		tsc = __atomic_load_n(&record->tsc, __ATOMIC_RELAXED);
+		if (tsc < floor || tsc > latest)
+			break;
+		floor = tsc;
+		read_record(batch, i, record, tsc, &near);
+		batch->ids[i] = (uint8_t)id;
+		batch->at[i] = at;
+		ids |= UINT32_C(1) << id;
+		at += size;
+	}
+	*last = floor;
+	*mask = ids;
+	return i;
+}
+
 /* Whether the record behind the next one may be like it: they often alternate. */
 static inline bool is_next(const struct gathering *g, size_t size, uint32_t commit)
 {
@@ -139,10 +183,54 @@ static uint64_t latest_of(const struct gathering *g)
 	return g->horizon < g->near->last ? g->horizon : g->near->last;
 }
 
-/* The next record, and those behind it that have the same commit word, up to one whose stamp has to
- * be mended, or is far from the first. The guest may change a record at any time: its header is
- * read once, and then believed. */
-static enum step gather_run(struct gathering *g)
+static inline void add_run(struct direct_batch *batch, size_t first, struct direct_run run)
+{
+	run.n = batch->n - first;
+	run.ns = batch->ns + first;
+	run.ip = batch->ip + first;
+	batch->runs[batch->nr_runs++] = run;
+}
+
+/* The next record, which was read, and those behind it that have the same commit word, up to one
+ * whose stamp has to be mended, or is far from the first. */
+static void gather_alike(struct gathering *g, uint32_t id, uint32_t size, uint64_t *last)
+{
+	struct direct_batch *const batch = &g->batch;
+	const size_t first = batch->n - 1;
+	const struct likeness like = {*g->near, latest_of(g), ring_commit(id)};
+
+	batch->n = read_run(batch, batch->n, g->at + size, end_of_run(g, size), size, &like, last);
+	add_run(batch, first, (struct direct_run){.id = id, .size = size, .first = g->at});
+	g->at += (batch->n - first) * size;
+}
+
+/* Likewise those behind it, of whichever ids. */
+static void gather_mixed(struct gathering *g, uint32_t id, uint32_t size, uint64_t *last)
+{
+	struct direct_batch *const batch = &g->batch;
+	const size_t first = batch->n - 1;
+	const uint8_t *const begin = g->at;
+	uint32_t mask = UINT32_C(1) << id, last_id;
+
+	batch->ids[first] = (uint8_t)id;
+	batch->at[first] = begin;
+	batch->n = read_mixed(g, batch, batch->n, begin + size, latest_of(g), last, &mask);
+	last_id = batch->ids[batch->n - 1];
+	g->at = batch->at[batch->n - 1] + g->ring->config.shapes[last_id].size;
+	if (batch->n - first == 1)
+		add_run(batch, first, (struct direct_run){.id = id, .size = size, .first = begin});
+	else
+		add_run(batch, first,
+			(struct direct_run){.id = DIRECT_MIXED,
+					    .first = begin,
+					    .mask = mask,
+					    .ids = batch->ids + first,
+					    .at = batch->at + first});
+}
+
+/* The next record, and those behind it: of the same id, or of any. The guest may change a record at
+ * any time: its header is read once, and then believed. */
+static enum step gather(struct gathering *g)
 {
 	const struct direct_record *record = (const void *)g->at;
 	const uint32_t commit = __atomic_load_n(&record->commit, __ATOMIC_ACQUIRE);
@@ -150,10 +238,7 @@ static enum step gather_run(struct gathering *g)
 	const uint32_t id = commit ^ RING_COMMITTED;
 	const uint32_t size = size_of(g, id);
 	struct direct_batch *const batch = &g->batch;
-	const size_t first = batch->n;
-	struct likeness like;
 	uint64_t tsc;
-	size_t n;
 
 	if (!size || size > (size_t)(g->end - g->at))
 		return commit ? STEP_MALFORMED : STEP_UNCOMMITTED;
@@ -162,18 +247,17 @@ static enum step gather_run(struct gathering *g)
 		return STEP_END;
 	if (!tsc_is_near(g->near, tsc))
 		*g->near = tsc_clock_near(g->quick, tsc);
-	read_record(batch, first, record, tsc, g->near);
-	batch->n = first + 1;
-	if (!g->ring->config.shapes[id].items && is_next(g, size, commit)) {
-		like = (struct likeness){*g->near, latest_of(g), commit};
-		batch->n = read_run(batch, batch->n, g->at + size, end_of_run(g, size), size, &like,
-				    &tsc);
+	read_record(batch, batch->n++, record, tsc, g->near);
+	if (g->ring->config.shapes[id].items) {
+		add_run(batch, batch->n - 1,
+			(struct direct_run){.id = id, .size = size, .first = g->at});
+		g->at += size;
+	} else if (id >= DIRECT_MIXED_IDS || is_next(g, size, commit)) {
+		gather_alike(g, id, size, &tsc);
+	} else {
+		gather_mixed(g, id, size, &tsc);
 	}
-	n = batch->n - first;
-	batch->runs[batch->nr_runs++] =
-		(struct direct_run){id, size, n, g->at, batch->ns + first, batch->ip + first};
 	g->ring->floor = tsc;
-	g->at += n * size;
 	return STEP_GATHERED;
 }
 
@@ -198,7 +282,7 @@ static enum step emit_batch(struct ring *ring, uint64_t end, const struct ring_c
 	g.end = g.begin + (reserved < left + RING_MAX_RECORD ? reserved : left + RING_MAX_RECORD);
 	g.batch.n = g.batch.nr_runs = 0;
 	while (step == STEP_GATHERED && g.at < g.stop && g.batch.n < DIRECT_BATCH)
-		step = gather_run(&g);
+		step = gather(&g);
 	if (!g.batch.n)
 		return step;
 	emit(arg, &g.batch);

@@ -5,20 +5,29 @@
 #include "introspect/guest/clock.h"
 #include "patcher/ring/ring.h"
 
-enum { DIRECT_BATCH = 128 };
+enum {
+	DIRECT_BATCH = 128,
+	DIRECT_MIXED = -1,     /* instead of an id */
+	DIRECT_MIXED_IDS = 32, /* records of higher ids are not mixed */
+};
 
 /*
- * Records of one id, behind each other in the guest's memory, and what was read of each: its time,
- * and the address of its site (whatever stood there at a return, whose record has none). The memory
- * may change meanwhile: only the fields behind struct direct_record are to be read, each once.
+ * Records behind each other in the guest's memory, and what was read of each: its time, and the
+ * address of its site (whatever stood there at a return, whose record has none). They are of one
+ * id, or mixed. The memory may change meanwhile: only the fields behind struct direct_record are to
+ * be read, each once.
  */
 struct direct_run {
-	uint32_t id;   /* has a shape */
-	uint32_t size; /* bytes from one record to the next, items included */
-	size_t n;      /* at least 1; 1 if its records may have items */
+	uint32_t id;   /* has a shape; or DIRECT_MIXED */
+	uint32_t size; /* bytes from one record to the next, items included; mixed: 0 */
+	size_t n;      /* at least 1; 1 if its records may have items; mixed: at least 2 */
 	const uint8_t *first;
 	int64_t *ns;
 	uint64_t *ip;
+	/* Mixed records have no items. */
+	uint32_t mask;            /* bits of their ids */
+	const uint8_t *ids;       /* of each */
+	const uint8_t *const *at; /* where each begins */
 };
 
 /* Some records of a ring, in their order. The times never go back, from one batch to the next
@@ -27,6 +36,8 @@ struct direct_batch {
 	size_t n, nr_runs;
 	int64_t ns[DIRECT_BATCH];
 	uint64_t ip[DIRECT_BATCH];
+	uint8_t ids[DIRECT_BATCH];       /* of mixed ones */
+	const uint8_t *at[DIRECT_BATCH]; /* likewise */
 	struct direct_run runs[DIRECT_BATCH];
 };
 

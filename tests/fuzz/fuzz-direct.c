@@ -32,31 +32,58 @@ static void require(bool condition)
 		abort();
 }
 
-static void check_run(struct state *s, const struct direct_run *run)
+/* A record of this id lies in the memory. */
+static void check_record(const struct state *s, const uint8_t *at, uint32_t id, uint32_t size)
 {
 	const uint8_t *data = s->memory + RING_HEADER_BYTES;
 
-	require(run->id < NR_IDS && run->size && !(run->size % RING_RECORD_ALIGN));
-	require(run->size >= shapes[run->id].size &&
-		run->size <= shapes[run->id].size + 8u * shapes[run->id].items);
+	require(id < NR_IDS && size && !(size % RING_RECORD_ALIGN));
+	require(size >= shapes[id].size && size <= shapes[id].size + 8u * shapes[id].items);
+	require(at >= data && at < data + DATA);
+}
+
+/* Returns the end of the last one. */
+static const uint8_t *check_mixed(const struct state *s, const struct direct_run *run)
+{
+	const uint8_t *at = run->first;
+	uint32_t mask = 0;
+
+	require(run->n >= 2);
+	for (size_t i = 0; i < run->n; i++) {
+		const uint32_t id = run->ids[i];
+
+		check_record(s, at, id, shapes[id % NR_IDS].size);
+		require(run->at[i] == at && !shapes[id].items);
+		mask |= UINT32_C(1) << id;
+		at += shapes[id].size;
+	}
+	require(run->mask == mask);
+	return at;
+}
+
+static const uint8_t *check_run(const struct state *s, const struct direct_run *run)
+{
+	if (run->id == (uint32_t)DIRECT_MIXED)
+		return check_mixed(s, run);
+	require(run->n);
+	for (size_t i = 0; i < run->n; i++)
+		check_record(s, run->first + i * run->size, run->id, run->size);
 	require(run->n == 1 || !shapes[run->id].items);
-	require(run->n && run->first >= data && run->first < data + DATA);
-	require(run->first + (run->n - 1) * run->size < data + DATA);
+	return run->first + run->n * run->size;
 }
 
 /* What holds for each batch, whatever the guest wrote, or writes meanwhile. */
 static void check_batch(void *arg, struct direct_batch *batch)
 {
 	struct state *s = arg;
+	const uint8_t *at = batch->runs[0].first;
 	size_t n = 0;
 
 	require(batch->n && batch->n <= DIRECT_BATCH);
 	for (size_t i = 0; i < batch->nr_runs; i++) {
-		check_run(s, &batch->runs[i]);
+		require(batch->runs[i].first == at);
 		require(batch->runs[i].ns == batch->ns + n && batch->runs[i].ip == batch->ip + n);
-		require(!i || batch->runs[i].first ==
-				      batch->runs[i - 1].first +
-					      batch->runs[i - 1].n * batch->runs[i - 1].size);
+		at = check_run(s, &batch->runs[i]);
 		n += batch->runs[i].n;
 	}
 	require(n == batch->n);

@@ -40,8 +40,12 @@ static void put(const struct kmem_tracer *t, const struct kmem_output *output, u
 {
 	const struct kmem_pending_vcpu *p = &t->pending->v[vcpu];
 	const struct kmem_task_record *records = &p->records[first];
-	const struct event_mix mix = {n, &p->classes[first], &records->record.timestamp,
-				      (const uint8_t *)records, sizeof(*records)};
+	const struct event_mix mix = {n,
+				      &p->classes[first],
+				      &records->record.timestamp,
+				      sizeof(*records),
+				      (const uint8_t *)records,
+				      sizeof(*records)};
 
 	if (n)
 		output->stream.output->put_mix(t->context.batch, output->stream.sinks[vcpu], &mix);

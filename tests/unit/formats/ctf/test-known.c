@@ -129,6 +129,7 @@ static unsigned int put_mix(struct stream_writer *w, unsigned int i)
 	uint8_t classes[FLUSH_EACH];
 	struct event_mix mix = {.classes = classes,
 				.ns = &events[i].ns,
+				.ns_stride = sizeof(events[0]),
 				.bytes = (const uint8_t *)&events[i].record,
 				.stride = sizeof(events[0])};
 	unsigned int end = i - i % FLUSH_EACH + FLUSH_EACH;

@@ -38,29 +38,33 @@ static struct {
 static size_t nr_seen;
 static struct tsc_quick_clock quick;
 static uint64_t nr_other; /* times that are not those of the records' stamps */
+static uint64_t nr_mixed;
 
 static uint64_t ns_of(uint64_t tsc)
 {
 	return tsc_clock_ns(&quick.clock, tsc);
 }
 
+static void keep_record(const struct direct_run *run, size_t n)
+{
+	const bool mixed = run->id == (uint32_t)DIRECT_MIXED;
+	const struct direct_record *record =
+		(const void *)(mixed ? run->at[n] : run->first + n * run->size);
+
+	nr_mixed += mixed;
+	nr_other += (uint64_t)run->ns[n] != ns_of(record->tsc);
+	seen[nr_seen].id = mixed ? run->ids[n] : run->id;
+	seen[nr_seen].size = mixed ? shapes[run->ids[n]].size : run->size;
+	seen[nr_seen].ip = run->ip[n];
+	seen[nr_seen++].ns = (uint64_t)run->ns[n];
+}
+
 static void keep(void *arg, struct direct_batch *batch)
 {
 	(void)arg;
-	for (size_t i = 0; i < batch->nr_runs; i++) {
-		const struct direct_run *run = &batch->runs[i];
-
-		for (size_t n = 0; n < run->n && nr_seen < KEPT; n++) {
-			const struct direct_record *record =
-				(const void *)(run->first + n * run->size);
-
-			nr_other += (uint64_t)run->ns[n] != ns_of(record->tsc);
-			seen[nr_seen].id = run->id;
-			seen[nr_seen].size = run->size;
-			seen[nr_seen].ip = run->ip[n];
-			seen[nr_seen++].ns = (uint64_t)run->ns[n];
-		}
-	}
+	for (size_t i = 0; i < batch->nr_runs; i++)
+		for (size_t n = 0; n < batch->runs[i].n && nr_seen < KEPT; n++)
+			keep_record(&batch->runs[i], n);
 }
 
 /* 2.1 GHz, since some time. */
@@ -272,7 +276,7 @@ static void test_random(bool damage)
 	bool good = true;
 
 	setup();
-	nr_other = 0;
+	nr_other = nr_mixed = 0;
 	now.stall_ns = 0;
 	for (int i = 0; i < ROUNDS; i++) {
 		uint32_t n = (uint32_t)rand() % 40;
@@ -306,6 +310,7 @@ static void test_random(bool damage)
 		ok(good && ring.counts.records == written && is_clean() && !ring.counts.clamped &&
 			   !nr_other,
 		   "%lu records wrap the ring and all get out, with their times", written);
+	ok(nr_mixed, "%lu of them mixed", nr_mixed);
 	teardown();
 }
 
