@@ -53,7 +53,7 @@ sub judge {
 
 empty_folder($out);
 diag("SEED=$seed");
-is(on_kvm_host({mem => 1024, timeout => 3600 + $seconds}, "$FindBin::RealBin/run-guest", "$build/fault/sonde", $out,
+is(on_kvm_host({mem => 1024, timeout => ($rounds eq "all" ? 6 : 1) * 3600 + $seconds}, "$FindBin::RealBin/run-guest", "$build/fault/sonde", $out,
 	kernel_image('6.1'), "$build/guest/initrd", $seed, $seconds, $rounds,
 	GuestText::range("$build/sonde", kernel_image('6.1')), $file, $ENV{STEP} // ()), 0, 'run-guest ran on the KVM host');
 my ($plain, $first) = judge("$out/0");
