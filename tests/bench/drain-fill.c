@@ -242,6 +242,16 @@ static uint32_t next_function(struct drain_mix *m, struct mix_vcpu *v)
 	return v->path->functions[v->step++];
 }
 
+/* A file's number, a buffer, its size, and what is left in the other registers. */
+static void set_registers(struct drain_mix *m, uint64_t *args)
+{
+	args[0] = mix_draw_below(m, 64);
+	args[1] = 0x7ffc00000000 + 16 * mix_draw_below(m, 1 << 20);
+	args[2] = UINT64_C(1) << mix_draw_below(m, 16);
+	for (unsigned int i = 3; i < DIRECT_SYSCALL_ARGS; i++)
+		args[i] = mix_draw_below(m, 2) ? 0x7f0000000000 + mix_draw_below(m, 1 << 30) : i;
+}
+
 /* What is behind the header. */
 static void set_fields(uint8_t *bytes, const struct direct_slot *slot, uint32_t parent,
 		       uint32_t task, uint64_t frame)
@@ -275,6 +285,8 @@ static void put_direct(struct drain_mix *m, unsigned int vcpu, uint32_t id, uint
 	record->ip = ip;
 	set_fields((uint8_t *)record, slot, parent, 1000 + vcpu,
 		   0xffffc90000003f00 + vcpu * 0x4000 - m->vcpus[vcpu].depth * 0x40);
+	if (slot->want.fields & DIRECT_SYSCALL)
+		set_registers(m, (void *)((uint8_t *)record + slot->layout.syscall));
 	__atomic_store_n(&record->commit, ring_commit(id), __ATOMIC_RELEASE);
 }
 
@@ -282,16 +294,20 @@ static void put_call(struct drain_mix *m, unsigned int vcpu, uint32_t id)
 {
 	struct mix_vcpu *v = &m->vcpus[vcpu];
 	uint32_t parent = v->step ? v->path->functions[v->step - 1] : 0;
+	uint32_t function = next_function(m, v);
 
-	put_direct(m, vcpu, id, m->ips[next_function(m, v)] + 5, m->ips[parent] + 0x34);
+	if (m->x->direct.slots[id].want.fields & DIRECT_SYSCALL)
+		function %= SYSCALLS;
+	put_direct(m, vcpu, id, m->ips[function] + 5, m->ips[parent] + 0x34);
 }
 
-/* Half of the calls call another function before they return. */
+/* Half of the calls call another function before they return; no system call does. */
 static void put_call_or_return(struct drain_mix *m, unsigned int vcpu, uint32_t entry, uint32_t ret)
 {
+	const bool is_syscall = m->x->direct.slots[entry].want.fields & DIRECT_SYSCALL;
 	struct mix_vcpu *v = &m->vcpus[vcpu];
 
-	if (v->depth && (v->depth == DEPTH_MAX || mix_draw(m) >> 63)) {
+	if (v->depth && (is_syscall || v->depth == DEPTH_MAX || mix_draw(m) >> 63)) {
 		v->depth--;
 		put_direct(m, vcpu, ret, 0, 0);
 	} else {

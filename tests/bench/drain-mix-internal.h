@@ -21,6 +21,7 @@ enum {
 	LIVE_MAX = 4096,
 	TASKS = 64,
 	FUNCTIONS = 37000,
+	SYSCALLS = 60, /* the first of these */
 	PATHS = 600,
 	PATH_MAX = 48,
 	DEPTH_MAX = 16, /* of calls of calls */

@@ -101,6 +101,18 @@ static void make_page_return(struct fake_session *fs)
 	fake_branch(&fs->fg, FAKE_ALLOC_PAGES + 15, 0xe9, FAKE_RETURN_THUNK);
 }
 
+/* Some functions are those of system calls. */
+static void make_syscalls(struct fake_session *fs)
+{
+	static const struct fake_symbol calls[] = {{"__x64_sys_tail", FAKE_TAIL},
+						   {"__x64_sys_exit", FAKE_KFREE},
+						   {"do_syscall_64", FAKE_CALLER},
+						   {NULL, 0}};
+
+	if (fake_guest_add_symbols(&fs->fg, calls))
+		abort();
+}
+
 struct drain_mix *drain_mix_create(struct fake_session *fs)
 {
 	struct drain_mix *m = calloc(1, sizeof(*m));
@@ -119,6 +131,7 @@ struct drain_mix *drain_mix_create(struct fake_session *fs)
 	make_lots(m->path_lots, 0, PATHS);
 	make_functions(m);
 	make_page_return(fs);
+	make_syscalls(fs);
 	fake_session_list_return_sites(fs);
 	fake_session_keep_text(fs);
 	return m;
