@@ -123,8 +123,8 @@ static size_t most_bytes(const struct ctf_plan *plan)
 {
 	size_t most = 0;
 
-	for (size_t i = 0; i < plan->nr_classes; i++) {
-		const size_t bytes = plan->first[i]->size + plan->first[i]->table_bytes;
+	for (size_t i = 0; i < plan->nr_forms; i++) {
+		const size_t bytes = plan->forms[i].size + plan->forms[i].table_bytes;
 
 		most = most > bytes ? most : bytes;
 	}

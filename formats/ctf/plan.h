@@ -164,7 +164,7 @@ typedef size_t ctf_put_run_fn(struct ctf_writer *writer, const struct ctf_form *
 			      const struct event_run *run);
 
 /* Append the first of these `n` events, which certainly have room, each in the first form of its
- * class and with a compact header, until one cannot be. Returns how many. */
+ * class that can express it, and with a compact header, until one cannot be. Returns how many. */
 typedef size_t ctf_put_mix_fn(struct ctf_writer *writer, const struct event_mix *mix, size_t n);
 
 /* Read an event in this form, of which `from` is what follows its header. Sets all its bytes.
@@ -204,7 +204,7 @@ struct ctf_plan {
 	size_t most_class_size;  /* bytes of an event in memory */
 	bool has_texts;          /* a form has */
 	ctf_put_mix_fn *put_mix; /* NULL: events are written one by one */
-	size_t most;             /* bytes of an event in a first form, with those of the tables */
+	size_t most;             /* bytes of an event, without texts, with those of the tables */
 	const struct ctf_form *first[CTF_MAX_CLASSES]; /* form of each class */
 	struct ctf_form forms[];                       /* by event id */
 };

@@ -83,7 +83,7 @@ static INLINE bool get_bits(struct ctf_writer *w, struct ctf_values_search *code
 	}
 }
 
-enum { MAX_WORDS = 4 };
+enum { MAX_WORDS = 7 };
 
 /* `fields` and all numbers are constants. Returns false if the form cannot express the event. */
 static INLINE bool put_at(struct ctf_writer *w, struct ctf_values_search *code,
@@ -93,7 +93,7 @@ static INLINE bool put_at(struct ctf_writer *w, struct ctf_values_search *code,
 	uint64_t words[MAX_WORDS + 1] = {header};
 	unsigned int pos = 8 * CTF_HEADER_BYTES;
 
-#pragma GCC unroll 8
+#pragma GCC unroll 16
 	for (size_t i = 0; i < n; i++) {
 		const unsigned int bits = fields[i].bits[form];
 		uint64_t value;
@@ -121,7 +121,7 @@ static INLINE size_t size_of(const struct event_field *fields, size_t n, unsigne
 {
 	unsigned int bits = 8 * CTF_HEADER_BYTES;
 
-#pragma GCC unroll 8
+#pragma GCC unroll 16
 	for (size_t i = 0; i < n; i++)
 		bits += fields[i].bits[form];
 	return (bits + 7) / 8;
@@ -146,86 +146,6 @@ static INLINE bool put(struct ctf_writer *w, const struct event_field *fields, s
 	{                                                                                 \
 		(void)f;                                                                  \
 		return put(w, fields, LENGTH(fields), form, header, bytes);               \
-	}
-
-/* --- runs of the direct lane ------------------------------------------------------------------ */
-
-/* Events of a run, in a form. `fields` are constants. */
-struct putting {
-	struct ctf_writer *w;
-	const struct event_field *fields;
-	size_t nr_fields, size; /* on disk */
-	uint64_t id;
-	struct ctf_values_search code;
-};
-
-/* Returns how many of `n`, which is a constant, the form can express. */
-static INLINE size_t put_some(struct putting *p, size_t n, const int64_t *ns, const uint8_t *bytes,
-			      size_t stride, uint8_t *at)
-{
-#pragma GCC unroll 4
-	for (size_t i = 0; i < n; i++) {
-		const uint64_t header = ctf_compact_header(p->id, (uint64_t)ns[i]);
-
-		if (!put_at(p->w, &p->code, p->fields, p->nr_fields, 0, header, bytes + i * stride,
-			    at + i * p->size))
-			return i;
-	}
-	return n;
-}
-
-/* Returns how many of the first `n` the form can express. */
-static INLINE size_t put_events(struct putting p, const struct event_run *run, size_t n,
-				uint8_t *at)
-{
-	enum { UNROLLED = 4 };
-	const size_t stride = run->stride;
-	const int64_t *const ns = run->ns;
-	const uint8_t *bytes = run->bytes;
-	size_t i, some;
-
-	for (i = 0; i + UNROLLED <= n; i += UNROLLED) {
-		some = put_some(&p, UNROLLED, ns + i, bytes, stride, at);
-		if (some < UNROLLED)
-			return i + some;
-		bytes += UNROLLED * stride;
-		at += UNROLLED * p.size;
-	}
-	for (; i < n && put_some(&p, 1, ns + i, bytes, stride, at); i++) {
-		bytes += stride;
-		at += p.size;
-	}
-	return i;
-}
-
-/* `fields` are constants. */
-static INLINE size_t put_run(struct ctf_writer *w, const struct ctf_form *f,
-			     const struct event_field *fields, size_t nr_fields,
-			     const struct event_run *run)
-{
-	const size_t size = size_of(fields, nr_fields, 0);
-	size_t n = ctf_room_for(w, f->size + f->table_bytes, run->n);
-
-	if (!n || !ctf_clock_is_near(w, run->ns[0]))
-		return 0;
-	while (!ctf_clock_is_near(w, run->ns[n - 1]))
-		n--;
-	n = put_events(
-		(struct putting){w, fields, nr_fields, size, f->id, ctf_values_search(&w->code)},
-		run, n, w->bytes + w->used);
-	w->used += n * size;
-	if (n)
-		w->clock = (uint64_t)run->ns[n - 1];
-	return n;
-}
-
-/* Of an event of the direct lane: one by one, and in runs. */
-#define PUT_CALLS(name, fields)                                                  \
-	PUT(name, fields, 0)                                                     \
-	static size_t name##_run(struct ctf_writer *w, const struct ctf_form *f, \
-				 const struct event_run *run)                    \
-	{                                                                        \
-		return put_run(w, f, fields, LENGTH(fields), run);               \
 	}
 
 #endif

@@ -4,7 +4,7 @@
 
 #include "formats/ctf/internal.h"
 
-/* What put.c (events by the steps of a plan), and put-known.c, put-graph.c and put-kmem.c (those of
+/* What put.c (events by the steps of a plan), and put-known.c and put-kmem.c (those of
  * classes that the compiler knows) share. */
 
 /* The packet uses a cache that it did not use before. */
@@ -14,17 +14,6 @@ void ctf_use_cache(struct ctf_writer *w, uint16_t id);
 ctf_put_fn *ctf_put_kmem(const struct event_class *class, unsigned int form);
 /* ctf_put_mix_fn, of kmem_classes. */
 size_t ctf_put_kmem_mix(struct ctf_writer *w, const struct event_mix *mix, size_t n);
-
-/* How events of a class are written in its first form. */
-struct ctf_put_calls {
-	ctf_put_fn *one;
-	ctf_put_run_fn *run;
-};
-
-/* Of a class of the graph tracer; NULL: as any other. */
-const struct ctf_put_calls *ctf_put_graph(const struct event_class *class);
-/* Of an instance with these classes, of which one is of the graph tracer; or NULL. */
-ctf_put_mix_fn *ctf_put_graph_mix(const struct event_class *classes);
 
 /* The id of a string; 0: it has none. */
 uint64_t ctf_string_id(struct ctf_writer *w, const uint8_t *string, size_t size);

@@ -61,20 +61,36 @@ static INLINE size_t put_one(struct ctf_writer *w, struct ctf_values_search *cod
 #undef ONE
 }
 
+/* Likewise in the form of 5-level paging. Apart, for the loop's registers. */
+static __attribute__((noinline)) size_t put_la57(struct ctf_writer *w, unsigned int class,
+						 uint64_t ns, const uint8_t *bytes, uint8_t *at)
+{
+	const struct ctf_form *form = w->plan->first[class] + 1;
+	ctf_put_fn *const fn = kmem[class][1];
+
+	w->used = (size_t)(at - w->bytes);
+	return fn && fn(w, form, ctf_compact_header(form->id, ns), bytes) ? form->size : 0;
+}
+
 size_t ctf_put_kmem_mix(struct ctf_writer *w, const struct event_mix *mix, size_t n)
 {
 	struct ctf_values_search code = ctf_values_search(&w->code);
 	const struct ctf_form *const *first = w->plan->first;
 	const uint8_t *bytes = mix->bytes;
+	const int64_t *stamp = mix->ns;
 	uint8_t *at = w->bytes + w->used;
 	size_t i, size;
 
-	for (i = 0; i < n; i++, bytes += mix->stride) {
+	for (i = 0; i < n; i++, bytes += mix->stride, stamp = event_mix_next(mix, stamp)) {
 		const unsigned int class = mix->classes[i];
-		const uint64_t ns = (uint64_t)event_mix_ns(mix, i);
+		const uint64_t ns = (uint64_t)*stamp;
 		const uint64_t header = ctf_compact_header(first[class]->id, ns);
 
 		size = put_one(w, &code, class, header, bytes, at);
+		if (!size) {
+			size = put_la57(w, class, ns, bytes, at);
+			code = ctf_values_search(&w->code);
+		}
 		if (!size)
 			break;
 		at += size;

@@ -291,22 +291,59 @@ __attribute__((cold, noinline)) static void put_time(struct ctf_writer *w, int64
 	w->used = bit_bytes(&c);
 }
 
-/* Events of any classes, as long as they fit into first forms, whose size is known. */
+/* One in the first form of its class that can express it, if its size is known. */
+static bool put_one(struct ctf_writer *w, const struct ctf_form *form, uint64_t ns,
+		    const uint8_t *bytes)
+{
+	for (;; form++) {
+		if (!form->put || form->nr_texts)
+			return false;
+		if (form->put(w, form, ctf_compact_header(form->id, ns), bytes))
+			return true;
+		if (form->is_last)
+			return false;
+	}
+}
+
+/* Events of any classes, as long as their sizes are known. */
 static size_t put_mix(struct ctf_writer *w, const struct event_mix *mix, size_t n)
 {
 	const uint8_t *bytes = mix->bytes;
+	const int64_t *stamp = mix->ns;
 	size_t i;
 
-	for (i = 0; i < n; i++, bytes += mix->stride) {
-		const struct ctf_form *form = w->plan->first[mix->classes[i]];
-		const uint64_t ns = (uint64_t)event_mix_ns(mix, i);
-		const uint64_t header = ctf_compact_header(form->id, ns);
+	for (i = 0; i < n; i++, bytes += mix->stride, stamp = event_mix_next(mix, stamp)) {
+		const unsigned int class = mix->classes[i];
 
-		if (!form->put || form->nr_texts || !form->put(w, form, header, bytes))
+		if (!put_one(w, w->plan->first[class], (uint64_t)*stamp, bytes))
 			break;
-		w->base.gathered.n[mix->classes[i]]++;
+		w->base.gathered.n[class]++;
 	}
 	return i;
+}
+
+/* Events of any class, likewise. */
+static size_t put_run(struct ctf_writer *w, const struct ctf_form *form,
+		      const struct event_run *run)
+{
+	const size_t n = ctf_room_for(w, w->plan->most, run->n);
+	const uint8_t *bytes = run->bytes;
+	size_t i;
+
+	for (i = 0; i < n; i++, bytes += run->stride) {
+		if (!ctf_clock_is_near(w, run->ns[i]) ||
+		    !put_one(w, form, (uint64_t)run->ns[i], bytes))
+			break;
+		w->clock = (uint64_t)run->ns[i];
+	}
+	return i;
+}
+
+static ctf_put_run_fn *find_put_run(const struct ctf_form *form)
+{
+	ctf_put_run_fn *known = ctf_put_run_known(form->class);
+
+	return known || form->nr_texts ? known : put_run;
 }
 
 void ctf_find_put(struct ctf_plan *plan, const struct ctf_identity *identity)
@@ -317,7 +354,7 @@ void ctf_find_put(struct ctf_plan *plan, const struct ctf_identity *identity)
 		if (form->has_bytes || identity->big_endian)
 			continue;
 		form->put = ctf_put_known(form->class, form->form);
-		form->put_run = form->form ? NULL : ctf_put_run_known(form->class);
+		form->put_run = form->form ? NULL : find_put_run(form);
 		if (!form->put)
 			form->put = form->nr_texts ? put_steps_and_texts : put_steps;
 	}

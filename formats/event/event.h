@@ -151,6 +151,12 @@ static inline int64_t event_mix_ns(const struct event_mix *mix, size_t i)
 	return *(const int64_t *)(const void *)((const uint8_t *)mix->ns + i * mix->ns_stride);
 }
 
+/* The time behind this one. */
+static inline const int64_t *event_mix_next(const struct event_mix *mix, const int64_t *ns)
+{
+	return (const void *)((const uint8_t *)ns + mix->ns_stride);
+}
+
 static inline struct event_mix event_mix_rest(const struct event_mix *mix, size_t done)
 {
 	const uint8_t *ns = (const uint8_t *)mix->ns + done * mix->ns_stride;

@@ -91,27 +91,10 @@ bool graph_class_of(const struct event_class *class, enum graph_class *out)
 /* Likewise from SYSCALL_TGID to SYSCALL_STACK. */
 enum { SYSCALL_SETS = SYSCALL_STACK, SYSCALL_MAX_FIELDS = EVENT_TASK_FIELDS + SYSCALL_ARGS + 2 };
 
-#define FIELD(name_, type_, member, ...)                                                           \
-	{                                                                                          \
-		.name = name_, .type = type_, .size = sizeof(((struct syscall_event *)0)->member), \
-		.at = offsetof(struct syscall_event, member), .bits = {__VA_ARGS__}, .implied = 0  \
-	}
-
-/* Small forms have arguments of 32 bits, or addresses of 48. Frames have 48 or 57 bits, with 4- and
- * 5-level paging. */
-#define ARGUMENT(n) FIELD("arg" #n, EVENT_HEX, args[n], 32, 48, 48, 64)
-#define ARGUMENTS ARGUMENT(0), ARGUMENT(1), ARGUMENT(2), ARGUMENT(3), ARGUMENT(4), ARGUMENT(5)
-#define IP FIELD("ip", EVENT_FUNCTION, call.call.ip, 16, 16, 16, 64)
-#define FRAME FIELD("frame", EVENT_POINTER, call.frame, 48, 48, 57, 64)
-#define RET FIELD("ret", EVENT_INT, call.result, 32, 48, 48, 64)
-
-static const struct event_field sys_enter[] = {IP, ARGUMENTS, FRAME};
-static const struct event_field sys_exit[] = {RET, FRAME};
-
 static const struct event_class syscall_kinds[SYSCALL_NR_CLASSES] = {
-	[SYSCALL_ENTER] = CLASS("syscalls", "sys_enter", sys_enter, 4),
-	[SYSCALL_EXIT] = CLASS("syscalls", "sys_exit", sys_exit, 4),
-	[SYSCALL_ENTER_ONLY] = CLASS("syscalls", "sys_enter_only", sys_enter, 4),
+	[SYSCALL_ENTER] = CLASS("syscalls", "sys_enter", sys_enter_only, 4),
+	[SYSCALL_EXIT] = CLASS("syscalls", "sys_exit", sys_exit_only, 4),
+	[SYSCALL_ENTER_ONLY] = CLASS("syscalls", "sys_enter_only", sys_enter_only, 4),
 };
 
 static struct event_class syscalls[SYSCALL_SETS][SYSCALL_NR_CLASSES];

@@ -13,8 +13,8 @@
  * The direct lane of the ring engine: direct-lane.c has its slots and rings, direct-code.c its
  * code, direct-change.c brings it from one set of instances to the next, direct-retire.c takes away
  * what is left behind, direct-drain.c empties the rings, direct-mix.c takes what several slots have
- * written in turn, direct-read.c makes events of records, direct-stack.c makes call chains of
- * copied stacks, direct-count.c has the rings whose memory is for counts.
+ * written in turn, direct-read.c makes events of records, and call chains of copied stacks,
+ * direct-count.c has the rings whose memory is for counts.
  */
 enum {
 	DIRECT_GROUPS =
@@ -285,6 +285,10 @@ struct direct_places {
 /* What direct_read() copies, but for the first member of each event, long strings and texts. */
 void direct_read_places(const struct direct_plan *plan, const struct direct_places *places);
 
+/* The call chains of events of a slot that wants DIRECT_STACK. */
+void direct_read_stacks(const struct ring_engine *x, const struct direct_slot *slot,
+			const struct direct_run *run, uint8_t *events);
+
 /* --- what direct-drain.c and direct-mix.c share ----------------------------------------------- */
 
 /* Records of one ring, in one pass. */
@@ -302,12 +306,6 @@ void direct_count(struct direct_drained *d, uint32_t slot, size_t n);
 void direct_put_run(struct direct_drained *d, const struct direct_run *records);
 /* Put mixed records of several slots. */
 void direct_put_mixed(struct direct_drained *d, const struct direct_run *records);
-
-/* --- direct-stack.c --------------------------------------------------------------------------- */
-
-/* Likewise the call chains of a slot that wants DIRECT_STACK. */
-void direct_read_stacks(const struct ring_engine *x, const struct direct_slot *slot,
-			const struct direct_run *run, uint8_t *events);
 
 /* --- direct-drain.c --------------------------------------------------------------------------- */
 

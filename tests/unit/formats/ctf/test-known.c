@@ -88,9 +88,24 @@ static void make_graph(struct made_event *event)
 	make_call(event);
 	event->class = (unsigned int)draw(8) % GRAPH_NR_CLASSES;
 	event->graph.frame = draw(6) ? 0xffffc90000000000 + draw(16) * 8 : draw(64);
+	if (!draw(4))
+		event->graph.frame = 0xff11000000000000 + draw(40);
 	event->graph.result = draw(1) ? (uint64_t)-12 : draw_value(32, 64);
 	for (unsigned int i = 0, n = (unsigned int)draw(3); i < n; i++)
 		event->chain.stack[i] = draw(6) ? 0xffffffff81000000 + draw(4) : 1 + draw(60);
+}
+
+static void make_syscall(struct made_event *event)
+{
+	struct syscall_event *call = &event->chain.call;
+
+	make_graph(event);
+	event->class = (unsigned int)draw(8) % SYSCALL_NR_CLASSES;
+	call->call.result = draw(1) ? (uint64_t)-12 : draw_value(31, 64);
+	if (!draw(3))
+		call->call.frame = 0xff11000000000000 + draw(40);
+	for (unsigned int i = 0; i < SYSCALL_ARGS; i++)
+		call->args[i] = draw(2) ? draw(32) : draw_value(47, 64);
 }
 
 static void make_events(void (*make)(struct made_event *event))
@@ -228,6 +243,11 @@ int main(void)
 	for (unsigned int fields = 0; fields <= (GRAPH_ALL | GRAPH_STACK); fields += 2) {
 		snprintf(label, sizeof(label), "a graph with fields 0x%x", fields);
 		compare(graph_classes(fields), GRAPH_NR_CLASSES, label);
+	}
+	make_events(make_syscall);
+	for (unsigned int fields = 0; fields <= (SYSCALL_ALL | SYSCALL_STACK); fields += 2) {
+		snprintf(label, sizeof(label), "system calls with fields 0x%x", fields);
+		compare(syscall_classes(fields), SYSCALL_NR_CLASSES, label);
 	}
 	return tap_done();
 }
