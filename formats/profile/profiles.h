@@ -87,6 +87,9 @@ void profile_set_sort(struct profile_set *set, enum profile_key key);
 
 uint64_t profile_mean_ns(const struct profile_function *function);
 
+/* What its name is followed by, for users: whether its calls are timed, all of them or some. */
+const char *profile_mark(const struct profile_function *function);
+
 /* --- profile-text.c -------------------------------------------------------------------------- */
 
 struct profile_text_options {

@@ -80,7 +80,7 @@ static struct top_sample sample_of(const struct profile_counts *counts, size_t i
 		sample.live = sample.count = TOP_UNKNOWN;
 	snprintf(sample.name, sizeof(sample.name), "%.100s%s%.40s%s%s", f->name,
 		 several ? " (" : "", several ? counts->name : "", several ? ")" : "",
-		 f->returns ? "" : " (hits only)");
+		 profile_mark(f));
 	return sample;
 }
 

@@ -177,7 +177,11 @@ static void test_text(void)
 		"\"timed\":2,\"total_ns\":3000000,\"max_ns\":2000000,\"buckets\":["
 		"{\"from_ns\":699050,\"calls\":1},{\"from_ns\":1398101,\"calls\":1}]},"
 		"{\"function\":\"leaf\",\"address\":\"0x2\",\"hits\":1000,\"returns\":false,"
-		"\"timed\":0,\"total_ns\":0,\"max_ns\":0}");
+		"\"timed\":0,\"total_ns\":0,\"max_ns\":0},"
+		"{\"function\":\"jumps\",\"address\":\"0x3\",\"hits\":1000,\"returns\":true,"
+		"\"timed\":989,\"total_ns\":989,\"max_ns\":1},"
+		"{\"function\":\"open\",\"address\":\"0x4\",\"hits\":20,\"returns\":true,"
+		"\"timed\":12,\"total_ns\":12,\"max_ns\":1}");
 	const struct profile_text_options options = {.top = 0, .histogram = true};
 	struct profile_set set = need(buckets);
 	char *text = NULL;
@@ -189,12 +193,14 @@ static void test_text(void)
 	profile_set_print(out, &set, &options);
 	fclose(out);
 	is_str(text,
-	       "p: profile:x, 2 of 9 functions called\n"
+	       "p: profile:x, 4 of 9 functions called\n"
 	       "        HITS        TIMED      TOTAL       MEAN        MAX  FUNCTION\n"
 	       "           3            2    3.00 ms    1.50 ms    2.00 ms  slow\n"
 	       "      699 us              1  ########################################\n"
 	       "     1.40 ms              1  ########################################\n"
-	       "       1,000            -          -          -          -  leaf (hits only)\n",
+	       "       1,000            -          -          -          -  leaf (hits only)\n"
+	       "       1,000          989     989 ns       1 ns       1 ns  jumps (partly timed)\n"
+	       "          20           12      12 ns       1 ns       1 ns  open\n",
 	       "text");
 	free(text);
 	profile_set_deinit(&set);
