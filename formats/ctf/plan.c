@@ -119,16 +119,19 @@ static size_t count_forms(const struct event_class *classes, size_t nr_classes)
 	return n;
 }
 
+/* An event that a form cannot express may have told the tables of its values before it is tried in
+ * the next form. */
 static size_t most_bytes(const struct ctf_plan *plan)
 {
-	size_t most = 0;
+	size_t size = 0, table_bytes = 0;
 
 	for (size_t i = 0; i < plan->nr_forms; i++) {
-		const size_t bytes = plan->forms[i].size + plan->forms[i].table_bytes;
+		const struct ctf_form *form = &plan->forms[i];
 
-		most = most > bytes ? most : bytes;
+		size = size > form->size ? size : form->size;
+		table_bytes = table_bytes > form->table_bytes ? table_bytes : form->table_bytes;
 	}
-	return most;
+	return size + table_bytes;
 }
 
 struct ctf_plan *ctf_plan_create(const struct event_class *classes, size_t nr_classes)

@@ -158,8 +158,8 @@ struct ctf_form;
 typedef bool ctf_put_fn(struct ctf_writer *writer, const struct ctf_form *form, uint64_t header,
 			const uint8_t *bytes);
 
-/* Append events of a run in this form, each with a compact header, until one cannot be, or the
- * packet may have no room for another. Returns how many. */
+/* Append events of a run in this form or a later one of its class, each with a compact header,
+ * until one cannot be, or the packet may have no room for another. Returns how many. */
 typedef size_t ctf_put_run_fn(struct ctf_writer *writer, const struct ctf_form *form,
 			      const struct event_run *run);
 
@@ -204,7 +204,8 @@ struct ctf_plan {
 	size_t most_class_size;  /* bytes of an event in memory */
 	bool has_texts;          /* a form has */
 	ctf_put_mix_fn *put_mix; /* NULL: events are written one by one */
-	size_t most;             /* bytes of an event, without texts, with those of the tables */
+	size_t most; /* bytes that an event without texts adds to a packet, those of the tables
+		      * included, in whichever form */
 	const struct ctf_form *first[CTF_MAX_CLASSES]; /* form of each class */
 	struct ctf_form forms[];                       /* by event id */
 };

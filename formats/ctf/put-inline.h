@@ -83,6 +83,17 @@ static INLINE bool get_bits(struct ctf_writer *w, struct ctf_values_search *code
 	}
 }
 
+/* Bytes of an event on disk. */
+static INLINE size_t size_of(const struct event_field *fields, size_t n, unsigned int form)
+{
+	unsigned int bits = 8 * CTF_HEADER_BYTES;
+
+#pragma GCC unroll 16
+	for (size_t i = 0; i < n; i++)
+		bits += fields[i].bits[form];
+	return (bits + 7) / 8;
+}
+
 enum { MAX_WORDS = 7 };
 
 /* `fields` and all numbers are constants. Returns false if the form cannot express the event. */
@@ -93,6 +104,9 @@ static INLINE bool put_at(struct ctf_writer *w, struct ctf_values_search *code,
 	uint64_t words[MAX_WORDS + 1] = {header};
 	unsigned int pos = 8 * CTF_HEADER_BYTES;
 
+	/* a constant: such a form is left to the loop over steps */
+	if (size_of(fields, n, form) > sizeof(uint64_t) * MAX_WORDS)
+		return false;
 #pragma GCC unroll 16
 	for (size_t i = 0; i < n; i++) {
 		const unsigned int bits = fields[i].bits[form];
@@ -114,17 +128,6 @@ static INLINE bool put_at(struct ctf_writer *w, struct ctf_values_search *code,
 	for (unsigned int i = 0; 64 * i < pos; i++)
 		ctf_store_word(at + i * sizeof(uint64_t), words[i]);
 	return true;
-}
-
-/* Bytes of an event on disk. */
-static INLINE size_t size_of(const struct event_field *fields, size_t n, unsigned int form)
-{
-	unsigned int bits = 8 * CTF_HEADER_BYTES;
-
-#pragma GCC unroll 16
-	for (size_t i = 0; i < n; i++)
-		bits += fields[i].bits[form];
-	return (bits + 7) / 8;
 }
 
 static INLINE bool put(struct ctf_writer *w, const struct event_field *fields, size_t n,

@@ -92,7 +92,7 @@ struct put_calls {
 
 /* --- entries and returns in turn -------------------------------------------------------------- */
 
-enum { PUT_EXIT = 1 }; /* class of returns; all others are entries */
+enum { EXIT_CLASS = 1 }; /* class of returns; all others are entries */
 
 /* An event in the first of `nr_forms` forms that can express it; `first` is the id of form 0.
  * Returns its bytes; 0: none can. */
@@ -110,7 +110,7 @@ static INLINE size_t put_first_fit(struct ctf_writer *w, struct ctf_values_searc
 }
 
 /* What is a constant in each function. */
-struct put_pairs {
+struct pair_fields {
 	const struct event_field *entry, *exit;
 	size_t nr_entry, nr_exit;
 	unsigned int entry_forms, exit_forms;
@@ -118,7 +118,7 @@ struct put_pairs {
 
 /* A ctf_put_mix_fn. */
 static INLINE size_t put_pairs(struct ctf_writer *w, const struct event_mix *mix, size_t n,
-			       const struct put_pairs p)
+			       const struct pair_fields p)
 {
 	const struct ctf_form *const *first = w->plan->first;
 	struct ctf_values_search code = ctf_values_search(&w->code);
@@ -131,10 +131,10 @@ static INLINE size_t put_pairs(struct ctf_writer *w, const struct event_mix *mix
 		const unsigned int class = mix->classes[i];
 		const uint64_t id = first[class]->id, ns = (uint64_t)*stamp;
 
-		size = class == PUT_EXIT ? put_first_fit(w, &code, p.exit, p.nr_exit, p.exit_forms,
-							 id, ns, bytes, at)
-					 : put_first_fit(w, &code, p.entry, p.nr_entry,
-							 p.entry_forms, id, ns, bytes, at);
+		size = class == EXIT_CLASS ? put_first_fit(w, &code, p.exit, p.nr_exit,
+							   p.exit_forms, id, ns, bytes, at)
+					   : put_first_fit(w, &code, p.entry, p.nr_entry,
+							   p.entry_forms, id, ns, bytes, at);
 		if (!size)
 			break;
 		at += size;
@@ -148,11 +148,11 @@ static INLINE size_t put_pairs(struct ctf_writer *w, const struct event_mix *mix
 	static size_t name(struct ctf_writer *w, const struct event_mix *mix, size_t n)           \
 	{                                                                                         \
 		return put_pairs(w, mix, n,                                                       \
-				 (struct put_pairs){entry_, exit_, LENGTH(entry_), LENGTH(exit_), \
-						    entry_forms_, exit_forms_});                  \
+				 (struct pair_fields){entry_, exit_, LENGTH(entry_),              \
+						      LENGTH(exit_), entry_forms_, exit_forms_}); \
 	}
 
-_Static_assert((int)GRAPH_EXIT == PUT_EXIT && (int)SYSCALL_EXIT == PUT_EXIT, "of both tracers");
+_Static_assert((int)GRAPH_EXIT == EXIT_CLASS && (int)SYSCALL_EXIT == EXIT_CLASS, "of both tracers");
 
 /* --- the function tracer ---------------------------------------------------------------------- */
 

@@ -523,7 +523,7 @@ static void turn_over(struct ring_engine *x)
 		struct direct_slot *slot = &lane->slots[id];
 
 		if (slot->state == DIRECT_NEW)
-			slot->state = DIRECT_LIVE;
+			direct_open_slot(lane, id);
 		if (slot->state == DIRECT_LIVE && !(used & UINT32_C(1) << id))
 			slot->state = DIRECT_LEAVING;
 	}

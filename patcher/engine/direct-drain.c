@@ -49,9 +49,6 @@ static void put_events(struct direct_drained *d, const struct direct_run *record
 	uint8_t *events = slot->plan.is_bare ? (void *)records->ip : room;
 	struct event_run run = {records->n, records->ns, events, slot->plan.stride};
 
-	/* no code writes its records yet; it may go while others wait for the disk */
-	if (slot->state <= DIRECT_NEW)
-		return;
 	if (!slot->plan.is_bare)
 		read_events(d, slot, records, events);
 	if (want->filter)

@@ -182,8 +182,17 @@ static int find_slot(struct direct_lane *lane, const struct direct_want *want, u
 				     .group = group};
 	lane->slots[vacant].state = DIRECT_NEW;
 	direct_plan_make(&lane->slots[vacant].plan, want, &lane->slots[vacant].layout);
-	lane->shapes[vacant] = shape_of(want, &lane->slots[vacant].layout);
 	return 0;
+}
+
+/* From now on there are records with its id. Until then one is damage: whose slot it is may go
+ * before the record is an event. */
+void direct_open_slot(struct direct_lane *lane, unsigned int id)
+{
+	struct direct_slot *slot = &lane->slots[id];
+
+	slot->state = DIRECT_LIVE;
+	lane->shapes[id] = shape_of(&slot->want, &slot->layout);
 }
 
 /* Under the lane's lock. */

@@ -71,7 +71,7 @@ static bool is_plain(const struct direct_slot *slot)
 {
 	const struct direct_plan *plan = &slot->plan;
 
-	return slot->state > DIRECT_NEW && !slot->want.filter && slot->want.output->put_mix &&
+	return !slot->want.filter && slot->want.output->put_mix &&
 	       !(slot->want.fields & DIRECT_STACK) && !plan->nr_strings && !plan->nr_texts &&
 	       plan->stride <= MIX_MAX_STRIDE;
 }

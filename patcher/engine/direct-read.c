@@ -220,7 +220,7 @@ void direct_read(const struct direct_plan *plan, const struct direct_run *run, u
 	const size_t n = run->n;
 
 	put_ips(run, events, plan->stride);
-	/* entries and returns alternate: the loops over one record go */
+	/* those with strings, or mixed ones that do not go together: without loops */
 	if (n == 1) {
 		for (; c < end; c++)
 			copy_column(c, run->first + c->from, 1, 0, events + c->to, 0);

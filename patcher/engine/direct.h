@@ -174,6 +174,8 @@ void direct_end(struct ring_engine *x);
 int direct_find_slots(struct ring_engine *x, const struct direct_change *change, unsigned int *ids,
 		      struct error *err);
 void direct_drop_new_slots(struct direct_lane *lane);
+/* Under the lane's lock, with the guest stopped: the text leads to code that writes its records. */
+void direct_open_slot(struct direct_lane *lane, unsigned int id);
 /* Under the lane's lock: no record of this slot can come any more. */
 void direct_close_slot(struct ring_engine *x, unsigned int id);
 bool direct_uses(struct engine *engine, const void *owner);

@@ -13,7 +13,7 @@ enum { SINKS = 3, SLOTS = 7, ROUNDS = 3000, RECORD_BYTES = 512, SEED = 20081128,
 /* What a sink has got, by number of the record. */
 struct event_sink {
 	size_t n;
-	uint32_t slots; /* that are its own */
+	uint32_t slots; /* its own */
 };
 
 static struct ring_engine *x;
@@ -76,7 +76,7 @@ static bool has_addresses(const struct direct_slot *slot, size_t i, const uint8_
 		graph->frame == frame + (uint64_t)DIRECT_FRAME_BIAS);
 }
 
-/* The sink's next record, which is of a slot that code writes for. */
+/* The sink's next record. */
 static size_t next_record(struct event_sink *sink)
 {
 	while (sink->n < batch.n && !(sink->slots >> batch.ids[sink->n] & 1))
@@ -134,11 +134,11 @@ static uint32_t draw_fields(void)
 	return sum & DIRECT_SYSCALL ? sum | DIRECT_FRAME : sum;
 }
 
-static void make_slot(uint32_t id, unsigned int sink, const struct event_output *to, bool is_new)
+static void make_slot(uint32_t id, unsigned int sink, const struct event_output *to)
 {
 	struct direct_slot *slot = &x->direct.slots[id];
 
-	*slot = (struct direct_slot){.state = is_new ? DIRECT_NEW : DIRECT_LIVE,
+	*slot = (struct direct_slot){.state = DIRECT_LIVE,
 				     .want = {.point = draw(2) ? POINT_ENTRY : POINT_RETURN,
 					      .class = draw(6),
 					      .fields = draw_fields(),
@@ -147,8 +147,7 @@ static void make_slot(uint32_t id, unsigned int sink, const struct event_output 
 	slot->layout = direct_layout(slot->want.fields);
 	direct_plan_make(&slot->plan, &slot->want, &slot->layout);
 	x->direct.shapes[id] = (struct ring_shape){.size = slot->layout.size};
-	if (!is_new)
-		sinks[sink].slots |= UINT32_C(1) << id;
+	sinks[sink].slots |= UINT32_C(1) << id;
 }
 
 /* *mask: the slots that have some. */
@@ -177,13 +176,11 @@ static bool are_complete(void)
 
 static bool are_counted(const struct direct_drained *d)
 {
-	uint64_t counted = 0, expected = 0;
+	uint64_t counted = 0;
 
 	for (uint32_t left = d->begun; left; left &= left - 1)
 		counted += d->records[__builtin_ctz(left)];
-	for (size_t i = 0; i < batch.n; i++)
-		expected += x->direct.slots[batch.ids[i]].state > DIRECT_NEW;
-	return counted == expected;
+	return counted == batch.n;
 }
 
 static void begin(void)
@@ -224,8 +221,7 @@ static void test_any(void)
 		for (unsigned int i = 0; i < n; i++) {
 			const unsigned int sink = draw(SINKS);
 
-			make_slot(FIRST_ID + i, sink, sink == other ? &runs_only : &output,
-				  !draw(8));
+			make_slot(FIRST_ID + i, sink, sink == other ? &runs_only : &output);
 		}
 		put(n);
 		together += nr_mixes;
@@ -240,29 +236,24 @@ static void test_together(void)
 	good = true;
 	begin();
 	for (unsigned int i = 0; i < 4; i++)
-		make_slot(FIRST_ID + i, 1, &output, false);
+		make_slot(FIRST_ID + i, 1, &output);
 	put(4);
 	ok(good && nr_mixes == 1 && !nr_runs, "the events of an instance go at once");
 	begin();
 	for (unsigned int i = 0; i < 4; i++)
-		make_slot(FIRST_ID + i, i % 2, &output, false);
+		make_slot(FIRST_ID + i, i % 2, &output);
 	put(4);
 	ok(good && nr_mixes == 2 && !nr_runs, "so do those of each of two");
 	begin();
 	for (unsigned int i = 0; i < 5; i++)
-		make_slot(FIRST_ID + i, 1, &output, false);
+		make_slot(FIRST_ID + i, 1, &output);
 	put(5);
 	ok(good && !nr_mixes && nr_runs == batch.n, "those of more slots go one by one");
 	begin();
-	make_slot(FIRST_ID, 0, &runs_only, false);
-	make_slot(FIRST_ID + 1, 0, &runs_only, false);
+	make_slot(FIRST_ID, 0, &runs_only);
+	make_slot(FIRST_ID + 1, 0, &runs_only);
 	put(2);
 	ok(good && !nr_mixes && nr_runs == batch.n, "as do those of a histogram's call chains");
-	begin();
-	make_slot(FIRST_ID, 0, &output, false);
-	make_slot(FIRST_ID + 1, 0, &output, true);
-	put(2);
-	ok(good, "no code writes records of a new slot: they are no events");
 }
 
 int main(void)

@@ -26,6 +26,37 @@ static void test_start(void)
 	end();
 }
 
+/* Whose slot it is may go before the code that writes such records is there. */
+static atomic_uint nr_new, nr_taken;
+
+static void look_at_new_slots(struct fake_guest *fg)
+{
+	const struct direct_lane *lane = &rings()->direct;
+
+	(void)fg;
+	for (unsigned int id = 0; id < DIRECT_MAX; id++) {
+		if (lane->slots[id].state != DIRECT_NEW)
+			continue;
+		nr_new++;
+		nr_taken += lane->shapes[id].size != 0;
+	}
+}
+
+static void test_forged(void)
+{
+	create();
+	if (start("function:kfree", NULL, NULL))
+		abort();
+	atomic_store(&fs.fg.on_stop, look_at_new_slots);
+	ok(!trace_session_add_instance(fs.session, "g=function:__kmalloc", NULL) && nr_new &&
+		   !nr_taken,
+	   "until a change takes effect, a record of its slots is damage");
+	atomic_store(&fs.fg.on_stop, NULL);
+	ok(put_record(slot_of("g"), 1, FAKE_KMALLOC) && await_records("g", 1),
+	   "then it is an event");
+	end();
+}
+
 /* Events of many long strings, more than fit into the memory for a batch's. */
 static void test_large_events(void)
 {
@@ -248,6 +279,7 @@ int main(void)
 {
 	allocate_ram();
 	test_start();
+	test_forged();
 	test_large_events();
 	test_with_probes();
 	test_slow_path();
