@@ -9,7 +9,14 @@
 #include "formats/report/table.h"
 #include "formats/report/trace-text.h"
 
-enum { LABEL = 14, DEFAULT_ROWS = 20, MAX_SITES = 32, BAR = 24, NARROW_BAR = 12 };
+enum {
+	STEPS = 16 * TIMELINE_MAX_ROWS,
+	LABEL = 14,
+	DEFAULT_ROWS = 20,
+	MAX_SITES = 32,
+	BAR = 24,
+	NARROW_BAR = 12
+};
 
 /* What is drawn: all live bytes, and their parts. */
 enum part { ALL, SLABS, OBJECTS, OTHERS, LARGE, OUTSIDE, NR_PARTS };
@@ -72,7 +79,7 @@ static int change(struct analysis *base, const struct heap_change *change)
 	for (enum part part = 0; part < NR_PARTS; part++) {
 		struct course *course = &t->parts[part];
 
-		if (!course->steps && course_init(course, TIMELINE_MAX_ROWS, replay->span.begin_ns))
+		if (!course->steps && course_init_small(course, STEPS, replay->span.begin_ns))
 			return -ENOMEM;
 		course_put(course, change->record->timestamp, value(t, part));
 	}
@@ -97,7 +104,7 @@ static int begin_window(struct analysis *base)
 
 	for (enum part part = 0; part < NR_PARTS; part++) {
 		course_deinit(&t->parts[part]);
-		if (course_init(&t->parts[part], TIMELINE_MAX_ROWS, begin_ns))
+		if (course_init_small(&t->parts[part], STEPS, begin_ns))
 			return -ENOMEM;
 		course_put(&t->parts[part], begin_ns, value(t, part));
 	}
@@ -136,13 +143,10 @@ static void add_bar(struct table *table, uint64_t bytes, uint64_t most, size_t w
 	table_add_cell(table, bar);
 }
 
-/* On the trace clock. */
+/* On the trace clock. All courses have the same steps. */
 static int64_t row_end_ns(const struct timeline *t, size_t i, size_t rows)
 {
-	const uint64_t ns = replay_duration_ns(t->base.replay);
-
-	return (int64_t)((uint64_t)t->base.replay->span.begin_ns +
-			 (uint64_t)((unsigned __int128)ns * (i + 1) / rows));
+	return course_part_end(&t->parts[ALL], t->base.replay->span.end_ns, i, rows);
 }
 
 static void add_rows(struct table *table, const struct timeline *t, size_t rows, size_t bar)

@@ -5,14 +5,10 @@
 #include <math.h>
 #include <stdlib.h>
 
-static const uint64_t first_step_ns = 1 << 16;
-
 static int init(struct course *course, uint32_t room, int64_t start_ns, bool has_peaks)
 {
-	*course = (struct course){.end_ns = start_ns,
-				  .room = room,
-				  .start_ns = start_ns,
-				  .step_ns = first_step_ns};
+	*course = (struct course){
+		.end_ns = start_ns, .room = room, .start_ns = start_ns, .step_ns = 1};
 	course->steps = calloc(has_peaks ? 2 * (size_t)room : room, sizeof(*course->steps));
 	if (!course->steps)
 		return -ENOMEM;
@@ -89,17 +85,43 @@ static uint64_t peak_of(const struct course *course, uint64_t i)
 	return i + 1 == course->used ? course->peak : course->peaks[i];
 }
 
-/* The last value in a part of the course, and the greatest one. Offsets in ns. */
-static struct course_step between(const struct course *course, uint64_t from_ns, uint64_t to_ns)
+/* When part i of n would end if all were equal, as an offset. */
+static uint64_t even_end(const struct course *course, int64_t end_ns, size_t i, size_t n)
 {
-	uint64_t from = from_ns / course->step_ns, to = to_ns ? (to_ns - 1) / course->step_ns : 0;
-	const uint64_t last = course->used - 1;
-	struct course_step out;
+	return (uint64_t)((unsigned __int128)course_offset(course, end_ns) * (i + 1) / n);
+}
 
-	if (from > last)
-		return (struct course_step){course->last, course->last};
-	to = to < last ? to : last;
-	out = (struct course_step){last_of(course, to), peak_of(course, to)};
+/* Behind how many steps part i of n ends. */
+static uint64_t steps_until(const struct course *course, int64_t end_ns, size_t i, size_t n)
+{
+	const uint64_t even = even_end(course, end_ns, i, n), step_ns = course->step_ns;
+	const uint64_t steps = even / step_ns + (even % step_ns >= step_ns - step_ns / 2);
+
+	if (i + 1 == n || steps > course->used)
+		return course->used;
+	return steps ? steps : 1;
+}
+
+/* Behind the last step the value is the last one, at any time. */
+int64_t course_part_end(const struct course *course, int64_t end_ns, size_t i, size_t n)
+{
+	const uint64_t steps = steps_until(course, end_ns, i, n),
+		       all = course_offset(course, end_ns);
+	const uint64_t even = even_end(course, end_ns, i, n);
+	uint64_t offset;
+
+	if (i + 1 == n || __builtin_mul_overflow(steps, course->step_ns, &offset) || offset > all)
+		return end_ns;
+	if (steps == course->used && offset < even)
+		offset = even;
+	return (int64_t)((uint64_t)course->start_ns + offset);
+}
+
+/* Of the steps from `from` to `to`, the last value and the greatest one. */
+static struct course_step between(const struct course *course, uint64_t from, uint64_t to)
+{
+	struct course_step out = {last_of(course, to - 1), peak_of(course, to - 1)};
+
 	for (uint64_t i = from; i < to; i++)
 		out.peak = greater(out.peak, peak_of(course, i));
 	return out;
@@ -107,10 +129,12 @@ static struct course_step between(const struct course *course, uint64_t from_ns,
 
 void course_resample(const struct course *course, int64_t end_ns, struct course_step *out, size_t n)
 {
-	const unsigned __int128 span = course_offset(course, end_ns);
+	uint64_t from = 0, to;
 
-	for (size_t i = 0; i < n; i++)
-		out[i] = between(course, (uint64_t)(span * i / n), (uint64_t)(span * (i + 1) / n));
+	for (size_t i = 0; i < n; i++, from = to) {
+		to = steps_until(course, end_ns, i, n);
+		out[i] = between(course, from, to);
+	}
 }
 
 /* Least squares. */
@@ -148,14 +172,14 @@ struct course_trend course_trend(const struct course *course, int64_t end_ns)
 	enum { STEPS = 16 };
 	struct course_trend trend = {.steps = STEPS - 1};
 	struct course_step steps[STEPS];
-	double x[STEPS], y[STEPS], span;
+	double x[STEPS], y[STEPS];
 
 	if (end_ns <= course->start_ns)
 		return trend;
-	span = (double)((uint64_t)end_ns - (uint64_t)course->start_ns) / 1e9;
 	course_resample(course, end_ns, steps, STEPS);
 	for (size_t i = 0; i < STEPS; i++) {
-		x[i] = span * (double)(i + 1) / STEPS;
+		x[i] = (double)course_offset(course, course_part_end(course, end_ns, i, STEPS)) /
+		       1e9;
 		y[i] = (double)steps[i].last;
 		trend.rises += i && steps[i].last > steps[i - 1].last;
 		trend.falls += i && steps[i].last < steps[i - 1].last;

@@ -10,7 +10,7 @@
  * A value over time, in a fixed number of steps of equal length. The steps become longer as time
  * goes on, so that memory does not grow.
  */
-enum { COURSE_STEPS = 128, COURSE_STEPS_OF_SITE = 32 };
+enum { COURSE_STEPS = 4096, COURSE_STEPS_OF_SITE = 32 };
 
 struct course_step {
 	uint64_t last, peak; /* the value at its end, and the greatest one in it */
@@ -55,9 +55,14 @@ static inline void course_put(struct course *course, int64_t ns, uint64_t value)
 		course->peak = value;
 }
 
-/* The same values up to `end_ns`, in n steps of equal length. */
+/*
+ * The same values up to `end_ns`, in n parts of equal length; but for the last one, a part ends
+ * where a step does: at the nearest such moment to its own end, so that its value is exact then.
+ */
 void course_resample(const struct course *course, int64_t end_ns, struct course_step *out,
 		     size_t n);
+/* When part i of these ends. */
+int64_t course_part_end(const struct course *course, int64_t end_ns, size_t i, size_t n);
 
 /* A straight line through the values, and how near to it they are. */
 struct course_trend {

@@ -264,7 +264,7 @@ static void test_growth_in_report(const char *dir)
 		const char *filter, *line, *next, *what;
 	} rows[] = {
 		{"call_site.function == \"growing\"",
-		 "\nGrows             315 B/s  growing+0x10/0x1000, +-4 B, R2 1.00, 6.2 KiB live\n",
+		 "\nGrows             319 B/s  growing+0x10/0x1000, +-0 B, R2 1.00, 6.2 KiB live\n",
 		 "sonde leaks ", "what only grows has a line, with an error"},
 		{"call_site.function == \"dentries\"",
 		 "\nGrows           1.2 KiB/s  dentries+0x10/0x1000 (dentry), +-",

@@ -110,6 +110,44 @@ static void test_error(void)
 	course_deinit(&course);
 }
 
+/* The last value before this time. */
+static uint64_t value_before(const int64_t *times, size_t n, int64_t ns)
+{
+	uint64_t value = 0;
+
+	for (size_t i = 0; i < n && times[i] < ns; i++)
+		value = i + 1;
+	return value;
+}
+
+static void test_part_ends(void)
+{
+	enum { CHANGES = 5000, PARTS = 20 };
+	static int64_t times[CHANGES];
+	struct course course = begin(second);
+	struct course_step steps[PARTS];
+	int64_t now = second, last = second, far = 0;
+	bool same = true;
+
+	for (size_t i = 0; i < CHANGES; i++) {
+		now += rand() % 1000000;
+		times[i] = now;
+		course_put(&course, now, i + 1);
+	}
+	course_resample(&course, now + 1, steps, PARTS);
+	for (size_t i = 0; i < PARTS; i++) {
+		const int64_t end = course_part_end(&course, now + 1, i, PARTS);
+		const int64_t even = second + (now + 1 - second) * ((int64_t)i + 1) / PARTS;
+
+		same &= end >= last && steps[i].last == value_before(times, CHANGES, end);
+		far = llabs(end - even) > far ? llabs(end - even) : far;
+		last = end;
+	}
+	ok(same && last == now + 1, "the values are those of the times where parts end");
+	ok(far <= (int64_t)course.step_ns / 2 + 1, "which are not far from equal parts");
+	course_deinit(&course);
+}
+
 static void test_hostile(void)
 {
 	static const int64_t times[] = {INT64_MIN, 0, INT64_MAX, -5, INT64_MAX, INT64_MIN};
@@ -131,6 +169,7 @@ int main(void)
 	test_silence();
 	test_trends();
 	test_error();
+	test_part_ends();
 	test_hostile();
 	return tap_done();
 }
