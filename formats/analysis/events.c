@@ -43,6 +43,10 @@ struct events {
 	size_t nr_hits, counted;
 	uint64_t n;
 	int64_t first_ns, last_ns;
+	/* Of all events, also those that were not chosen: rates are of their time. */
+	bool has_before; /* there are some before the time that was chosen */
+	uint64_t seen;   /* in it */
+	int64_t begin_ns, end_ns;
 };
 
 static void deinit(struct analysis *base)
@@ -131,11 +135,23 @@ static void widen(int64_t ns, int64_t *first, int64_t *last)
 	*last = ns > *last ? ns : *last;
 }
 
+static void note_time(struct events *e, int64_t ns)
+{
+	if (!e->base.replay->in_window) {
+		e->has_before = true;
+		return;
+	}
+	if (!e->seen++)
+		e->begin_ns = e->end_ns = ns;
+	widen(ns, &e->begin_ns, &e->end_ns);
+}
+
 static int add_event(struct analysis *base, const struct event *event)
 {
 	struct events *e = (struct events *)base;
 	struct kind *kind;
 
+	note_time(e, event->ns);
 	if (!base->replay->in_window || !replay_has_event(base->replay, event))
 		return 0;
 	kind = kind_of(e, event);
@@ -196,7 +212,11 @@ static struct text event_of(const struct kind *kind)
 
 static uint64_t duration_ns(const struct events *e)
 {
-	return (uint64_t)e->last_ns - (uint64_t)e->first_ns;
+	const struct replay *replay = e->base.replay;
+	const int64_t begin_ns = e->has_before ? replay->from_ns : e->begin_ns;
+	const int64_t end_ns = replay_until(replay, e->end_ns);
+
+	return end_ns > begin_ns ? (uint64_t)end_ns - (uint64_t)begin_ns : 0;
 }
 
 static void add_rate(struct table *table, const struct events *e, uint64_t n)

@@ -128,6 +128,10 @@ int replay_follow(struct replay *replay, struct analysis **analyses, size_t n, s
 void replay_begin_span(struct replay *replay, int64_t ns);
 void replay_end_span(struct replay *replay);
 
+/* When the time ends that results are of, once the pass is over: that of the last event, unless a
+ * time was chosen, or the trace is followed. */
+int64_t replay_until(const struct replay *replay, int64_t last_ns);
+
 /* The length of replay->span, in ns. */
 uint64_t replay_duration_ns(const struct replay *replay);
 

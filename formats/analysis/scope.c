@@ -37,15 +37,19 @@ static int64_t chosen_until(const struct replay *replay)
 	return end_ns < to_ns ? end_ns : to_ns;
 }
 
-void replay_end_span(struct replay *replay)
+int64_t replay_until(const struct replay *replay, int64_t last_ns)
 {
 	const bool is_chosen = !replay_has_begin(replay) || replay->view->time.to_ns != INT64_MAX;
-	struct span *span = &replay->span;
-	const bool is_empty = span->seen_ns == INT64_MIN && !replay->outside.is_after;
+	const bool is_empty = replay->span.seen_ns == INT64_MIN && !replay->outside.is_after;
 
-	span->end_ns = replay->last_ns;
-	if (!is_empty && (is_chosen || replay->view->follow))
-		span->end_ns = chosen_until(replay);
+	return !is_empty && (is_chosen || replay->view->follow) ? chosen_until(replay) : last_ns;
+}
+
+void replay_end_span(struct replay *replay)
+{
+	struct span *span = &replay->span;
+
+	span->end_ns = replay_until(replay, replay->last_ns);
 	if (!replay->records)
 		span->begin_ns = span->has_before ? replay->from_ns : span->end_ns;
 	if (span->begin_ns > span->end_ns)

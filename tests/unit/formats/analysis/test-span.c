@@ -105,6 +105,28 @@ static void test_rates(const char *dir)
 	json_decref(root);
 }
 
+/* Of events of a kind, whichever of them were chosen. */
+static void test_event_rates(const char *dir)
+{
+	static const struct {
+		const char *time, *rate, *what;
+	} rows[] = {
+		{",", "    10       1.1 ", "of a whole trace from event to event"},
+		{"2.5,4.5", "     2       1.0 ", "of the time that was chosen"},
+		{"9.5,", "     1       0.1 ", "also if there is one event in it"},
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct verb_result result = verb_run(
+			cmd_report, (const char *const[]){"report", "-a", "events", "--time",
+							  rows[i].time, dir, NULL});
+
+		if (!ok(strstr(result.out, rows[i].rate), "a rate is %s", rows[i].what))
+			tap_diag("%s", result.out);
+		verb_result_deinit(&result);
+	}
+}
+
 static void test_rows(const char *dir)
 {
 	json_t *root = verb_json(cmd_timeline,
@@ -179,6 +201,7 @@ int main(void)
 	test_spans(dir.path);
 	put_trace(dir.path, traced);
 	test_rates(dir.path);
+	test_event_rates(dir.path);
 	test_rows(dir.path);
 	test_peak(dir.path);
 	test_births(dir.path);
