@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include "formats/base/fs.h"
+#include "formats/trace/sidecar.h"
 
 enum { PATH_SIZE = 64 };
 
@@ -83,10 +84,20 @@ static int check_name(const char *path, struct error *err)
 	return 0;
 }
 
+/* A trace has each file that is in its directory, whatever it is called. */
+static bool is_in_trace(const struct export_file *file)
+{
+	return !faccessat(file->dir_fd, SIDECAR_NAME, F_OK, AT_SYMLINK_NOFOLLOW) ||
+	       !faccessat(file->dir_fd, SIDECAR_HIDDEN_NAME, F_OK, AT_SYMLINK_NOFOLLOW);
+}
+
 static int check_place(const struct export_file *file, const char *path, struct error *err)
 {
 	struct stat st;
 
+	if (is_in_trace(file))
+		return error_set(err, EINVAL,
+				 "%s: in the directory of a trace; name a file elsewhere", path);
 	if (fstatat(file->dir_fd, file->name, &st, AT_SYMLINK_NOFOLLOW))
 		return errno == ENOENT ? 0 : error_set(err, errno, "%s: %s", path, strerror(errno));
 	if (S_ISDIR(st.st_mode))

@@ -289,16 +289,20 @@ static void test_text(const char *deep, const char *plain)
 	shows(cmd_report, history, "  kvmalloc_node+0x10/0x90 ", false);
 }
 
-static char *convert(const char *dir, const char *format)
+static char *convert(const char *dir, const char *format, size_t *size)
 {
+	struct scratch out = scratch_make();
 	char path[256];
 	const char *argv[] = {"convert", dir, "--to", format, "-o", path, NULL};
 	struct verb_result result;
+	char *bytes;
 
-	snprintf(path, sizeof(path), "%s/%s", dir, format);
+	snprintf(path, sizeof(path), "%s/%s", out.path, format);
 	result = verb_run(cmd_convert, argv);
 	verb_result_deinit(&result);
-	return file_get(dir, format, NULL);
+	bytes = file_get(out.path, format, size);
+	scratch_remove(&out);
+	return bytes;
 }
 
 static bool has(const char *bytes, size_t size, const char *text)
@@ -310,10 +314,8 @@ static bool has(const char *bytes, size_t size, const char *text)
 static void test_tables(const char *deep)
 {
 	size_t size;
-	char *events = convert(deep, "csv"), *sites;
+	char *events = convert(deep, "csv", NULL), *sites = convert(deep, "rowbinary-sites", &size);
 
-	free(convert(deep, "rowbinary-sites"));
-	sites = file_get(deep, "rowbinary-sites", &size);
 	ok(has(sites, size, "writer+0x10/0x90"), "tables of call sites have callers");
 	ok(!has(sites, size, "__vmalloc_node_range"), "and none of whom is known what for");
 	ok(events && strstr(events, "__vmalloc_node_range+0x10/0x90"),
@@ -324,17 +326,12 @@ static void test_tables(const char *deep)
 
 static void test_html(const char *deep)
 {
-	char path[256];
-	const char *argv[] = {"report", "--html", path, deep, NULL};
-	struct verb_result result;
-	char *page;
+	const char *argv[] = {"report", "--html", "-", deep, NULL};
+	struct verb_result result = verb_run(cmd_report, argv);
+	const char *page = result.out;
 
-	snprintf(path, sizeof(path), "%s/report.html", deep);
-	result = verb_run(cmd_report, argv);
-	page = file_get(deep, "report.html", NULL);
 	ok(page && strstr(page, "\"writer+0x10/0x90\""), "pages have callers");
 	ok(page && !strstr(page, "__vmalloc_node_range"), "instead of wrappers");
-	free(page);
 	verb_result_deinit(&result);
 }
 

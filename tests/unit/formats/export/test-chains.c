@@ -74,14 +74,18 @@ static void prints(const char *dir, const char *option, const char *value, const
 
 static char *fold(const char *dir)
 {
+	struct scratch out = scratch_make();
 	char path[256];
 	const char *argv[] = {"convert", dir, "--to", "folded", "-o", path, NULL};
 	struct verb_result result;
+	char *folded;
 
-	snprintf(path, sizeof(path), "%s/folded", dir);
+	snprintf(path, sizeof(path), "%s/folded", out.path);
 	result = verb_run(cmd_convert, argv);
 	verb_result_deinit(&result);
-	return file_get(dir, "folded", NULL);
+	folded = file_get(out.path, "folded", NULL);
+	scratch_remove(&out);
+	return folded;
 }
 
 static void test_folded(const char *dir)

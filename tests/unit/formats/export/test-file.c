@@ -117,6 +117,16 @@ static void test_refusals(void)
 	ok(export_file_create(path_of("none/new"), false, &file, &err) == -ENOENT &&
 		   strstr(err.text, "none/new: cannot write there: No such file"),
 	   "a directory that is not there is named");
+	for (int hidden = 0; hidden <= 1; hidden++) {
+		const char *const sidecar = hidden ? ".sonde.json" : "sonde.json";
+
+		file_put(dir.path, sidecar, "{}", 2);
+		ok(export_file_create(path_of("new"), true, &file, &err) == -EINVAL &&
+			   strstr(err.text,
+				  "/new: in the directory of a trace; name a file elsewhere"),
+		   "no file of a trace is replaced (%s)", sidecar);
+		unlink(path_of(sidecar));
+	}
 }
 
 static void test_replace(void)

@@ -88,15 +88,17 @@ static void put_trace(const char *dir, trace_symbolize_fn *name)
 
 static void folds(const char *dir, const char *value, const char *lines)
 {
+	struct scratch out = scratch_make();
 	char path[256];
 	const char *argv[] = {"convert", dir, "--to", "folded", "-v", value, "-o", path, NULL};
 	struct verb_result result;
 	char *folded;
 
-	snprintf(path, sizeof(path), "%s/%s", dir, value);
+	snprintf(path, sizeof(path), "%s/%s", out.path, value);
 	result = verb_run(cmd_convert, argv);
 	verb_result_deinit(&result);
-	folded = file_get(dir, value, NULL);
+	folded = file_get(out.path, value, NULL);
+	scratch_remove(&out);
 	ok(folded && !strcmp(folded, lines), "folded by %s", value);
 	free(folded);
 }
