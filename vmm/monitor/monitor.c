@@ -47,9 +47,8 @@ static int qmp_capabilities(struct monitor_call *call, struct error *err)
 
 static int query_commands(struct monitor_call *call, struct error *err)
 {
-	(void)err;
 	call->result = monitor_verbs_describe(call->verbs, call->target);
-	return 0;
+	return call->result ? 0 : error_set(err, ENOMEM, "out of memory for the answer");
 }
 
 static int query_version(struct monitor_call *call, struct error *err)

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include "formats/base/json.h"
 
 /* Sorted by name. */
 struct monitor_verbs {
@@ -172,28 +173,31 @@ int monitor_verb_run(const struct monitor_verb *verb, struct monitor_call *call,
 static json_t *describe_args(const struct monitor_verb *verb)
 {
 	json_t *list = json_array();
+	int failed = 0;
 
 	for (const struct monitor_arg *arg = verb->args; arg && arg->name; arg++)
-		json_array_append_new(list, json_pack("{s:s,s:s,s:b}", "name", arg->name, "type",
-						      type_names[arg->type], "required",
-						      (int)arg->required));
-	return list;
+		failed |= json_array_append_new(list, json_pack("{s:s,s:s,s:b}", "name", arg->name,
+								"type", type_names[arg->type],
+								"required", (int)arg->required));
+	return json_if_whole(list, failed);
 }
 
 json_t *monitor_verbs_describe(const struct monitor_verbs *verbs,
 			       const struct monitor_target *target)
 {
 	json_t *list = json_array();
+	int failed = 0;
 
 	for (size_t i = 0; i < verbs->n; i++) {
 		const struct monitor_verb *verb = verbs->rows[i];
 
 		if (verb->offered && !verb->offered(target))
 			continue;
-		json_array_append_new(list, json_pack("{s:s,s:s,s:o}", "name", verb->name, "help",
-						      verb->help, "args", describe_args(verb)));
+		failed |= json_array_append_new(list, json_pack("{s:s,s:s,s:o}", "name", verb->name,
+								"help", verb->help, "args",
+								describe_args(verb)));
 	}
-	return list;
+	return json_if_whole(list, failed);
 }
 
 uint64_t monitor_arg_u64(json_t *args, const char *name)

@@ -2,6 +2,7 @@
 /* The verbs that see and change how the guest runs. */
 #include <errno.h>
 #include <string.h>
+#include "formats/base/json.h"
 #include "vmm/monitor/verb.h"
 
 static int query_status(struct monitor_call *call, struct error *err)
@@ -24,15 +25,17 @@ static int query_cpus_fast(struct monitor_call *call, struct error *err)
 {
 	const struct monitor_target *target = call->target;
 	json_t *list;
+	int failed = 0;
 
 	if (!has_threads(target))
 		return error_set(err, ENOTSUP, "the vCPUs' threads belong to another process");
 	list = json_array();
 	for (unsigned int i = 0; i < target->guest->nr_vcpus; i++)
-		json_array_append_new(list, json_pack("{s:i,s:i}", "cpu-index", (int)i, "thread-id",
-						      (int)target->ops->thread_id(target->arg, i)));
-	call->result = list;
-	return 0;
+		failed |= json_array_append_new(
+			list, json_pack("{s:i,s:i}", "cpu-index", (int)i, "thread-id",
+					(int)target->ops->thread_id(target->arg, i)));
+	call->result = json_if_whole(list, failed);
+	return call->result ? 0 : error_set(err, ENOMEM, "out of memory for the answer");
 }
 
 static bool pauses(const struct monitor_target *target)

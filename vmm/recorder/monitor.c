@@ -53,42 +53,48 @@ static int monitor_translate(void *arg, uint64_t gva, uint64_t *gpa, struct erro
 	return ret;
 }
 
+/* An answer with a part missing would tell a client what is not so: without memory, these are NULL.
+ */
+
 static json_t *refusals_json(const struct site_refusal *refused, size_t n)
 {
 	json_t *list = json_array();
+	int failed = 0;
 
 	for (size_t i = 0; i < n; i++) {
 		const struct site_refusal *refusal = &refused[i];
 		char address[24];
 
 		snprintf(address, sizeof(address), "0x%" PRIx64, refusal->gva);
-		json_array_append_new(list,
-				      json_pack("{s:s, s:s, s:s}", "function",
-						refusal->function ? refusal->function : "?",
-						"address", address, "reason", refusal->reason));
+		failed |= json_array_append_new(
+			list, json_pack("{s:s, s:s, s:s}", "function",
+					refusal->function ? refusal->function : "?", "address",
+					address, "reason", refusal->reason));
 	}
-	return list;
+	return json_if_whole(list, failed);
 }
 
 static json_t *query_gaps(const struct trace_status *status)
 {
 	json_t *list = json_array();
+	int failed = 0;
 
 	for (size_t i = 0; i < status->nr_gaps; i++)
-		json_array_append_new(list,
-				      json_pack("{s:s, s:s}", "function", status->gaps[i].function,
-						"reason", status->gaps[i].reason));
-	return list;
+		failed |= json_array_append_new(list, json_pack("{s:s, s:s}", "function",
+								status->gaps[i].function, "reason",
+								status->gaps[i].reason));
+	return json_if_whole(list, failed);
 }
 
-static void set_count(json_t *object, const char *key, uint64_t value)
+static int set_count(json_t *object, const char *key, uint64_t value)
 {
-	json_object_set_new(object, key, json_integer((json_int_t)value));
+	return json_object_set_new(object, key, json_integer((json_int_t)value));
 }
 
 static json_t *query_vcpus(const struct recorder *r, const struct trace_status *status)
 {
 	json_t *list = json_array();
+	int failed = 0;
 
 	for (unsigned int i = 0; i < r->config.nr_vcpus; i++) {
 		struct trace_counters counters = status->vcpus[i];
@@ -97,32 +103,25 @@ static json_t *query_vcpus(const struct recorder *r, const struct trace_status *
 
 		trace_writer_counts(r->writer, i, &c);
 		vcpu = json_pack("{s:i}", "index", (int)i);
-		set_count(vcpu, "events", c.events);
-		set_count(vcpu, "allocs", c.allocs);
-		set_count(vcpu, "frees", c.frees);
+		failed |= set_count(vcpu, "events", c.events);
+		failed |= set_count(vcpu, "allocs", c.allocs);
+		failed |= set_count(vcpu, "frees", c.frees);
 		counters.v[COUNTER_OVERRUNS] = c.overruns;
 		counters.v[COUNTER_DISK_DROPS] = c.disk_drops;
-		counters_put_vcpu(vcpu, &counters);
-		json_array_append_new(list, vcpu);
+		failed |= counters_put_vcpu(vcpu, &counters);
+		failed |= json_array_append_new(list, vcpu);
 	}
-	return list;
+	return json_if_whole(list, failed);
 }
 
 static json_t *query_tracers(const struct trace_status *status)
 {
 	json_t *list = json_array();
+	int failed = 0;
 
 	for (unsigned int i = 0; i < status->nr_specs; i++)
-		json_array_append_new(list, json_string(status->specs[i]));
-	return list;
-}
-
-static void set_address(json_t *object, const char *key, uint64_t address)
-{
-	char text[24];
-
-	snprintf(text, sizeof(text), "0x%" PRIx64, address);
-	json_object_set_new(object, key, json_string(text));
+		failed |= json_array_append_new(list, json_string(status->specs[i]));
+	return json_if_whole(list, failed);
 }
 
 /* Functions whose sites share code, once for each tracer that records them. */
@@ -142,6 +141,7 @@ static json_t *query_locked(const struct recorder *r)
 	struct trace_counters counters;
 	struct trace_status status;
 	json_t *result, *vcpus;
+	int failed = 0;
 
 	trace_session_status(r->session, &status);
 	counters = recorder_counters(r, &status);
@@ -155,18 +155,19 @@ static json_t *query_locked(const struct recorder *r)
 	if (!result)
 		return NULL;
 	if (r->config.domain)
-		json_object_set_new(result, "domain", json_from_text(r->config.domain));
-	json_object_set_new(result, "gaps", query_gaps(&status));
-	set_address(result, "virt_slide", status.virt_slide);
-	set_address(result, "phys_base", status.phys_text);
-	set_count(result, "events", sum.events);
-	set_count(result, "allocs", sum.allocs);
-	set_count(result, "frees", sum.frees);
-	json_object_set_new(result, "events_per_second", json_real(recorder_rate(r, &status)));
-	set_count(result, "max_rate", r->options->max_rate);
-	counters_put(result, &counters);
-	json_object_set_new(result, "no_exitless", json_string(status.no_exitless));
-	return result;
+		failed |= json_object_set_new(result, "domain", json_from_text(r->config.domain));
+	failed |= json_object_set_new(result, "gaps", query_gaps(&status));
+	failed |= json_object_set_new(result, "virt_slide", json_from_address(status.virt_slide));
+	failed |= json_object_set_new(result, "phys_base", json_from_address(status.phys_text));
+	failed |= set_count(result, "events", sum.events);
+	failed |= set_count(result, "allocs", sum.allocs);
+	failed |= set_count(result, "frees", sum.frees);
+	failed |= json_object_set_new(result, "events_per_second",
+				      json_real(recorder_rate(r, &status)));
+	failed |= set_count(result, "max_rate", r->options->max_rate);
+	failed |= counters_put(result, &counters);
+	failed |= json_object_set_new(result, "no_exitless", json_string(status.no_exitless));
+	return json_if_whole(result, failed);
 }
 
 json_t *recorder_query(struct recorder *r)
@@ -176,9 +177,7 @@ json_t *recorder_query(struct recorder *r)
 	pthread_mutex_lock(&r->lock);
 	result = query_locked(r);
 	pthread_mutex_unlock(&r->lock);
-	if (live)
-		json_object_set_new(result, "live", live);
-	return result;
+	return json_if_whole(result, r->live && json_object_set_new(result, "live", live));
 }
 
 static json_t *monitor_query(void *arg)
@@ -275,20 +274,23 @@ static json_t *instance_json(const struct trace_instance_status *instance)
 		json_pack("{s:s, s:s, s:s, s:b}", "name", instance->name, "spec", instance->spec,
 			  "tracer", instance->tracer, "active", (int)instance->active);
 
-	if (!object)
-		return NULL;
-	set_count(object, "sites", instance->sites);
-	set_count(object, "refused", instance->nr_refused);
-	set_count(object, "lost", instance->lost);
-	json_object_set_new(object, "refusals",
-			    refusals_json(instance->refused, instance->nr_refused < REFUSALS_MAX
-								     ? instance->nr_refused
-								     : REFUSALS_MAX));
-	json_object_set_new(object, "guest_conditions", json_string(instance->guest_conditions));
-	json_object_set_new(object, "host_conditions", json_string(instance->host_conditions));
+	int failed = 0;
+
+	failed |= set_count(object, "sites", instance->sites);
+	failed |= set_count(object, "refused", instance->nr_refused);
+	failed |= set_count(object, "lost", instance->lost);
+	failed |= json_object_set_new(
+		object, "refusals",
+		refusals_json(instance->refused, instance->nr_refused < REFUSALS_MAX
+							 ? instance->nr_refused
+							 : REFUSALS_MAX));
+	failed |= json_object_set_new(object, "guest_conditions",
+				      json_string(instance->guest_conditions));
+	failed |= json_object_set_new(object, "host_conditions",
+				      json_string(instance->host_conditions));
 	if (instance->waiting)
-		json_object_set_new(object, "waiting", json_string(instance->waiting));
-	return object;
+		failed |= json_object_set_new(object, "waiting", json_string(instance->waiting));
+	return json_if_whole(object, failed);
 }
 
 static json_t *monitor_instances(void *arg)
@@ -296,13 +298,14 @@ static json_t *monitor_instances(void *arg)
 	struct recorder *r = arg;
 	json_t *list = json_array();
 	struct trace_status status;
+	int failed = 0;
 
 	pthread_mutex_lock(&r->lock);
 	trace_session_status(r->session, &status);
 	for (unsigned int i = 0; i < status.nr_specs; i++)
-		json_array_append_new(list, instance_json(&status.instances[i]));
+		failed |= json_array_append_new(list, instance_json(&status.instances[i]));
 	pthread_mutex_unlock(&r->lock);
-	return list;
+	return json_if_whole(list, failed);
 }
 
 static json_t *monitor_profiles(void *arg, const char *name, struct error *err)
