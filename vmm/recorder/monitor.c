@@ -53,9 +53,7 @@ static int monitor_translate(void *arg, uint64_t gva, uint64_t *gpa, struct erro
 	return ret;
 }
 
-/* An answer with a part missing would tell a client what is not so: without memory, these are NULL.
- */
-
+/* Without memory these are NULL: an answer with a part missing would tell a client what is not so. */
 static json_t *refusals_json(const struct site_refusal *refused, size_t n)
 {
 	json_t *list = json_array();
