@@ -4,8 +4,8 @@
 
 #include <stdarg.h>
 #include <stdlib.h>
-#include <string.h>
 #include "formats/cli/cli.h"
+#include "formats/report/choice-text.h"
 #include "formats/report/trace-text.h"
 
 struct notes {
@@ -42,26 +42,16 @@ static void note_time(const struct notes *n)
 static void note_selection(const struct notes *n)
 {
 	const struct replay_view *view = n->replay->view;
-	const struct {
-		bool given;
-		const char *option;
-	} options[] = {{view->choice.events.n > 0, "--event"},
-		       {view->choice.filters.n > 0, "--filter"},
-		       {view->type < KMEM_TYPE_COUNT, "--type"},
-		       {view->choice.vcpus.some, "--vcpu"}};
-	char text[64] = "";
+	const struct option_given options[] = {{view->choice.events.n > 0, "--event"},
+					       {view->choice.filters.n > 0, "--filter"},
+					       {view->type < KMEM_TYPE_COUNT, "--type"},
+					       {view->choice.vcpus.some, "--vcpu"}};
 
 	if (!n->replay->keeps_heap || !n->replay->selects || n->replay->nr_selected ||
 	    !n->replay->records)
 		return;
-	for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++) {
-		if (!options[i].given)
-			continue;
-		if (*text)
-			strcat(text, " and ");
-		strcat(text, options[i].option);
-	}
-	note(n, "no allocation is one that %s %s", text, strchr(text, ' ') ? "choose" : "chooses");
+	note(n, "no allocation is one that %s",
+	     options_choose_text(options, sizeof(options) / sizeof(options[0])).s);
 }
 
 /* --- age ------------------------------------------------------------------------------------- */

@@ -79,6 +79,30 @@ static void test_selection(const char *dir)
 	prints(dir, "--filter", "vcpu == 1 || ptr == 0x3000", PAGES CACHE_FREE PAGES_FREE);
 }
 
+static void test_nothing(const char *dir)
+{
+	static const struct {
+		const char *option, *value, *note;
+	} rows[] = {
+		{"--time", "50,60",
+		 "no event is in the time that --time chooses: the trace has some from 1.000 to "
+		 "4.000 s"},
+		{"--time", ",0.5",
+		 "no event is in the time that --time chooses: the first is at 1.000 s"},
+		{"--filter", "bytes_req == 7", "no event is one that --filter chooses"},
+		{"--filter", "call_site == d_alloc+0x11", "no event is one that --filter chooses"},
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		char expected[300];
+
+		snprintf(expected, sizeof(expected), "sonde events: %s\n%s", rows[i].note, limits);
+		said = expected;
+		prints(dir, rows[i].option, rows[i].value, "");
+	}
+	said = limits;
+}
+
 static void test_json(const char *dir)
 {
 	const char *argv[] = {"events", "--json", "--event", "kmem_cache_alloc", dir, NULL};
@@ -241,6 +265,7 @@ int main(void)
 
 	put_trace(scratch.path);
 	test_selection(scratch.path);
+	test_nothing(scratch.path);
 	test_json(scratch.path);
 	test_cut(scratch.path);
 	test_refusals(scratch.path);
