@@ -411,6 +411,8 @@ static void print_next(FILE *out, const struct overview *o)
 		      (double)totals->objects[HEAP_IN_SLAB].bytes;
 	struct command command = {.verb = "timeline"};
 
+	if (!replay->records || (replay->selects && !replay->nr_selected))
+		return;
 	if (o->nr_growing || o->nr_leaking)
 		command.verb = "leaks";
 	else if (!replay->selects && room * 4 > (double)heap_live_bytes(replay->heap) &&
