@@ -396,12 +396,13 @@ static void note_nothing(const struct listing *l)
 		{!cli_time_is_all(&o->time), "--time"},    {o->only != NULL, "--only"},
 		{o->choice.instances.n > 0, "--instance"}, {o->choice.events.n > 0, "--event"},
 		{o->choice.filters.n > 0, "--filter"},     {o->choice.vcpus.some, "--vcpu"}};
+	const struct chosen_time time = {o->time, "--time", false, o->time.from_ns};
 	const struct text choose = options_choose_text(given, sizeof(given) / sizeof(given[0]));
 
 	if (o->follow || has_printed(l))
 		return;
 	if (!l->is_in_time && (l->outside.before || l->outside.is_after))
-		cli_note(verb.name, "%s", text_outside(&l->outside, &o->time, false).s);
+		cli_note(verb.name, "%s", text_outside(&l->outside, &time).s);
 	else if (*choose.s)
 		cli_note(verb.name, "no %s is one that %s", call_view_of(o) ? "call" : "event",
 			 choose.s);

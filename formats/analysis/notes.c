@@ -9,7 +9,7 @@
 #include "formats/report/trace-text.h"
 
 struct notes {
-	const char *verb, *about;
+	const char *verb, *about, *time_option;
 	const struct replay *replay;
 	const struct analysis_options *options;
 };
@@ -31,10 +31,14 @@ static void note_time(const struct notes *n)
 {
 	const struct replay *replay = n->replay;
 	const struct trace_outside *outside = &replay->outside;
+	const struct chosen_time time = {.range = replay->view->time,
+					 .option = n->time_option,
+					 .since_init = replay->view->since_init,
+					 .from_ns = replay->from_ns};
 
 	if (replay->records || replay->others || (!outside->before && !outside->is_after))
 		return;
-	note(n, "%s", text_outside(outside, &replay->view->time, replay->view->since_init).s);
+	note(n, "%s", text_outside(outside, &time).s);
 }
 
 /* --- what is selected ------------------------------------------------------------------------ */
@@ -125,10 +129,10 @@ static void note_nodes(const struct notes *n)
 		     is_sorted ? "--sort" : "--measures");
 }
 
-void analysis_print_notes(const char *verb, const char *about, const struct replay *replay,
-			  const struct analysis_options *options)
+void analysis_print_notes(const char *verb, const char *about, const char *time_option,
+			  const struct replay *replay, const struct analysis_options *options)
 {
-	const struct notes n = {verb, about, replay, options};
+	const struct notes n = {verb, about, time_option, replay, options};
 
 	note_time(&n);
 	note_selection(&n);

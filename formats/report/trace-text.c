@@ -80,17 +80,25 @@ static struct text nearest_text(const struct trace_outside *outside)
 	return out;
 }
 
-struct text text_outside(const struct trace_outside *outside, const struct cli_time_range *time,
-			 bool since_init)
+/* Whether the range ends before init begins, so that no event suits both. */
+static bool ends_before_init(const struct chosen_time *time)
 {
-	const bool has_range = !cli_time_is_all(time);
-	struct text out;
+	return time->since_init && time->from_ns != INT64_MAX &&
+	       time->from_ns > time->range.from_ns && time->from_ns >= time->range.to_ns;
+}
 
-	snprintf(out.s, sizeof(out.s), "no event is in the time that %s: %.300s",
-		 !since_init  ? "--time chooses"
-		 : !has_range ? "--since chooses"
-			      : "--since and --time choose",
-		 nearest_text(outside).s);
+struct text text_outside(const struct trace_outside *outside, const struct chosen_time *time)
+{
+	const bool has_range = !cli_time_is_all(&time->range);
+	struct text out, where = nearest_text(outside);
+
+	if (ends_before_init(time))
+		snprintf(where.s, sizeof(where.s), "init begins at %.100s s; let %s end later",
+			 text_clock_before(time->from_ns).s, time->option);
+	snprintf(out.s, sizeof(out.s), "no event is in the time that %s%s%s %s: %.300s",
+		 time->since_init ? "--since" : "", time->since_init && has_range ? " and " : "",
+		 has_range ? time->option : "",
+		 time->since_init && has_range ? "choose" : "chooses", where.s);
 	return out;
 }
 

@@ -165,8 +165,7 @@ static void test_refusals(const char *dir)
 		"  ptr ==\n        ^\n");
 	refuses(dir, "--event", "none",
 		"sonde events: --event: no event has the name 'none': take kmalloc, "
-		"kmem_cache_alloc, mm_page_alloc, kfree, kmem_cache_free, mm_page_free or "
-		"sonde_record\n");
+		"kmem_cache_alloc, mm_page_alloc, kfree, kmem_cache_free or mm_page_free\n");
 	refuses(dir, "--vcpu", "2,9",
 		"sonde events: --vcpu: the trace has none of these: it has 2, from 0 on\n");
 	refuses(dir, "--vcpu", "1-", "sonde events: --vcpu: '1-' is not a list such as 0,2-3\n");
@@ -244,7 +243,9 @@ static void test_functions(void)
 	prints(scratch.path, NULL, NULL, CALL_READ CALL_MODULE);
 	prints(scratch.path, "--filter", "ip ~ vfs_read", CALL_READ);
 	prints(scratch.path, "--filter", "ip.function == vfs_read", CALL_READ);
+	said = "sonde events: no event is one that --filter chooses\n";
 	prints(scratch.path, "--filter", "ip ~ 'vfs_*+*'", "");
+	said = "";
 	prints(scratch.path, "--filter", "ip ~ '* [[]ext4]'", CALL_MODULE);
 	prints(scratch.path, "--filter", "parent_ip ~ 'ksys_*+0x20'", CALL_READ);
 	result = verb_run(cmd_events, argv);
