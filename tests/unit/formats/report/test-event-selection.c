@@ -158,7 +158,8 @@ static void test_several(const char *dir)
 	prints(dir, WORDS("-f", "ip == f2", "-f", "bytes_req > 1000"), CALL PAGES, "");
 	prints(dir, WORDS("-f", "ptr == 0x100", "-f", "bytes_req > 1000"), ALLOC PAGES, "");
 	refuses(dir, WORDS("-f", "ip == f2", "-f", "ptr == 0x100", "-e", "function"),
-		"filter, character 1: function has no field 'ptr'\n  ptr == 0x100\n  ^");
+		"filter, character 1: function has no field 'ptr': take ip, parent_ip or vcpu\n  "
+		"ptr == 0x100\n  ^");
 	refuses(dir, WORDS("-e", "function", "-e", "none"),
 		"--event: no event has the name 'none': take kmalloc, kmem_cache_alloc, "
 		"mm_page_alloc, kfree, kmem_cache_free, mm_page_free or function");
