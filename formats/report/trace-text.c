@@ -142,22 +142,22 @@ void text_print_head(FILE *out, const struct trace_reader *reader,
 }
 
 static void print_counters(FILE *out, const struct trace_losses *losses, const char *label,
-			   enum counter_kind kind, int indent)
+			   enum counter_kind kind, bool is_part, int indent)
 {
 	char text[COUNTER_TEXT_MAX];
 
 	counters_text(&losses->counters, kind, text, sizeof(text));
 	if (text[0])
-		line_print(out, indent, label, "%s", text);
+		line_print(out, indent, label, "%s%s", is_part ? "in the whole trace: " : "", text);
 }
 
-void text_print_recording(FILE *out, const struct trace_reader *reader, int indent)
+void text_print_recording(FILE *out, const struct trace_reader *reader, bool is_part, int indent)
 {
 	struct trace_losses losses;
 
 	trace_reader_losses(reader, &losses);
-	print_counters(out, &losses, "Left out", COUNTER_LEFT_OUT, indent);
-	print_counters(out, &losses, "Recording", COUNTER_INFO, indent);
+	print_counters(out, &losses, "Left out", COUNTER_LEFT_OUT, is_part, indent);
+	print_counters(out, &losses, "Recording", COUNTER_INFO, is_part, indent);
 }
 
 static bool is_cut(const struct trace_stream_info *info)

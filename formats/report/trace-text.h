@@ -52,8 +52,9 @@ void text_print_head(FILE *out, const struct trace_reader *reader,
 struct text text_clock_before(int64_t ns);
 struct text text_clock_after(int64_t ns);
 
-/* "Left out" and "Recording": the counters that are about no loss. */
-void text_print_recording(FILE *out, const struct trace_reader *reader, int indent);
+/* "Left out" and "Recording": the counters that are about no loss. They are of the whole trace,
+ * which is said where other figures are of a part. */
+void text_print_recording(FILE *out, const struct trace_reader *reader, bool is_part, int indent);
 
 /*
  * "Lost", a line for each cause, of a trace that was read to its end; "none" if nothing is lost.
