@@ -262,6 +262,8 @@ static int convert_part(struct trace_reader *reader, const struct options *optio
 			struct trace_part *part)
 {
 	const struct exporter_ops *ops = exporter_find(formats[options->format]);
+	const struct chosen_time time = {options->time, "--time", options->since_init,
+					 part->time.from_ns};
 	struct copy_result result = {0};
 	struct error err;
 	int ret;
@@ -274,8 +276,7 @@ static int convert_part(struct trace_reader *reader, const struct options *optio
 	print_result(reader, options, part, &result);
 	if (!result.events && part->outside.before == part->read &&
 	    (part->read || part->outside.is_after))
-		cli_note(verb.name, "%s",
-			 text_outside(&part->outside, &options->time, options->since_init).s);
+		cli_note(verb.name, "%s", text_outside(&part->outside, &time).s);
 	return CLI_OK;
 }
 

@@ -15,6 +15,7 @@
 #include "formats/event/graph.h"
 #include "formats/graph/graph-json.h"
 #include "formats/graph/graph-text.h"
+#include "formats/report/choice-text.h"
 #include "formats/report/event-hints.h"
 #include "formats/report/event-selection.h"
 #include "formats/report/event-text.h"
@@ -101,6 +102,9 @@ struct listing {
 	struct call_filter *choice;    /* of these two, if the filters need it */
 	const struct event_filters *filters;
 	struct event_selection *selection;
+	struct trace_outside outside;
+	bool is_in_time;  /* an event is, whether it is printed or not */
+	bool has_printed; /* a line for an event; calls know that themselves */
 	/* With --follow: of the directory, at the last look; when to look again. */
 	struct timespec changed;
 	uint64_t next_look;
@@ -213,7 +217,30 @@ static int put_event(struct listing *l, const struct event *event)
 		return syscall_text_put(l->syscalls, event);
 	if (l->graph_json)
 		return graph_json_put(l->graph_json, event);
-	return l->graph ? graph_text_put(l->graph, event) : event_printer_put(l->printer, event);
+	if (l->graph)
+		return graph_text_put(l->graph, event);
+	l->has_printed = true;
+	return event_printer_put(l->printer, event);
+}
+
+static bool has_printed(const struct listing *l)
+{
+	if (l->syscalls)
+		return syscall_text_has_printed(l->syscalls);
+	if (l->graph_json)
+		return graph_json_has_printed(l->graph_json);
+	return l->graph ? graph_text_has_printed(l->graph) : l->has_printed;
+}
+
+/* Whether an event is before the time that is chosen. */
+static bool is_early(struct listing *l, const struct event *event)
+{
+	const bool early = event->ns < l->options->time.from_ns;
+
+	if (early)
+		trace_outside_before(&l->outside, event->ns);
+	l->is_in_time |= !early;
+	return early;
 }
 
 /* Returns 0 at the end, 1 if the rest is not asked for, -errno. */
@@ -223,10 +250,11 @@ static int print_events(struct listing *l, struct error *err)
 	int ret;
 
 	while ((ret = trace_reader_next(l->reader, &event, err)) > 0) {
-		if (event.ns >= l->options->time.to_ns)
+		if (event.ns >= l->options->time.to_ns) {
+			trace_outside_after(&l->outside, event.ns);
 			return 1;
-		if (event.ns < l->options->time.from_ns ||
-		    !event_selection_has(l->selection, &event))
+		}
+		if (is_early(l, &event) || !event_selection_has(l->selection, &event))
 			continue;
 		ret = put_event(l, &event);
 		if (ret == -ENOMEM)
@@ -360,6 +388,26 @@ static int follow_events(struct listing *l, const char *dir, struct error *err)
 	}
 }
 
+/* What leaves nothing to print. */
+static void note_nothing(const struct listing *l)
+{
+	const struct options *o = l->options;
+	const struct option_given given[] = {
+		{!cli_time_is_all(&o->time), "--time"},    {o->only != NULL, "--only"},
+		{o->choice.instances.n > 0, "--instance"}, {o->choice.events.n > 0, "--event"},
+		{o->choice.filters.n > 0, "--filter"},     {o->choice.vcpus.some, "--vcpu"}};
+	const struct chosen_time time = {o->time, "--time", false, o->time.from_ns};
+	const struct text choose = options_choose_text(given, sizeof(given) / sizeof(given[0]));
+
+	if (o->follow || has_printed(l))
+		return;
+	if (!l->is_in_time && (l->outside.before || l->outside.is_after))
+		cli_note(verb.name, "%s", text_outside(&l->outside, &time).s);
+	else if (*choose.s)
+		cli_note(verb.name, "no %s is one that %s", call_view_of(o) ? "call" : "event",
+			 choose.s);
+}
+
 /* What is missing is said behind the events, on standard error. */
 static int print_trace(struct listing *l, const char *dir)
 {
@@ -385,6 +433,8 @@ static int print_trace(struct listing *l, const char *dir)
 	flushed = flush(l, ret < 0 ? NULL : &err);
 	if (ret < 0 || flushed)
 		return cli_error(verb.name, &err);
+	if (!ended)
+		note_nothing(l);
 	text_print_losses_if_any(stderr, l->reader, LABEL);
 	return ended ? cli_error(verb.name, &late) : CLI_OK;
 }

@@ -356,7 +356,7 @@ static int run(struct show *show, const struct wish *wish)
 	if (replay_run(&show->replay, show->analyses, show->n, &err))
 		return fail(show, wish, &err);
 	ret = print_all(show, wish);
-	analysis_print_notes(show->verb, "", &show->replay, wish->options);
+	analysis_print_notes(show->verb, "", "--time", &show->replay, wish->options);
 	return ret;
 }
 

@@ -120,10 +120,11 @@ int analysis_lacks(const struct replay *replay, const char *tracer, const char *
 /*
  * After a replay, a line on stderr for each option by which nothing was left to show: a time
  * without events, a filter that nothing matches, an age that nothing has, groups that the trace
- * does not tell apart. `about` is the trace, with a colon and a blank, or "". In notes.c.
+ * does not tell apart. `about` is the trace, with a colon and a blank, or "". `time_option` chose
+ * the time. In notes.c.
  */
-void analysis_print_notes(const char *verb, const char *about, const struct replay *replay,
-			  const struct analysis_options *options);
+void analysis_print_notes(const char *verb, const char *about, const char *time_option,
+			  const struct replay *replay, const struct analysis_options *options);
 
 /*
  * What a verb does: run analyses of one trace in one pass and print them, or one line that says

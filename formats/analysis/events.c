@@ -328,9 +328,11 @@ static void print_text(const struct analysis *base, FILE *out)
 	text_print_head(out, base->replay->reader, &window, LABEL);
 	replay_print_losses(base->replay, out, LABEL);
 	text_print_missing(out, base->replay->reader, "the counts", LABEL);
-	fprintf(out, "%-*s", LABEL, "Next");
-	command_print_events(out, base->replay, view_of(e), base->options.dir);
-	fputc('\n', out);
+	if (e->n) {
+		fprintf(out, "%-*s", LABEL, "Next");
+		command_print_events(out, base->replay, view_of(e), base->options.dir);
+		fputc('\n', out);
+	}
 	print_kinds(e, out);
 	print_hits(e, out);
 }

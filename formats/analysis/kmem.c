@@ -154,6 +154,9 @@ static void print_families(FILE *out, const struct kmem_analysis *a)
 
 static void print_sums(FILE *out, const struct kmem_analysis *a)
 {
+	const struct replay *replay = a->base.replay;
+	const bool is_part = !replay_has_begin(replay) || replay->selects ||
+			     replay->view->time.to_ns != INT64_MAX;
 	const struct group *sum = &a->sum;
 
 	line_print(out, LABEL, "Allocations",
@@ -162,7 +165,7 @@ static void print_sums(FILE *out, const struct kmem_analysis *a)
 		   text_bytes(sum->allocated).s, group_fragmentation(sum));
 	print_families(out, a);
 	print_freed(out, a);
-	text_print_recording(out, a->base.replay->reader, LABEL);
+	text_print_recording(out, replay->reader, is_part, LABEL);
 }
 
 static const enum measure usual[] = {MEASURE_LIVE,         MEASURE_SLABS,    MEASURE_WASTED,

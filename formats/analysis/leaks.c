@@ -183,30 +183,29 @@ static void print_next(FILE *out, const struct leaks *l)
 {
 	const struct replay *replay = l->base.replay;
 	struct command command = {.older_ns = l->base.options.older_ns};
-	const char *before, *behind;
+	const char *behind;
 
 	if (l->all[0].verdict <= VERDICT_GROWS) {
 		print_objects(out, l);
 		return;
 	}
 	if (has_boot(replay)) {
-		before = survivors_are_short(replay->sites) ? "" : "nothing grows from boot on";
 		command.verb = "leaks --since init";
-		behind = " leaves the boot out";
+		behind = survivors_are_short(replay->sites)
+				 ? "leaves the boot out"
+				 : "leaves the boot out, from which on nothing grows";
 	} else if (!l->base.options.verbose) {
-		before = replay->records && !survivors_lack_init(replay->sites) ? "nothing leaks"
-										: "";
 		command.verb = "leaks --verbose";
-		behind = " shows all";
+		behind = replay->records && !survivors_lack_init(replay->sites)
+				 ? "shows all, of which nothing leaks"
+				 : "shows all";
 	} else {
 		return;
 	}
-	fprintf(out, "%-*s%s", LABEL, "Next", before);
-	if (*before)
-		fprintf(out, ";%s%*s", terminal_is_narrow(out) ? "\n" : "",
-			terminal_is_narrow(out) ? LABEL : 1, "");
+	fprintf(out, "%-*s", LABEL, "Next");
 	command_print(out, replay, &command, l->base.options.dir);
-	fprintf(out, "%s\n", behind);
+	fputc('\n', out);
+	line_print(out, LABEL, "", "%s", behind);
 }
 
 static void print_text(const struct analysis *base, FILE *out)

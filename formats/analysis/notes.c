@@ -4,12 +4,12 @@
 
 #include <stdarg.h>
 #include <stdlib.h>
-#include <string.h>
 #include "formats/cli/cli.h"
+#include "formats/report/choice-text.h"
 #include "formats/report/trace-text.h"
 
 struct notes {
-	const char *verb, *about;
+	const char *verb, *about, *time_option;
 	const struct replay *replay;
 	const struct analysis_options *options;
 };
@@ -31,10 +31,14 @@ static void note_time(const struct notes *n)
 {
 	const struct replay *replay = n->replay;
 	const struct trace_outside *outside = &replay->outside;
+	const struct chosen_time time = {.range = replay->view->time,
+					 .option = n->time_option,
+					 .since_init = replay->view->since_init,
+					 .from_ns = replay->from_ns};
 
 	if (replay->records || replay->others || (!outside->before && !outside->is_after))
 		return;
-	note(n, "%s", text_outside(outside, &replay->view->time, replay->view->since_init).s);
+	note(n, "%s", text_outside(outside, &time).s);
 }
 
 /* --- what is selected ------------------------------------------------------------------------ */
@@ -42,26 +46,16 @@ static void note_time(const struct notes *n)
 static void note_selection(const struct notes *n)
 {
 	const struct replay_view *view = n->replay->view;
-	const struct {
-		bool given;
-		const char *option;
-	} options[] = {{view->choice.events.n > 0, "--event"},
-		       {view->choice.filters.n > 0, "--filter"},
-		       {view->type < KMEM_TYPE_COUNT, "--type"},
-		       {view->choice.vcpus.some, "--vcpu"}};
-	char text[64] = "";
+	const struct option_given options[] = {{view->choice.events.n > 0, "--event"},
+					       {view->choice.filters.n > 0, "--filter"},
+					       {view->type < KMEM_TYPE_COUNT, "--type"},
+					       {view->choice.vcpus.some, "--vcpu"}};
 
 	if (!n->replay->keeps_heap || !n->replay->selects || n->replay->nr_selected ||
 	    !n->replay->records)
 		return;
-	for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++) {
-		if (!options[i].given)
-			continue;
-		if (*text)
-			strcat(text, " and ");
-		strcat(text, options[i].option);
-	}
-	note(n, "no allocation is one that %s %s", text, strchr(text, ' ') ? "choose" : "chooses");
+	note(n, "no allocation is one that %s",
+	     options_choose_text(options, sizeof(options) / sizeof(options[0])).s);
 }
 
 /* --- age ------------------------------------------------------------------------------------- */
@@ -135,10 +129,10 @@ static void note_nodes(const struct notes *n)
 		     is_sorted ? "--sort" : "--measures");
 }
 
-void analysis_print_notes(const char *verb, const char *about, const struct replay *replay,
-			  const struct analysis_options *options)
+void analysis_print_notes(const char *verb, const char *about, const char *time_option,
+			  const struct replay *replay, const struct analysis_options *options)
 {
-	const struct notes n = {verb, about, replay, options};
+	const struct notes n = {verb, about, time_option, replay, options};
 
 	note_time(&n);
 	note_selection(&n);

@@ -339,7 +339,8 @@ static void print_wasting_sites(FILE *out, const struct overview *o, const char 
 		sum += waste(sites_of(o), &sites_of(o)->all[i]);
 	begin_line(&line, out, label, whole_number(sum), "was not requested");
 	for (size_t i = 0; i < o->nr_wasting; i++)
-		add_item(&line, site_text(o->base.replay->sites, o->wasting[i]),
+		add_item(&line,
+			 site_text_among(sites_of(o), o->wasting[i], o->wasting, o->nr_wasting),
 			 whole_number(waste(sites_of(o), &sites_of(o)->all[o->wasting[i]])));
 	fputc('\n', out);
 }
@@ -358,7 +359,9 @@ static void print_churning(FILE *out, const struct overview *o)
 
 	for (size_t i = 0; i < o->nr_churning && i < LINES_OF_SITES; i++) {
 		const struct site *site = &sites_of(o)->all[o->churning[i]];
-		struct text name = site_text(o->base.replay->sites, o->churning[i]);
+		struct text name = site_text_among(
+			sites_of(o), o->churning[i], o->churning,
+			LINES_OF_SITES < o->nr_churning ? LINES_OF_SITES : o->nr_churning);
 		uint64_t bytes = site->sums.hits ? site->sums.allocated / site->sums.hits : 0;
 		char begin[64], end[64];
 
@@ -411,6 +414,8 @@ static void print_next(FILE *out, const struct overview *o)
 		      (double)totals->objects[HEAP_IN_SLAB].bytes;
 	struct command command = {.verb = "timeline"};
 
+	if (!replay->records || (replay->selects && !replay->nr_selected))
+		return;
 	if (o->nr_growing || o->nr_leaking)
 		command.verb = "leaks";
 	else if (!replay->selects && room * 4 > (double)heap_live_bytes(replay->heap) &&

@@ -64,9 +64,9 @@ uint64_t replay_duration_ns(const struct replay *replay)
 void replay_print_head(const struct replay *replay, FILE *out, int indent)
 {
 	const struct trace_window window = {.records = replay->records,
-					    .first_ns = replay->first_ns,
-					    .last_ns = replay->last_ns,
-					    .has_begin = replay_has_begin(replay)};
+					    .first_ns = replay->span.begin_ns,
+					    .last_ns = replay->span.end_ns,
+					    .has_begin = !replay->outside.before};
 
 	text_print_head(out, replay->reader, &window, indent);
 }

@@ -151,15 +151,34 @@ static const struct sidecar_cache *own_cache(const struct sites *sites,
 	return sidecar_cache(sites->of.sidecar, origin->cache);
 }
 
-struct text site_text(const struct sites *sites, uint32_t index)
+static struct text text_with(const struct sites *sites, const struct heap_origin *origin,
+			     const struct sidecar_cache *cache)
 {
-	const struct heap_origin *origin = heap_origin(sites->of.heap, index);
-	const struct sidecar_cache *cache = own_cache(sites, origin);
 	struct text symbol = sidecar_symbol_text(sites->of.sidecar, origin->call_site);
 	struct text out;
 
 	snprintf(out.s, sizeof(out.s), "%.400s%s%.100s%s%s", symbol.s, cache ? " (" : "",
 		 cache ? cache->name : "", cache ? ")" : "", origin->is_wrapper ? " *" : "");
+	return out;
+}
+
+struct text site_text(const struct sites *sites, uint32_t index)
+{
+	const struct heap_origin *origin = heap_origin(sites->of.heap, index);
+
+	return text_with(sites, origin, own_cache(sites, origin));
+}
+
+struct text site_text_among(const struct sites *sites, uint32_t index, const uint32_t *others,
+			    size_t n)
+{
+	const struct heap_origin *origin = heap_origin(sites->of.heap, index);
+	const struct text out = site_text(sites, index);
+
+	for (size_t i = 0; origin->cache && i < n; i++)
+		if (others[i] != index && !strcmp(site_text(sites, others[i]).s, out.s))
+			return text_with(sites, origin,
+					 sidecar_cache(sites->of.sidecar, origin->cache));
 	return out;
 }
 

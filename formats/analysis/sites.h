@@ -163,6 +163,9 @@ size_t sites_top(const struct sites *sites, site_value_fn *value, uint32_t *orig
 
 /* "alloc_inode+0x59/0xc0 (ext4_inode_cache)": call site, and cache if it has one of its own. */
 struct text site_text(const struct sites *sites, uint32_t origin);
+/* The same with the cache of kmalloc(), too, if one of `others` has the same text without it. */
+struct text site_text_among(const struct sites *sites, uint32_t origin, const uint32_t *others,
+			    size_t n);
 /* Where it is in the source (source_text()); "" without debug information. */
 struct text site_source_text(const struct sites *sites, uint32_t origin);
 /* Whether that is there: tables have a column then. */

@@ -108,10 +108,14 @@ int cli_parse_u64(const char *text, uint64_t min, uint64_t max, uint64_t *out)
 int cli_flush(const char *verb)
 {
 	struct error err;
+	int code;
 
+	errno = 0;
 	if (!fflush(stdout) && !ferror(stdout))
 		return CLI_OK;
-	error_set(&err, EIO, "cannot write to standard output");
+	code = errno; /* none if only an earlier write has failed */
+	error_set(&err, code ? code : EIO, "cannot write to standard output%s%s", code ? ": " : "",
+		  code ? strerror(code) : "");
 	return cli_error(verb, &err);
 }
 

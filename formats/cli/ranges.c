@@ -77,6 +77,11 @@ int cli_store_time_range(const char *verb, const struct cli_option *option, cons
 int cli_store_since(const char *verb, const struct cli_option *option, const char *text,
 		    void *field)
 {
+	const char *end = text + strlen(text);
+	int64_t ns;
+
+	if (strcmp(text, "init") && (!*text || !parse_seconds(text, end, &ns)))
+		return cli_usage(verb, "%s takes init, not '%s'", cli_label(option).text, text);
 	if (strcmp(text, "init"))
 		return cli_usage(verb, "%s takes init, not '%s'; for a time, use --time %s,",
 				 cli_label(option).text, text, text);

@@ -366,8 +366,8 @@ int diff_compare(const char *verb, struct diff *diff, const struct replay_view v
 	if (ret)
 		return ret - 1;
 	for (int i = 0; i < 2; i++)
-		analysis_print_notes(verb, i ? "B: " : "A: ", &diff->sides[i].replay,
-				     &diff->sides[i].base.options);
+		analysis_print_notes(verb, i ? "B: " : "A: ", i ? "--time-b" : "--time-a",
+				     &diff->sides[i].replay, &diff->sides[i].base.options);
 	if (!compare_sides(diff))
 		return CLI_OK;
 	error_set(&err, ENOMEM, "out of memory");

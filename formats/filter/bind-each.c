@@ -3,9 +3,19 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include "formats/base/text.h"
 #include "formats/event/task.h"
 #include "formats/filter/internal.h"
+
+enum { LISTED_MAX = 240 }; /* characters of a list of fields, which an error has room for */
+
+/* Each once. */
+static void add_name(const char **names, size_t *used, const char *name)
+{
+	if (!text_begins_as(name, strlen(name), names))
+		names[(*used)++] = name;
+}
 
 /* A field of the task, which nobody has asked for. */
 static int not_recorded(const struct filter_term *term, const char *whose, const char *word,
@@ -22,6 +32,7 @@ int filter_no_field(const struct filter_term *term, const struct event_class *co
 {
 	const char *word = filter_plain_name(term->field);
 	const char **names, *nearest;
+	struct text all = {""};
 	size_t used = 0;
 
 	if (event_task_has_field(word))
@@ -31,14 +42,21 @@ int filter_no_field(const struct filter_term *term, const struct event_class *co
 		return error_set(err, ENOMEM, "out of memory");
 	for (size_t i = 0; i < n; i++)
 		for (size_t f = 0; f < classes[i]->nr_fields && f < EVENT_MAX_FIELDS; f++)
-			names[used++] = classes[i]->fields[f].name;
-	names[used] = "vcpu";
+			add_name(names, &used, classes[i]->fields[f].name);
+	add_name(names, &used, "vcpu");
 	nearest = text_nearest(term->field, names);
+	if (n)
+		all = text_words(names);
 	free(names);
+	if (nearest)
+		return error_set_column(err, ENOENT, term->field_at,
+					"filter, character %u: %s field '%s'; did you mean '%s'?",
+					term->field_at, whose, term->field, nearest);
+	if (strlen(all.s) > LISTED_MAX)
+		*all.s = '\0';
 	return error_set_column(err, ENOENT, term->field_at,
-				"filter, character %u: %s field '%s'%s%s%s", term->field_at, whose,
-				term->field, nearest ? "; did you mean '" : "",
-				nearest ? nearest : "", nearest ? "'?" : "");
+				"filter, character %u: %s field '%s'%s%s", term->field_at, whose,
+				term->field, *all.s ? ": take " : "", all.s);
 }
 
 /* The first term whose field none of the classes has; NULL: there is none. */

@@ -9,7 +9,7 @@
 #include "formats/base/text.h"
 #include "formats/filter/internal.h"
 
-enum { TEXT_MAX = 512 };
+enum { TEXT_MAX = 512, ERRNO_MAX = 4095 };
 
 const char *filter_plain_name(const char *name)
 {
@@ -140,6 +140,24 @@ static int bind_number(const struct filter_term *term, struct bound_term *out, s
 	return 0;
 }
 
+/* "-EINTR" is the number of an error, for a field with a sign, as results have. */
+static bool bind_errno(const struct filter_term *term, struct bound_term *out)
+{
+	const char *name;
+
+	if (!out->field || out->field->type != EVENT_INT || term->op == FILTER_GLOB ||
+	    strncmp(term->text, "-E", 2) != 0)
+		return false;
+	for (int code = 1; code <= ERRNO_MAX; code++) {
+		name = strerrorname_np(code);
+		if (!name || strcmp(term->text + 1, name) != 0)
+			continue;
+		out->value = (uint64_t) - (int64_t)code;
+		return true;
+	}
+	return false;
+}
+
 /* A set of CPUs, for a field with a number of one. */
 static int bind_cpus(const struct filter_term *term, struct bound_term *out, struct error *err)
 {
@@ -203,6 +221,8 @@ static int bind_term(const struct filter_term *term, const struct event_class *c
 		return fail(term, term->value_at, "is not the name of a function", err);
 	if (term->is_number && term->op != FILTER_GLOB && !is_string(out->field))
 		return bind_number(term, out, err);
+	if (bind_errno(term, out))
+		return 0;
 	return bind_word(term, names, out, err);
 }
 

@@ -50,7 +50,8 @@ bool filter_find_field(const struct filter_term *term, const struct event_class 
 /* Of a name that ftrace has for a field of all events, the usual one: "pid" of "common_pid". */
 const char *filter_plain_name(const char *name);
 
-/* -ENOENT: "WHOSE field 'x'; did you mean 'y'?", of the fields of all these classes. */
+/* -ENOENT: "WHOSE field 'x'; did you mean 'y'?", of the fields of all these classes; or, with
+ * classes, "WHOSE field 'x': take y, z or vcpu". */
 int filter_no_field(const struct filter_term *term, const struct event_class *const *classes,
 		    size_t n, const char *whose, struct error *err);
 

@@ -13,6 +13,7 @@ struct graph_json {
 	struct graph_text_options options;
 	struct graph_calls *calls;
 	const struct call_filter *choice;  /* NULL: all */
+	bool has_printed;
 	bool failed;                       /* memory ran out */
 };
 
@@ -86,6 +87,7 @@ static void print(struct graph_json *j, const struct graph_call *call, bool seen
 	json_decref(object);
 	if (text)
 		fprintf(j->out, "%s\n", text);
+	j->has_printed |= text != NULL;
 	j->failed |= !text;
 	free(text);
 }
@@ -177,4 +179,9 @@ int graph_json_end(struct graph_json *j, struct error *err)
 		return 0;
 	return error_set(err, ENOENT, "--only: no call of a function '%s' is in the trace",
 			 j->options.only);
+}
+
+bool graph_json_has_printed(const struct graph_json *j)
+{
+	return j->has_printed;
 }

@@ -31,5 +31,6 @@ int graph_json_put(struct graph_json *json, const struct event *event);
 /* The trace ends: print the calls that are open, in the order in which they began. -ENOENT: there
  * was no call of the functions of `only`. -ENOMEM. */
 int graph_json_end(struct graph_json *json, struct error *err);
+bool graph_json_has_printed(const struct graph_json *json);
 
 #endif

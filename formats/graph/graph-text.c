@@ -42,6 +42,7 @@ struct graph_text {
 	struct line *lines;   /* by vCPU */
 	unsigned int nr_lines;
 	uint64_t runs;
+	bool has_printed; /* a call */
 };
 
 /* --- parts of lines -------------------------------------------------------------------------- */
@@ -64,6 +65,7 @@ static char mark_of(int64_t ns)
 static void print_begin(struct graph_text *t, unsigned int vcpu)
 {
 	fprintf(t->out, " %u) ", vcpu);
+	t->has_printed = true;
 }
 
 /* Three digits behind the point, and fewer as the number grows. */
@@ -416,4 +418,9 @@ int graph_text_end(struct graph_text *t, struct error *err)
 		return 0;
 	return error_set(err, ENOENT, "--only: no call of a function '%s' is in the trace",
 			 t->options.only);
+}
+
+bool graph_text_has_printed(const struct graph_text *t)
+{
+	return t->has_printed;
 }

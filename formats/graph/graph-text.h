@@ -2,6 +2,7 @@
 #ifndef SONDE_FORMATS_GRAPH_GRAPH_TEXT_H
 #define SONDE_FORMATS_GRAPH_GRAPH_TEXT_H
 
+#include <stdbool.h>
 #include <stdio.h>
 #include "formats/graph/call-choice.h"
 #include "formats/graph/calls.h"
@@ -41,5 +42,6 @@ int graph_text_put(struct graph_text *text, const struct event *event);
 /* Print what waits for the next event, and of a choice the calls that are open. -ENOENT: there was
  * no call of the functions of `only`. -ENOMEM. */
 int graph_text_end(struct graph_text *text, struct error *err);
+bool graph_text_has_printed(const struct graph_text *text);
 
 #endif

@@ -442,7 +442,8 @@ int html_report(const char *verb, const char *dir, const struct replay_view *vie
 		if (run(&page, target, &err))
 			ret = cli_error(verb, &err);
 		else
-			analysis_print_notes(verb, "", &page.replay, &(struct analysis_options){0});
+			analysis_print_notes(verb, "", "--time", &page.replay,
+					     &(struct analysis_options){0});
 		for (size_t i = 0; i < NR_PARTS; i++)
 			analysis_destroy(page.analyses[i]);
 		tables_deinit(&page.tables);

@@ -64,3 +64,16 @@ struct text event_choice_text(const struct event_choice *choice, const struct cl
 	clean_line(out.s);
 	return out;
 }
+
+struct text options_choose_text(const struct option_given *options, size_t n)
+{
+	struct text out = {""};
+	size_t nr_given = 0;
+
+	for (size_t i = 0; i < n; i++)
+		if (options[i].given)
+			add(&out, "%s%s", nr_given++ ? " and " : "", options[i].option);
+	if (nr_given)
+		add(&out, nr_given > 1 ? " choose" : " chooses");
+	return out;
+}

@@ -129,7 +129,14 @@ struct event_name {
 	char text[NAME_BYTES];
 };
 
-/* Of what may be wanted, each once, NULL-terminated; with the system if the user has given one. */
+/* Records that are not legal: a user who mistypes a name means none of these. */
+static bool is_no_choice(const struct event_class *class)
+{
+	return !strcmp(class->name, kmem_classes[KMEM_CLASS_OTHER].name);
+}
+
+/* Of what may be wanted, each once, NULL-terminated; with the
+ * system if the user has given one. */
 static void list_names(const struct event_selection *selection, const struct event_wish *wish,
 		       const char *glob, struct event_name *texts, const char **names)
 {
@@ -139,7 +146,7 @@ static void list_names(const struct event_selection *selection, const struct eve
 	for (size_t i = 0; i < selection->nr_classes; i++) {
 		const struct event_class *class = selection->classes[i].class;
 
-		if (!is_eligible(wish, &selection->classes[i]))
+		if (!is_eligible(wish, &selection->classes[i]) || is_no_choice(class))
 			continue;
 		snprintf(texts[n].text, sizeof(texts[n].text), "%s%s%s",
 			 has_system ? class->system : "", has_system ? ":" : "", class->name);

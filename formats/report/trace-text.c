@@ -80,17 +80,25 @@ static struct text nearest_text(const struct trace_outside *outside)
 	return out;
 }
 
-struct text text_outside(const struct trace_outside *outside, const struct cli_time_range *time,
-			 bool since_init)
+/* Whether the range ends before init begins, so that no event suits both. */
+static bool ends_before_init(const struct chosen_time *time)
 {
-	const bool has_range = !cli_time_is_all(time);
-	struct text out;
+	return time->since_init && time->from_ns != INT64_MAX &&
+	       time->from_ns > time->range.from_ns && time->from_ns >= time->range.to_ns;
+}
 
-	snprintf(out.s, sizeof(out.s), "no event is in the time that %s: %.300s",
-		 !since_init  ? "--time chooses"
-		 : !has_range ? "--since chooses"
-			      : "--since and --time choose",
-		 nearest_text(outside).s);
+struct text text_outside(const struct trace_outside *outside, const struct chosen_time *time)
+{
+	const bool has_range = !cli_time_is_all(&time->range);
+	struct text out, where = nearest_text(outside);
+
+	if (ends_before_init(time))
+		snprintf(where.s, sizeof(where.s), "init begins at %.100s s; let %s end later",
+			 text_clock_before(time->from_ns).s, time->option);
+	snprintf(out.s, sizeof(out.s), "no event is in the time that %s%s%s %s: %.300s",
+		 time->since_init ? "--since" : "", time->since_init && has_range ? " and " : "",
+		 has_range ? time->option : "",
+		 time->since_init && has_range ? "choose" : "chooses", where.s);
 	return out;
 }
 
@@ -134,22 +142,22 @@ void text_print_head(FILE *out, const struct trace_reader *reader,
 }
 
 static void print_counters(FILE *out, const struct trace_losses *losses, const char *label,
-			   enum counter_kind kind, int indent)
+			   enum counter_kind kind, bool is_part, int indent)
 {
 	char text[COUNTER_TEXT_MAX];
 
 	counters_text(&losses->counters, kind, text, sizeof(text));
 	if (text[0])
-		line_print(out, indent, label, "%s", text);
+		line_print(out, indent, label, "%s%s", is_part ? "in the whole trace: " : "", text);
 }
 
-void text_print_recording(FILE *out, const struct trace_reader *reader, int indent)
+void text_print_recording(FILE *out, const struct trace_reader *reader, bool is_part, int indent)
 {
 	struct trace_losses losses;
 
 	trace_reader_losses(reader, &losses);
-	print_counters(out, &losses, "Left out", COUNTER_LEFT_OUT, indent);
-	print_counters(out, &losses, "Recording", COUNTER_INFO, indent);
+	print_counters(out, &losses, "Left out", COUNTER_LEFT_OUT, is_part, indent);
+	print_counters(out, &losses, "Recording", COUNTER_INFO, is_part, indent);
 }
 
 static bool is_cut(const struct trace_stream_info *info)

@@ -19,7 +19,7 @@
 /* What was read of a trace. */
 struct trace_window {
 	uint64_t records;
-	int64_t first_ns, last_ns; /* the smallest and greatest time of them, if there are any */
+	int64_t first_ns, last_ns; /* the time that results are of, if there are any */
 	bool has_begin;            /* nothing that came before was left out */
 };
 
@@ -33,9 +33,15 @@ struct trace_outside {
 void trace_outside_before(struct trace_outside *outside, int64_t ns);
 void trace_outside_after(struct trace_outside *outside, int64_t ns);
 
+/* The time that a user chose, and how. */
+struct chosen_time {
+	struct cli_time_range range;
+	const char *option; /* that the range is of: "--time" */
+	bool since_init;
+	int64_t from_ns; /* of both; INT64_MAX: init has not begun yet */
+};
 /* "no event is in the time that --time chooses: the first is at 5.123 s". Some event is outside. */
-struct text text_outside(const struct trace_outside *outside, const struct cli_time_range *time,
-			 bool since_init);
+struct text text_outside(const struct trace_outside *outside, const struct chosen_time *time);
 
 /* "Guest", "Trace" and, of a copied part, "Part"; if there is something to say, "Ended as" and
  * "Format". */
@@ -46,8 +52,9 @@ void text_print_head(FILE *out, const struct trace_reader *reader,
 struct text text_clock_before(int64_t ns);
 struct text text_clock_after(int64_t ns);
 
-/* "Left out" and "Recording": the counters that are about no loss. */
-void text_print_recording(FILE *out, const struct trace_reader *reader, int indent);
+/* "Left out" and "Recording": the counters that are about no loss. They are of the whole trace,
+ * which is said where other figures are of a part. */
+void text_print_recording(FILE *out, const struct trace_reader *reader, bool is_part, int indent);
 
 /*
  * "Lost", a line for each cause, of a trace that was read to its end; "none" if nothing is lost.

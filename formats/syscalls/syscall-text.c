@@ -24,6 +24,7 @@ struct syscall_text {
 	struct syscall_calls *calls;
 	struct syscall_prototypes *prototypes;
 	struct syscall_choice *choice;
+	bool has_printed;
 };
 
 static const char *name_of(struct syscall_text *t, const struct syscall_call *call)
@@ -174,6 +175,7 @@ static int on_call(void *arg, const struct syscall_call *call)
 
 	if (!syscall_choice_has(t->choice, call))
 		return 0;
+	t->has_printed = true;
 	if (t->options.json)
 		return print_json(t, call);
 	print_text(t, call);
@@ -223,4 +225,9 @@ int syscall_text_put(struct syscall_text *t, const struct event *event)
 int syscall_text_end(struct syscall_text *t)
 {
 	return syscall_calls_end(t->calls);
+}
+
+bool syscall_text_has_printed(const struct syscall_text *t)
+{
+	return t->has_printed;
 }

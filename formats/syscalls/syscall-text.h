@@ -2,6 +2,7 @@
 #ifndef SONDE_FORMATS_SYSCALLS_SYSCALL_TEXT_H
 #define SONDE_FORMATS_SYSCALLS_SYSCALL_TEXT_H
 
+#include <stdbool.h>
 #include <stdio.h>
 #include "formats/filter/filter.h"
 #include "formats/report/event-text.h"
@@ -36,5 +37,6 @@ void syscall_text_destroy(struct syscall_text *text);
 int syscall_text_put(struct syscall_text *text, const struct event *event);
 /* The trace ends. -ENOMEM. */
 int syscall_text_end(struct syscall_text *text);
+bool syscall_text_has_printed(const struct syscall_text *text);
 
 #endif

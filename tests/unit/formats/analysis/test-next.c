@@ -121,12 +121,12 @@ static void test_commands(const char *dir)
 		 "'call_site.function == \"grow [it'\\''s mine]\"' %s",
 		 "0x10000 "},
 		{{"leaks", "--filter", "call_site.function == once"},
-		 " leaves the boot",
+		 "\n",
 		 "sonde leaks --since init --filter 'call_site.function == once' %s",
 		 "Call sites    1 with live memory"},
 		{{"leaks", "--filter", "call_site.function == once", "--time", "2,", "--instance",
 		  "kmem"},
-		 " shows all",
+		 "\n",
 		 "sonde leaks --verbose --filter 'call_site.function == once' --time 2, "
 		 "--instance kmem %s",
 		 "once+0x10/0x1000"},
@@ -134,6 +134,8 @@ static void test_commands(const char *dir)
 		 "\n",
 		 "sonde timeline --filter 'call_site.function == once' --since init %s",
 		 "once+0x10/0x1000"},
+		{{"report", "--time", ",1"}, "\n", "", ""},
+		{{"report", "-a", "events", "--time", ",1"}, "\n", "", ""},
 		{{"report", "-a", "events", "--since", "init", "--time", ",10"},
 		 "\n",
 		 "sonde events --time 3.095,10 %s",
@@ -157,7 +159,7 @@ static void test_no_init(const char *dir)
 {
 	static const struct row row = {
 		{"leaks", "--filter", "call_site.function == once"},
-		" shows all",
+		"\n",
 		"sonde leaks --verbose --filter 'call_site.function == once' %s",
 		"once+0x10/0x1000"};
 

@@ -120,6 +120,16 @@ static void test_notes(const char *dir)
 		 "from "
 		 "2.500 to 5.000 s\n",
 		 "Trace         0 records"},
+		{cmd_report,
+		 {"report", "--time", "2.7,3.5"},
+		 0,
+		 "",
+		 "Trace         1 record, 1 vCPU, 0.800 s, from 2.700 to 3.500 s\n"},
+		{cmd_report,
+		 {"report", "--since", "boot"},
+		 2,
+		 "sonde report: --since takes init, not 'boot'\n",
+		 NULL},
 		{cmd_leaks,
 		 {"leaks", "--json", "--time", ",1"},
 		 0,
@@ -135,13 +145,13 @@ static void test_notes(const char *dir)
 		{cmd_report,
 		 {"report", "-a", "events", "--since", "init", "--time", ",3.5"},
 		 0,
-		 "sonde report: no event is in the time that --since and --time choose: the "
-		 "nearest are at 3.000 and 4.000 s\n",
+		 "sonde report: no event is in the time that --since and --time choose: init "
+		 "begins at 4.000 s; let --time end later\n",
 		 NULL},
 		{cmd_diff,
 		 {"diff", "--time-a", ",2", "--time-b", "2,"},
 		 0,
-		 "sonde diff: A: no event is in the time that --time chooses: the first is at "
+		 "sonde diff: A: no event is in the time that --time-a chooses: the first is at "
 		 "2.500 s\n",
 		 NULL},
 		{cmd_report,

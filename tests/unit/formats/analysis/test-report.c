@@ -150,9 +150,11 @@ static void test_text(const char *dir)
 		"        1\n",
 	};
 	static const char *const part[] = {
+		"Trace         4 records, 2 vCPUs, 3.000 s, from 1.500 to 4.500 s, trap\n"};
+	static const char *const events[] = {
 		"Trace         4 records, 2 vCPUs, 2.500 s, from 2.000 to 4.500 s, trap\n"};
-	static const char *const begin[] = {"Trace         4 records, 2 vCPUs, 3.000 s, from 1.000 "
-					    "to 4.000 s, trap, from boot on\n"};
+	static const char *const begin[] = {"Trace         4 records, 2 vCPUs, 3.500 s, from 1.000 "
+					    "to 4.500 s, trap, from boot on\n"};
 	static const char *const verbose[] = {
 		"3 of 4.4 KiB requested, 4.4 KiB allocated: 0.1 % internal fragmentation\n",
 		"Frees         2, 1 of them on another vCPU\n",
@@ -162,7 +164,7 @@ static void test_text(const char *dir)
 		  sizeof(wanted) / sizeof(wanted[0]));
 	has_lines((const char *const[]){"report", "--time", "1.5,", dir, NULL}, part, 1);
 	has_lines((const char *const[]){"report", "-a", "events", "--time", "1.5,", dir, NULL},
-		  part, 1);
+		  events, 1);
 	has_lines((const char *const[]){"report", "--time", ",4.5", dir, NULL}, begin, 1);
 	has_lines((const char *const[]){"report", "-v", dir, NULL}, verbose,
 		  sizeof(verbose) / sizeof(verbose[0]));

@@ -293,7 +293,9 @@ static void test_quiet_boot(const char *dir)
 		cmd_leaks, (const char *const[]){"leaks", "--filter",
 						 "call_site.function == \"warm\"", dir, NULL});
 
-	ok(strstr(result.out, "nothing grows from boot on; sonde leaks --since init"),
+	ok(strstr(result.out, "\nNext          sonde leaks --since init --filter ") &&
+		   strstr(result.out,
+			  "\n              leaves the boot out, from which on nothing grows\n"),
 	   "where boot hides what grows, the next command leaves it out");
 	verb_result_deinit(&result);
 }

@@ -3,7 +3,11 @@
 
 #include <getopt.h>
 #include <stdbool.h>
+#include <stdio.h>
+#include <stdio_ext.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include "formats/cli/cli.h"
 #include "tests/lib/capture.h"
 #include "tests/lib/tap.h"
@@ -230,8 +234,31 @@ static void test_help(void)
 	       "--help lists the options of all tables");
 }
 
+/* What is left in the buffer is tried again, which has the reason. */
+static void test_full(void)
+{
+	int out, ret;
+
+	capture_begin(&capture, "");
+	out = dup(STDOUT_FILENO);
+	if (!freopen("/dev/full", "w", stdout))
+		abort();
+	for (int i = 0; i < 10000; i++)
+		puts("0123456789");
+	ret = cli_flush("try");
+	clearerr(stdout);
+	__fpurge(stdout);
+	dup2(out, STDOUT_FILENO);
+	close(out);
+	capture_end(&capture);
+	is_u64((uint64_t)ret, CLI_FAILED, "standard output that is full is a failure");
+	is_str(capture.err, "sonde try: cannot write to standard output: No space left on device\n",
+	       "which has the reason");
+}
+
 int main(void)
 {
+	test_full();
 	test_values();
 	test_units();
 	test_refusals();

@@ -316,7 +316,8 @@ static void test_errors(void)
 		{"byts == 1", ENOENT,
 		 "filter, character 1: sample has no field 'byts'; did you mean 'bytes'?"},
 		{"vcpu == 1 && zzzzzzzz == 1", ENOENT,
-		 "filter, character 14: sample has no field 'zzzzzzzz'"},
+		 "filter, character 14: sample has no field 'zzzzzzzz': take call_site, bytes, "
+		 "node, flags, cache, comm, reg, ptr or vcpu"},
 		{"bytes == many", EINVAL,
 		 "filter, character 10: 'many' is not a number, which the field is"},
 		{"call_site < ext4_write", EINVAL,

@@ -98,6 +98,25 @@ static void test_json(const char *dir)
 	verb_result_deinit(&result);
 }
 
+static void test_nothing(const char *dir)
+{
+	static const char *const rows[][2] = {{"--graph", "name == nothing"},
+					      {"--json", "duration > 20000"}};
+
+	for (size_t i = 0; i < 2; i++) {
+		const char *const argv[] = {"events",   "--graph", rows[i][0], "--filter",
+					    rows[i][1], dir,       NULL};
+		struct verb_result result = verb_run(cmd_events, argv);
+
+		if (!ok(!result.status &&
+				strstr(result.err,
+				       "sonde events: no call is one that --filter chooses\n"),
+			"a line says that no call is one that a filter chooses"))
+			tap_diag("%s%s", result.out, result.err);
+		verb_result_deinit(&result);
+	}
+}
+
 static void test_report(const char *dir)
 {
 	const char *const argv[] = {"report",          "-a",     "functions", "-f",
@@ -131,6 +150,7 @@ int main(void)
 	make(dir.path);
 	test_text(dir.path);
 	test_json(dir.path);
+	test_nothing(dir.path);
 	test_report(dir.path);
 	refuses(dir.path, "durations > 5", "did you mean 'duration'?");
 	refuses(dir.path, "comm == x && duration > 5", "comm");

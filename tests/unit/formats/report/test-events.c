@@ -79,6 +79,30 @@ static void test_selection(const char *dir)
 	prints(dir, "--filter", "vcpu == 1 || ptr == 0x3000", PAGES CACHE_FREE PAGES_FREE);
 }
 
+static void test_nothing(const char *dir)
+{
+	static const struct {
+		const char *option, *value, *note;
+	} rows[] = {
+		{"--time", "50,60",
+		 "no event is in the time that --time chooses: the trace has some from 1.000 to "
+		 "4.000 s"},
+		{"--time", ",0.5",
+		 "no event is in the time that --time chooses: the first is at 1.000 s"},
+		{"--filter", "bytes_req == 7", "no event is one that --filter chooses"},
+		{"--filter", "call_site == d_alloc+0x11", "no event is one that --filter chooses"},
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		char expected[300];
+
+		snprintf(expected, sizeof(expected), "sonde events: %s\n%s", rows[i].note, limits);
+		said = expected;
+		prints(dir, rows[i].option, rows[i].value, "");
+	}
+	said = limits;
+}
+
 static void test_json(const char *dir)
 {
 	const char *argv[] = {"events", "--json", "--event", "kmem_cache_alloc", dir, NULL};
@@ -141,8 +165,7 @@ static void test_refusals(const char *dir)
 		"  ptr ==\n        ^\n");
 	refuses(dir, "--event", "none",
 		"sonde events: --event: no event has the name 'none': take kmalloc, "
-		"kmem_cache_alloc, mm_page_alloc, kfree, kmem_cache_free, mm_page_free or "
-		"sonde_record\n");
+		"kmem_cache_alloc, mm_page_alloc, kfree, kmem_cache_free or mm_page_free\n");
 	refuses(dir, "--vcpu", "2,9",
 		"sonde events: --vcpu: the trace has none of these: it has 2, from 0 on\n");
 	refuses(dir, "--vcpu", "1-", "sonde events: --vcpu: '1-' is not a list such as 0,2-3\n");
@@ -220,7 +243,9 @@ static void test_functions(void)
 	prints(scratch.path, NULL, NULL, CALL_READ CALL_MODULE);
 	prints(scratch.path, "--filter", "ip ~ vfs_read", CALL_READ);
 	prints(scratch.path, "--filter", "ip.function == vfs_read", CALL_READ);
+	said = "sonde events: no event is one that --filter chooses\n";
 	prints(scratch.path, "--filter", "ip ~ 'vfs_*+*'", "");
+	said = "";
 	prints(scratch.path, "--filter", "ip ~ '* [[]ext4]'", CALL_MODULE);
 	prints(scratch.path, "--filter", "parent_ip ~ 'ksys_*+0x20'", CALL_READ);
 	result = verb_run(cmd_events, argv);
@@ -241,6 +266,7 @@ int main(void)
 
 	put_trace(scratch.path);
 	test_selection(scratch.path);
+	test_nothing(scratch.path);
 	test_json(scratch.path);
 	test_cut(scratch.path);
 	test_refusals(scratch.path);

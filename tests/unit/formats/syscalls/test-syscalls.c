@@ -194,6 +194,13 @@ static void test_filter(void)
 	prints("[000]     0.000002000 task-7 0xb(offset=0, address=0x0) = 0 <1.000 us>\n"
 	       "[000]     0.000004000 task-7 0xc() = -1 EPERM <1.000 us>\n",
 	       "of several filters a call has to pass any");
+	begin_with("ret == -EPERM", false);
+	enter(0xc, FRAME);
+	leave(FRAME, -2);
+	enter(0xb, FRAME);
+	leave(FRAME, -1);
+	prints("[000]     0.000002000 task-7 0xb(offset=0, address=0x0) = -1 EPERM <1.000 us>\n",
+	       "errors have their names");
 }
 
 /* What is not recorded of a task cannot be compared with anything. */
