@@ -52,6 +52,7 @@ struct sites_source {
 	const struct heap *heap;
 	const struct sidecar *sidecar; /* or NULL */
 	bool selects;                  /* some allocations are not selected */
+	bool lacks_frees;              /* what is live may have been freed, all of it */
 	/* Of the pass, and of its window so far: */
 	const bool *in_window;
 	const uint64_t *records;

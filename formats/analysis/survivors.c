@@ -236,6 +236,8 @@ static enum verdict judge_survivors(const struct judge *j, const struct survivor
 	size_t parts, all = LAST_PART - FIRST_PART;
 	uint64_t sum = middle(s, &parts);
 
+	if (j->sites->of.lacks_frees)
+		return VERDICT_UNKNOWN;
 	if (!*j->sites->of.records) /* nothing happened in the window */
 		return VERDICT_UNCLEAR;
 	if (sum < LEAST_OBJECTS || parts * 4 < all * 3 || s->evenness < even ||
@@ -349,6 +351,7 @@ const char *verdict_name(enum verdict verdict)
 		[VERDICT_LEAK] = "leak",           [VERDICT_GROWS] = "only grows",
 		[VERDICT_RECLAIM] = "reclaimable", [VERDICT_SETTLED] = "settled",
 		[VERDICT_RECENT] = "recent",       [VERDICT_UNCLEAR] = "unclear",
+		[VERDICT_UNKNOWN] = "unknown",
 	};
 
 	return names[verdict];

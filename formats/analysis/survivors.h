@@ -21,6 +21,7 @@ enum verdict {
 	VERDICT_SETTLED, /* it came early, and no more does */
 	VERDICT_RECENT,  /* it came lately */
 	VERDICT_UNCLEAR,
+	VERDICT_UNKNOWN, /* frees are missing: what is live may have been freed */
 	NR_VERDICTS
 };
 
