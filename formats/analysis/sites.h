@@ -44,6 +44,7 @@ struct site {
 			       steps: none yet, or is_beyond */
 	uint32_t *lives;    /* LIFE_CLASSES of them; NULL: no frees, or is_beyond */
 	uint64_t new_frees; /* of the frees, those of objects that were allocated in the window */
+	uint64_t missed_frees;    /* in the window: the addresses were allocated again */
 	struct site_other *other; /* NULL: there are none */
 };
 

@@ -13,6 +13,9 @@ enum {
 	/* What grows has so many births, or such a part of all live memory is of them. */
 	LEAST_BIRTHS = 64,
 	LEAST_PART = 1000,
+	/* So many frees were missed for each object that is live, at least, if it is not known what
+	 * of these was freed: one for four. */
+	LEAST_SHARE = 4,
 };
 
 /* While the heap is walked. */
@@ -229,6 +232,17 @@ static bool is_growth(const struct judge *j, const struct survivors *s)
 	       (births >= LEAST_BIRTHS || bytes * LEAST_PART >= (double)j->used_bytes);
 }
 
+/*
+ * A missed free shows only where its address is allocated again. Where that is seen often enough,
+ * what is live is likely to have other objects that were freed.
+ */
+static bool lacks_frees(const struct judge *j, const struct survivors *s)
+{
+	const uint64_t missed = j->sites->all[s->origin].missed_frees;
+
+	return j->sites->of.lacks_frees || (missed && missed >= s->objects / LEAST_SHARE);
+}
+
 static enum verdict judge_survivors(const struct judge *j, const struct survivors *s)
 {
 	const struct site *site = &j->sites->all[s->origin];
@@ -236,7 +250,7 @@ static enum verdict judge_survivors(const struct judge *j, const struct survivor
 	size_t parts, all = LAST_PART - FIRST_PART;
 	uint64_t sum = middle(s, &parts);
 
-	if (j->sites->of.lacks_frees)
+	if (lacks_frees(j, s))
 		return VERDICT_UNKNOWN;
 	if (!*j->sites->of.records) /* nothing happened in the window */
 		return VERDICT_UNCLEAR;

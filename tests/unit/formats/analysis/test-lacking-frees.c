@@ -8,12 +8,15 @@
 #include "tests/lib/tap.h"
 #include "tests/lib/trace-make.h"
 
-enum { SITE = 0x1010, BYTES = 64, OBJECTS = 2000 };
+enum { SITE = 0x1010, BYTES = 64, OBJECTS = 2000, EVERY = 10 };
 
 static struct scratch dir;
 
-/* Objects of 20 s, one of `every` stays; 0: all do. */
-static void put_stream(size_t every)
+/*
+ * Objects of 20 s, one of `every` stays; 0: all do. Each `again`th of those that stay has the
+ * address of the one before, whose free is missing; 0: none has.
+ */
+static void put_stream(size_t every, size_t again)
 {
 	static struct kmem_record records[2 * OBJECTS];
 	const int64_t step_ns = INT64_C(20000000000) / OBJECTS;
@@ -21,10 +24,12 @@ static void put_stream(size_t every)
 
 	for (size_t i = 0; i < OBJECTS; i++) {
 		const int64_t ns = (int64_t)i * step_ns + 1;
-		const uint64_t ptr = 0x10000 + i * BYTES;
+		const bool stays = !every || !(i % every);
+		const bool is_again = again && stays && i / every % again == 1;
+		const uint64_t ptr = 0x10000 + (is_again ? i - every : i) * BYTES;
 
 		records[n++] = make_alloc(KMEM_TYPE_KMALLOC, ptr, SITE, BYTES, BYTES, ns);
-		if (every && i % every)
+		if (!stays)
 			records[n++] = make_free(KMEM_TYPE_KMALLOC, ptr, SITE, ns + 1);
 	}
 	stream_put(dir.path, 0, records, n);
@@ -95,7 +100,7 @@ static void test_specs(void)
 		{"kmem", "from 1.0 s on, vCPU 1", "unknown"},
 	};
 
-	put_stream(0);
+	put_stream(0, 0);
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		const bool is_unknown = !strcmp(rows[i].verdict, "unknown");
 		json_t *leaks, *report;
@@ -125,10 +130,43 @@ static void test_specs(void)
 	says(cmd_report, "report", "live at the end", true);
 }
 
+/* Frees that are known to be missing, as addresses were allocated again. */
+static void test_missed(void)
+{
+	static const struct {
+		size_t again;
+		const char *verdict;
+		uint64_t unknown;
+	} rows[] = {{0, "leak", 0}, {20, "leak", 0}, {2, "unknown", 1}};
+
+	put_sidecar("kmem", "");
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		json_t *leaks, *report;
+
+		put_stream(EVERY, rows[i].again);
+		leaks = json_of(cmd_leaks, "leaks");
+		report = json_of(cmd_report, "report");
+		ok(!strcmp(verdict_of(leaks), rows[i].verdict),
+		   "where each %zuth address of what stays was allocated again: %s", rows[i].again,
+		   rows[i].verdict);
+		ok(is_growth_null(leaks) == !!rows[i].unknown, "so is its growth");
+		ok(json_array_size(json_object_get(report, "leaking")) == !rows[i].unknown &&
+			   json_integer_value(json_object_get(report, "unknown_call_sites")) ==
+				   (json_int_t)rows[i].unknown,
+		   "so is what leaks");
+		json_decref(leaks);
+		json_decref(report);
+	}
+	says(cmd_report, "report",
+	     "Grows         unknown of 1 call site, of which frees are missing", true);
+	says(cmd_leaks, "leaks", "nothing leaks", false);
+}
+
 int main(void)
 {
 	dir = scratch_make();
 	test_specs();
+	test_missed();
 	scratch_remove(&dir);
 	return tap_done();
 }
