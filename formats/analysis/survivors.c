@@ -88,6 +88,12 @@ static void count_aged(struct survivors *s, const struct heap_object *object, do
 	s->ages_ns += age;
 }
 
+static void count_old(struct survivors *s, const struct heap_object *object)
+{
+	s->old_objects++;
+	s->old_bytes += object->bytes;
+}
+
 static void count_survivor(void *arg, uint64_t ptr, const struct heap_object *object)
 {
 	struct judge *j = arg;
@@ -108,9 +114,9 @@ static void count_survivor(void *arg, uint64_t ptr, const struct heap_object *ob
 		s->first_ns = object->born_ns;
 	if (age < j->old_ages_ns[object->origin])
 		return;
-	s->old_objects++;
 	s->old_since_init += object->born_ns >= sites->init.ns;
-	s->old_bytes += object->bytes;
+	if (age >= (double)j->older_ns)
+		count_old(s, object);
 }
 
 static void sort_survivor(void *arg, uint64_t ptr, const struct heap_object *object)
