@@ -69,6 +69,23 @@ void replay_print_share(const struct replay *replay, FILE *out, int indent)
 		   replay->instance->name);
 }
 
+const char *replay_lacks_events(const struct replay *replay)
+{
+	const struct sidecar *sidecar = trace_reader_sidecar(replay->reader);
+	const struct trace_missing missing = replay_missing(replay);
+	struct trace_losses losses;
+	char gaps[COUNTER_TEXT_MAX];
+
+	trace_reader_losses(replay->reader, &losses);
+	counters_text(&losses.counters, COUNTER_GAP, gaps, sizeof(gaps));
+	if (missing.events || *gaps || (sidecar && sidecar->info.nr_gaps))
+		return "events are missing";
+	/* The last records of a trace that is being written come with time. */
+	if (!missing.is_bounded && !losses.recording)
+		return "events may be missing";
+	return NULL;
+}
+
 bool replay_lacks_frees(const struct replay *replay)
 {
 	return replay->instance &&

@@ -161,6 +161,8 @@ bool replay_lacks_frees(const struct replay *replay);
 
 /* trace_reader_missing() of the replay's instance: what others have lost is not missing from it. */
 struct trace_missing replay_missing(const struct replay *replay);
+/* Why the instance lacks events that came up to now, or may, in words; NULL: it has them all. */
+const char *replay_lacks_events(const struct replay *replay);
 /* Below "Lost", a line: how much of that is of the instance, if others have lost events. */
 void replay_print_share(const struct replay *replay, FILE *out, int indent);
 
