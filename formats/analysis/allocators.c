@@ -50,7 +50,9 @@ static const char *why_unknown(const struct replay *replay)
 
 	if (!replay->instance || !sidecar_is_whole(sidecar, replay->instance))
 		return "only some of the allocations were traced";
-	return is_from_first(replay) ? NULL : "the trace may lack the guest's first allocations";
+	if (!is_from_first(replay))
+		return "the trace may lack the guest's first allocations";
+	return replay_lacks_events(replay);
 }
 
 static int load_model(struct allocators *a, const struct sidecar *sidecar, const char *name,
@@ -96,7 +98,6 @@ static int init(struct analysis *base, struct error *err)
 	struct allocators *a = (struct allocators *)base;
 	int ret = load_model(a, sidecar, base->options.allocator, err);
 
-	a->unknown = why_unknown(base->replay);
 	if (!ret)
 		ret = simulation_create(&a->model, trace_reader_vcpu_end(base->replay->reader),
 					&a->simulation, err);
@@ -366,6 +367,7 @@ static int finish(struct analysis *base)
 
 	if (finish_pending(a))
 		return -ENOMEM;
+	a->unknown = why_unknown(replay);
 	heap_holdings_deinit(&a->held);
 	free(a->order);
 	a->order = calloc(n ? n : 1, sizeof(*a->order));

@@ -69,11 +69,47 @@ void replay_print_share(const struct replay *replay, FILE *out, int indent)
 		   replay->instance->name);
 }
 
+const char *replay_lacks_events(const struct replay *replay)
+{
+	const struct sidecar *sidecar = trace_reader_sidecar(replay->reader);
+	const struct trace_missing missing = replay_missing(replay);
+	struct trace_losses losses;
+	char gaps[COUNTER_TEXT_MAX];
+
+	trace_reader_losses(replay->reader, &losses);
+	counters_text(&losses.counters, COUNTER_GAP, gaps, sizeof(gaps));
+	if (missing.events || *gaps || (sidecar && sidecar->info.nr_gaps))
+		return "events are missing";
+	/* The last records of a trace that is being written come with time. */
+	if (!missing.is_bounded && !losses.recording)
+		return "events may be missing";
+	return NULL;
+}
+
+bool replay_lacks_frees(const struct replay *replay)
+{
+	return replay->instance &&
+	       !sidecar_has_frees(trace_reader_sidecar(replay->reader), replay->instance);
+}
+
+/* NULL: it is bounded. */
+static const char *why_unbounded(const struct replay *replay, const struct trace_missing *missing)
+{
+	if (replay->keeps_heap && replay_lacks_frees(replay))
+		return "only chosen events were recorded, perhaps not all frees: live sums may be "
+		       "too high";
+	return missing->is_bounded ? NULL
+				   : "as events are missing, or may be, live sums may be too high "
+				     "or too low";
+}
+
 struct replay_bound replay_bound(const struct replay *replay)
 {
 	const struct trace_missing missing = replay_missing(replay);
+	const char *why = why_unbounded(replay, &missing);
 
-	return (struct replay_bound){.is_bounded = missing.is_bounded,
+	return (struct replay_bound){.is_bounded = !why,
+				     .why = why ? why : "",
 				     .objects = missing.events,
 				     .bytes = heap_most_bytes(replay->heap, missing.events)};
 }
@@ -94,9 +130,7 @@ void replay_print_bound(const struct replay *replay, FILE *out, int indent)
 
 	print_moved(replay, out, indent);
 	if (!bound.is_bounded)
-		line_print(out, indent, "Bound",
-			   "unknown: as events are missing, or may be, live sums may be too high "
-			   "or too low");
+		line_print(out, indent, "Bound", "unknown: %s", bound.why);
 	else if (bound.objects)
 		line_print(out, indent, "Bound",
 			   "live sums are at most %s too high, by at most %s, and lack at most as "
@@ -108,8 +142,8 @@ int replay_put_bound(const struct replay *replay, json_t *root)
 {
 	const uint64_t moved = replay->heap ? heap_moved_bytes(replay->heap) : 0;
 	struct replay_bound bound = replay_bound(replay);
-	json_t *object = json_pack("{sb so}", "bounded", bound.is_bounded, "objects",
-				   json_from_count(bound.objects));
+	json_t *object = json_pack("{sb ss so}", "bounded", bound.is_bounded, "reason", bound.why,
+				   "objects", json_from_count(bound.objects));
 
 	json_object_set_new(object, "bytes_too_high",
 			    bound.is_bounded ? json_from_count(bound.bytes) : json_null());

@@ -60,6 +60,12 @@ static struct sparkline births_of(const struct survivors *s, bool is_narrow)
 	return sparkline(halves, SURVIVOR_PARTS / 2);
 }
 
+/* What goes by live memory over time says nothing where frees are missing. */
+static bool is_known(const struct survivors *s)
+{
+	return s->verdict != VERDICT_UNKNOWN;
+}
+
 static void add_row(struct table *table, const struct leaks *l, const struct survivors *s,
 		    bool is_narrow)
 {
@@ -75,12 +81,12 @@ static void add_row(struct table *table, const struct leaks *l, const struct sur
 		table_add_cell(table, site_source_text(l->base.replay->sites, s->origin).s);
 	table_add_cell(table, verdict_name(s->verdict));
 	table_add_cell(table, measure_duration(mean_age_ns(s)).s);
-	table_add_cell(table, text_signed_bytes(trend.per_s).s);
-	table_add_cell(table, cells[2]);
+	table_add_cell(table, is_known(s) ? text_signed_bytes(trend.per_s).s : "-");
+	table_add_cell(table, is_known(s) ? cells[2] : "-");
 	table_add_cell(table, births_of(s, is_narrow).s);
-	table_add_cell(table, text_bytes((uint64_t)s->per_s).s);
-	table_add_cell(table, cells[0]);
-	table_add_cell(table, text_bytes(whole_number(trend.per_s_error)).s);
+	table_add_cell(table, is_known(s) ? text_bytes((uint64_t)s->per_s).s : "-");
+	table_add_cell(table, is_known(s) ? cells[0] : "-");
+	table_add_cell(table, is_known(s) ? text_bytes(whole_number(trend.per_s_error)).s : "-");
 	table_add_cell(table, text_count(s->aged_objects).s);
 	table_add_cell(table, text_count(s->old_objects).s);
 	table_add_cell(table, cells[1]);
@@ -134,6 +140,7 @@ static void print_verdicts(FILE *out, const struct leaks *l)
 		[VERDICT_SETTLED] = "came early, and no more does",
 		[VERDICT_RECENT] = "came lately, and may yet be freed",
 		[VERDICT_UNCLEAR] = "the rest",
+		[VERDICT_UNKNOWN] = "frees are missing: what is live may have been freed",
 	};
 
 	for (enum verdict verdict = 0; verdict < NR_VERDICTS; verdict++) {
@@ -143,8 +150,9 @@ static void print_verdicts(FILE *out, const struct leaks *l)
 			sites += l->all[i].verdict == verdict;
 			bytes += l->all[i].verdict == verdict ? l->all[i].aged_bytes : 0;
 		}
-		fprintf(out, "  %-*s%6s, %11s  %s\n", LABEL - 2, verdict_name(verdict),
-			text_count(sites).s, text_bytes(bytes).s, meanings[verdict]);
+		if (sites || verdict != VERDICT_UNKNOWN)
+			fprintf(out, "  %-*s%6s, %11s  %s\n", LABEL - 2, verdict_name(verdict),
+				text_count(sites).s, text_bytes(bytes).s, meanings[verdict]);
 	}
 }
 
@@ -178,6 +186,23 @@ static void print_objects(FILE *out, const struct leaks *l)
 	fputc('\n', out);
 }
 
+/* Of some call sites it is not known whether they leak: they are the last ones. */
+static bool has_unknown(const struct leaks *l)
+{
+	return !is_known(&l->all[l->n - 1]);
+}
+
+static bool says_nothing_of_boot(const struct leaks *l)
+{
+	return survivors_are_short(l->base.replay->sites) || has_unknown(l);
+}
+
+static bool says_nothing_of_leaks(const struct leaks *l)
+{
+	return !l->base.replay->records || survivors_lack_init(l->base.replay->sites) ||
+	       has_unknown(l);
+}
+
 /* The command that shows the objects of what leaks, or more call sites. */
 static void print_next(FILE *out, const struct leaks *l)
 {
@@ -191,14 +216,13 @@ static void print_next(FILE *out, const struct leaks *l)
 	}
 	if (has_boot(replay)) {
 		command.verb = "leaks --since init";
-		behind = survivors_are_short(replay->sites)
+		behind = says_nothing_of_boot(l)
 				 ? "leaves the boot out"
 				 : "leaves the boot out, from which on nothing grows";
 	} else if (!l->base.options.verbose) {
 		command.verb = "leaks --verbose";
-		behind = replay->records && !survivors_lack_init(replay->sites)
-				 ? "shows all, of which nothing leaks"
-				 : "shows all";
+		behind = says_nothing_of_leaks(l) ? "shows all"
+						  : "shows all, of which nothing leaks";
 	} else {
 		return;
 	}
@@ -214,10 +238,13 @@ static void print_text(const struct analysis *base, FILE *out)
 	const struct replay *replay = base->replay;
 
 	replay_print_head(replay, out, LABEL);
-	fprintf(out, "%-*s%s with live memory at the end\n", LABEL, "Call sites",
-		text_count(l->n).s);
+	fprintf(out, "%-*s%s with %s\n", LABEL, "Call sites", text_count(l->n).s,
+		replay_lacks_frees(replay) ? "memory that was not seen to be freed"
+					   : "live memory at the end");
 	print_verdicts(out, l);
-	if (survivors_are_short(replay->sites))
+	if (replay_lacks_frees(replay))
+		line_print(out, LABEL, "Frees", "may not have been recorded: no verdicts");
+	else if (survivors_are_short(replay->sites))
 		line_print(out, LABEL, "Time", "too short to tell what only grows: that takes %s",
 			   survivors_time_text(replay->sites));
 	else if (survivors_lack_init(replay->sites))
@@ -233,14 +260,27 @@ static void print_text(const struct analysis *base, FILE *out)
 
 /* --- JSON ------------------------------------------------------------------------------------ */
 
+static json_t *number_if(bool is_there, json_t *value)
+{
+	if (is_there)
+		return value;
+	json_decref(value);
+	return json_null();
+}
+
 /* The straight line through the live bytes. */
 static int put_trend(const struct leaks *l, const struct survivors *s, json_t *item)
 {
 	const struct course_trend trend = site_trend(l->base.replay->sites, site_of(l, s));
 
-	return json_object_set_new(item, "growth_per_second", json_real(trend.per_s)) |
-	       json_object_set_new(item, "growth_error_per_second", json_real(trend.per_s_error)) |
-	       json_object_set_new(item, "growth_r2", json_real(trend.confidence));
+	const bool known = is_known(s);
+
+	return json_object_set_new(item, "growth_per_second",
+				   number_if(known, json_real(trend.per_s))) |
+	       json_object_set_new(item, "growth_error_per_second",
+				   number_if(known, json_real(trend.per_s_error))) |
+	       json_object_set_new(item, "growth_r2",
+				   number_if(known, json_real(trend.confidence)));
 }
 
 static json_t *site_of_json(const struct leaks *l, const struct survivors *s)
@@ -256,9 +296,10 @@ static json_t *site_of_json(const struct leaks *l, const struct survivors *s)
 				      json_from_count(whole_number(mean_age_ns(s))));
 	failed |= json_object_set_new(item, "old_objects", json_from_count(s->old_objects));
 	failed |= json_object_set_new(item, "old_bytes", json_from_count(s->old_bytes));
-	failed |=
-		json_object_set_new(item, "bytes_per_second", json_from_count((uint64_t)s->per_s));
-	failed |= json_object_set_new(item, "evenness", json_real(s->evenness));
+	failed |= json_object_set_new(item, "bytes_per_second",
+				      number_if(is_known(s), json_from_count((uint64_t)s->per_s)));
+	failed |= json_object_set_new(item, "evenness",
+				      number_if(is_known(s), json_real(s->evenness)));
 	failed |= put_trend(l, s, item);
 	failed |= json_object_set_new(item, "freed_percent",
 				      json_real(site_freed_percent(site_of(l, s))));

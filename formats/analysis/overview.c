@@ -32,6 +32,7 @@ struct overview {
 	 * reclaimed */
 	struct survivors leaking[LISTED], growing[LISTED], reclaimable[LISTED];
 	size_t nr_leaking, nr_growing, nr_reclaimable;
+	uint64_t nr_unknown; /* call sites that cannot be judged, as frees are missing */
 };
 
 static const struct sites *sites_of(const struct overview *o)
@@ -88,6 +89,9 @@ static int find_survivors(struct overview *o)
 	if (survivors_find(sites, 0, &all, &n))
 		return -ENOMEM;
 	o->nr_leaking = o->nr_growing = o->nr_reclaimable = 0;
+	o->nr_unknown = 0;
+	for (size_t i = 0; i < n; i++)
+		o->nr_unknown += all[i].verdict == VERDICT_UNKNOWN;
 	for (size_t i = 0; i < n && all[i].verdict <= VERDICT_RECLAIM; i++) {
 		const struct survivors *s = &all[i];
 
@@ -198,6 +202,16 @@ static void print_pages(FILE *out, const struct heap_totals *totals, uint64_t pa
 		   "user memory, page cache, page tables, stacks, vmalloc");
 }
 
+static void print_memory_line(FILE *out, const struct replay *replay, uint64_t bytes,
+			      const char *what)
+{
+	char text[80];
+
+	snprintf(text, sizeof(text), "%s, %s",
+		 replay_lacks_frees(replay) ? "not seen to be freed" : "live at the end", what);
+	print_part(out, 0, "Memory", bytes, text);
+}
+
 static void print_memory(FILE *out, const struct overview *o)
 {
 	const struct replay *replay = o->base.replay;
@@ -205,12 +219,11 @@ static void print_memory(FILE *out, const struct overview *o)
 	uint64_t pages = heap_live_bytes(replay->heap) - totals->objects[HEAP_OUTSIDE].bytes;
 
 	if (replay->selects) {
-		print_part(out, 0, "Memory", sites_used_bytes(sites_of(o)),
-			   "live at the end, of the allocations that you selected");
+		print_memory_line(out, replay, sites_used_bytes(sites_of(o)),
+				  "of the allocations that you selected");
 		return;
 	}
-	print_part(out, 0, "Memory", heap_live_bytes(replay->heap),
-		   "live at the end, each byte counted once");
+	print_memory_line(out, replay, heap_live_bytes(replay->heap), "each byte counted once");
 	print_pages(out, totals, pages);
 	if (totals->objects[HEAP_OUTSIDE].bytes)
 		print_part(out, 2, "outside", totals->objects[HEAP_OUTSIDE].bytes,
@@ -273,11 +286,16 @@ static void print_growing(FILE *out, const struct overview *o)
 		print_growth(out, o, &o->reclaimable[i], n++ ? "" : "Grows");
 	if (n || o->nr_leaking)
 		return;
-	if (survivors_are_short(sites_of(o)))
+	if (replay_lacks_frees(o->base.replay))
+		line_print(out, LABEL, "Grows", "unknown: frees may not have been recorded");
+	else if (survivors_are_short(sites_of(o)))
 		line_print(out, LABEL, "Grows", "too short to tell: that takes %s",
 			   survivors_time_text(sites_of(o)));
 	else if (survivors_lack_init(sites_of(o)))
 		line_print(out, LABEL, "Grows", "unknown: nothing says when init began");
+	else if (o->nr_unknown)
+		line_print(out, LABEL, "Grows", "unknown of %s, of which frees are missing",
+			   text_number(o->nr_unknown, "call site").s);
 	else
 		line_print(out, LABEL, "Grows", "nothing grows all the time");
 }
@@ -540,6 +558,7 @@ static int put_json(const struct analysis *base, json_t *root)
 	add_survivors_json(leaking, o, o->leaking, o->nr_leaking);
 	failed |= json_object_set_new(root, "growing", growing);
 	failed |= json_object_set_new(root, "leaking", leaking);
+	failed |= json_object_set_new(root, "unknown_call_sites", json_from_count(o->nr_unknown));
 	failed |= json_object_set_new(
 		root, "wasting", list_json(o, o->wasting, o->nr_wasting, "wasted_bytes", waste));
 	return failed |

@@ -434,6 +434,7 @@ static struct sites *create_sites(const struct replay *replay)
 	return sites_create(&(struct sites_source){.heap = replay->heap,
 						   .sidecar = trace_reader_sidecar(replay->reader),
 						   .selects = replay->selects,
+						   .lacks_frees = replay_lacks_frees(replay),
 						   .in_window = &replay->in_window,
 						   .records = &replay->records,
 						   .first_ns = &replay->span.begin_ns,

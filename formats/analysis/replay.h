@@ -154,13 +154,19 @@ static inline bool replay_has_begin(const struct replay *replay)
  * have at most `objects` too many, with at most `bytes`, and lack at most as many objects.
  */
 struct replay_bound {
-	bool is_bounded; /* else the trace has gaps, and nothing says how much is missing */
+	bool is_bounded; /* else nothing says how much is missing */
+	const char *why; /* that is so, in words; "" if it is bounded */
 	uint64_t objects, bytes;
 };
 struct replay_bound replay_bound(const struct replay *replay);
 
+/* Whether the instance may have recorded allocations without their frees (sidecar_has_frees()). */
+bool replay_lacks_frees(const struct replay *replay);
+
 /* trace_reader_missing() of the replay's instance: what others have lost is not missing from it. */
 struct trace_missing replay_missing(const struct replay *replay);
+/* Why the instance lacks events that came up to now, or may, in words; NULL: it has them all. */
+const char *replay_lacks_events(const struct replay *replay);
 /* Below "Lost", a line: how much of that is of the instance, if others have lost events. */
 void replay_print_share(const struct replay *replay, FILE *out, int indent);
 

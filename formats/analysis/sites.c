@@ -156,6 +156,7 @@ static inline int count_gone(struct sites *sites, struct site *site,
 			     const struct heap_change *change, enum heap_change_kind kind)
 {
 	sites->missed_frees += kind == HEAP_MISSED_FREE;
+	site->missed_frees += kind == HEAP_MISSED_FREE;
 	if (kind != HEAP_FREE)
 		return 0;
 	sites->frees += change->is_first;

@@ -44,6 +44,7 @@ struct site {
 			       steps: none yet, or is_beyond */
 	uint32_t *lives;    /* LIFE_CLASSES of them; NULL: no frees, or is_beyond */
 	uint64_t new_frees; /* of the frees, those of objects that were allocated in the window */
+	uint64_t missed_frees;    /* in the window: the addresses were allocated again */
 	struct site_other *other; /* NULL: there are none */
 };
 
@@ -52,6 +53,7 @@ struct sites_source {
 	const struct heap *heap;
 	const struct sidecar *sidecar; /* or NULL */
 	bool selects;                  /* some allocations are not selected */
+	bool lacks_frees;              /* what is live may have been freed, all of it */
 	/* Of the pass, and of its window so far: */
 	const bool *in_window;
 	const uint64_t *records;

@@ -13,6 +13,9 @@ enum {
 	/* What grows has so many births, or such a part of all live memory is of them. */
 	LEAST_BIRTHS = 64,
 	LEAST_PART = 1000,
+	/* So many frees were missed for each object that is live, at least, if it is not known what
+	 * of these was freed: one for four. */
+	LEAST_SHARE = 4,
 };
 
 /* While the heap is walked. */
@@ -85,6 +88,12 @@ static void count_aged(struct survivors *s, const struct heap_object *object, do
 	s->ages_ns += age;
 }
 
+static void count_old(struct survivors *s, const struct heap_object *object)
+{
+	s->old_objects++;
+	s->old_bytes += object->bytes;
+}
+
 static void count_survivor(void *arg, uint64_t ptr, const struct heap_object *object)
 {
 	struct judge *j = arg;
@@ -105,9 +114,9 @@ static void count_survivor(void *arg, uint64_t ptr, const struct heap_object *ob
 		s->first_ns = object->born_ns;
 	if (age < j->old_ages_ns[object->origin])
 		return;
-	s->old_objects++;
 	s->old_since_init += object->born_ns >= sites->init.ns;
-	s->old_bytes += object->bytes;
+	if (age >= (double)j->older_ns)
+		count_old(s, object);
 }
 
 static void sort_survivor(void *arg, uint64_t ptr, const struct heap_object *object)
@@ -229,6 +238,17 @@ static bool is_growth(const struct judge *j, const struct survivors *s)
 	       (births >= LEAST_BIRTHS || bytes * LEAST_PART >= (double)j->used_bytes);
 }
 
+/*
+ * A missed free shows only where its address is allocated again. Where that is seen often enough,
+ * what is live is likely to have other objects that were freed.
+ */
+static bool lacks_frees(const struct judge *j, const struct survivors *s)
+{
+	const uint64_t missed = j->sites->all[s->origin].missed_frees;
+
+	return j->sites->of.lacks_frees || (missed && missed >= s->objects / LEAST_SHARE);
+}
+
 static enum verdict judge_survivors(const struct judge *j, const struct survivors *s)
 {
 	const struct site *site = &j->sites->all[s->origin];
@@ -236,6 +256,8 @@ static enum verdict judge_survivors(const struct judge *j, const struct survivor
 	size_t parts, all = LAST_PART - FIRST_PART;
 	uint64_t sum = middle(s, &parts);
 
+	if (lacks_frees(j, s))
+		return VERDICT_UNKNOWN;
 	if (!*j->sites->of.records) /* nothing happened in the window */
 		return VERDICT_UNCLEAR;
 	if (sum < LEAST_OBJECTS || parts * 4 < all * 3 || s->evenness < even ||
@@ -349,6 +371,7 @@ const char *verdict_name(enum verdict verdict)
 		[VERDICT_LEAK] = "leak",           [VERDICT_GROWS] = "only grows",
 		[VERDICT_RECLAIM] = "reclaimable", [VERDICT_SETTLED] = "settled",
 		[VERDICT_RECENT] = "recent",       [VERDICT_UNCLEAR] = "unclear",
+		[VERDICT_UNKNOWN] = "unknown",
 	};
 
 	return names[verdict];

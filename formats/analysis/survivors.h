@@ -21,6 +21,7 @@ enum verdict {
 	VERDICT_SETTLED, /* it came early, and no more does */
 	VERDICT_RECENT,  /* it came lately */
 	VERDICT_UNCLEAR,
+	VERDICT_UNKNOWN, /* frees are missing: what is live may have been freed */
 	NR_VERDICTS
 };
 
@@ -31,8 +32,8 @@ struct survivors {
 	uint64_t aged_objects, aged_bytes; /* of the age that was asked for */
 	double ages_ns;                    /* sum of the ages of these */
 	int64_t old_age_ns;                /* hardly anything that is freed gets to be so old */
-	uint64_t old_objects, old_bytes;   /* of at least that age */
-	uint64_t old_since_init;           /* of these, born since init began (sites->init) */
+	uint64_t old_objects, old_bytes;   /* of those asked for, of at least that age */
+	uint64_t old_since_init; /* of all of that age, born since init began (sites->init) */
 	int64_t first_ns;                  /* birth of the oldest one in the window */
 	uint64_t births[SURVIVOR_PARTS];   /* objects, by time of birth in the window */
 	uint64_t judged[SURVIVOR_PARTS];   /* the same in the time that is judged */

@@ -166,23 +166,43 @@ static unsigned int type_bit(const char *at, size_t length)
 	return 0;
 }
 
-/* Conditions are behind "if", or behind a word and "=". A trace has ? where the user wrote a tab.
- */
-bool kmem_spec_is_whole(const char *spec)
+/* What is between the words of a spec. A trace has ? where the user wrote a tab. */
+static const char between[] = " \t?,:";
+
+/* Conditions are behind "if", or behind a word and "=". */
+bool kmem_spec_has_condition(const char *spec)
 {
-	static const char between[] = " \t?,:";
-	unsigned int types = 0;
 	size_t length;
 
 	if (strchr(strchrnul(spec, ':'), '='))
-		return false;
+		return true;
 	for (const char *at = spec; *(at += strspn(at, between)); at += length) {
 		length = strcspn(at, between);
 		if (is_word(at, length, "if"))
-			return false;
+			return true;
+	}
+	return false;
+}
+
+unsigned int kmem_spec_types(const char *spec)
+{
+	const unsigned int all = (1u << KMEM_TYPE_COUNT) - 1;
+	unsigned int types = 0;
+	size_t length;
+
+	for (const char *at = spec; *(at += strspn(at, between)); at += length) {
+		length = strcspn(at, between);
+		if (is_word(at, length, "if"))
+			break;
 		types |= type_bit(at, length);
 	}
-	return !types || types == (1u << KMEM_TYPE_COUNT) - 1;
+	return types ? types : all;
+}
+
+bool kmem_spec_is_whole(const char *spec)
+{
+	return !kmem_spec_has_condition(spec) &&
+	       kmem_spec_types(spec) == (1u << KMEM_TYPE_COUNT) - 1;
 }
 
 bool kmem_has_events(const struct trace_instance *instance)

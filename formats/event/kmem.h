@@ -133,6 +133,10 @@ void kmem_print_more_fields(const struct trace_instance *instance, char *out, si
 /* Whether an instance of this spec records all events: "kmem:pid", but not "kmem:cache", and not
  * "kmem:vcpu=0". */
 bool kmem_spec_is_whole(const char *spec);
+/* Whether it has a condition on events: that may take an allocation, and not its free. */
+bool kmem_spec_has_condition(const char *spec);
+/* The types of objects that it records, a bit for each. */
+unsigned int kmem_spec_types(const char *spec);
 
 /* Whether some events of an instance have call chains. */
 bool kmem_has_chains(const struct trace_instance *instance);

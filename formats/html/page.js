@@ -596,7 +596,7 @@ function losses(t) {
 	else if (!t.losses_known)
 		out.push(`It is unknown what was lost: ${t.losses_unknown}. Sums may be too high or too low.`);
 	else if (!t.bound.bounded)
-		out.push('Events are missing, or may be, and nothing says how many: sums may be too high or too low.');
+		out.push(`How wrong sums are is unknown: ${t.bound.reason}.`);
 	else if (t.bound.objects)
 		out.push(`${several(t.bound.objects, 'event')} were lost: live sums are at most ${bytes(t.bound.bytes_too_high)} too high, and too low by what was lost of allocations.`);
 	else
@@ -652,6 +652,7 @@ function summaryWords() {
 		out.push(`Slabs hold ${percent(m.slabs.bytes, m.live_bytes)} of the memory; ${percent(wasted, m.slabs.bytes)} of that (${bytes(wasted)}) is room without objects.`);
 	if (t.records)
 		out.push(leaks.length ? `${several(leaks.length, 'call site')} ${leaks.length === 1 ? 'looks' : 'look'} like a leak: memory that keeps growing with what stays. See Growth.`
+			: o.unknown_call_sites ? `Whether ${several(o.unknown_call_sites, 'call site')} ${o.unknown_call_sites === 1 ? 'grows or leaks' : 'grow or leak'} is unknown, as frees are missing; of the others, ${o.growing.length ? count(o.growing.length) : 'none'} only ${o.growing.length > 1 ? 'grow' : 'grows'}, and none looks like a leak.`
 			: o.growing.length ? `${several(o.growing.length, 'call site')} only ever ${o.growing.length === 1 ? 'grows' : 'grow'}; none looks like a leak.`
 				: `${t.growth_takes ? `The time is too short to tell what grows, which takes ${t.growth_takes}` : t.lacks_init ? 'What grows is unknown, as nothing says when init began' : 'Nothing grows all the time'}, and nothing looks like a leak.`);
 	if (o.call_sites_without_course)
@@ -868,14 +869,14 @@ function buildCaches(view) {
 }
 
 function buildGrowth(view) {
-	const rows = data.leaks.call_sites, order = ['leak', 'only grows', 'reclaimable', 'settled', 'recent', 'unclear'];
+	const rows = data.leaks.call_sites, order = ['leak', 'only grows', 'reclaimable', 'settled', 'recent', 'unclear', 'unknown'];
 	const columns = [
 		{key: 'site', title: 'Call site', value: (s) => placeOf(s.symbol, s.cache), isName: true},
 		{key: 'verdict', title: 'Verdict', value: (s) => s.verdict, rank: (s) => order.indexOf(s.verdict), isName: true, width: 110,
 			draw: (s) => make('span', {className: `tag ${s.verdict}`}, s.verdict), tip: 'What sonde-leaks(1) says of it; the worst first'},
 		{key: 'live', title: 'Live', value: (s) => s.live_bytes, text: bytes, isBytes: true, width: 98},
-		{key: 'stays', title: 'Stays/s', value: (s) => s.bytes_per_second, text: bytes, isBytes: true, width: 98, tip: 'Bytes that stay, per second'},
-		{key: 'even', title: 'Even', value: (s) => s.evenness, text: (v) => v.toFixed(2), width: 70, tip: 'How evenly what stays was born, 0 to 1'},
+		{key: 'stays', title: 'Stays/s', value: (s) => s.bytes_per_second, text: (v) => v === null ? '-' : bytes(v), isBytes: true, width: 98, tip: 'Bytes that stay, per second'},
+		{key: 'even', title: 'Even', value: (s) => s.evenness, text: (v) => v === null ? '-' : v.toFixed(2), width: 70, tip: 'How evenly what stays was born, 0 to 1'},
 		{key: 'objects', title: 'Objects', value: (s) => s.live_objects, text: count, width: 88},
 		{key: 'old', title: 'Old', value: (s) => s.old_objects, text: count, width: 88, tip: 'Older than what is freed gets to be'},
 		{key: 'freed', title: 'Freed', value: (s) => s.freed_percent, text: (v) => `${v.toFixed(1)} %`, width: 80},

@@ -96,15 +96,18 @@ static int take_change(void *arg, const struct heap_change *change)
 /* Before the first event of the instance. */
 static int begin(const struct sites_table *s, struct instance_sites *of)
 {
+	const struct trace_instance *instance = &s->instances[of - s->of];
 	const struct sidecar *sidecar = trace_reader_sidecar(s->base.input.reader);
 
 	of->heap = heap_create(sidecar, take_change, of);
-	of->sites = sites_create(&(struct sites_source){.heap = of->heap,
-							.sidecar = sidecar,
-							.in_window = &of->in_time,
-							.records = &of->records,
-							.first_ns = &of->first_ns,
-							.last_ns = &of->last_ns});
+	of->sites = sites_create(
+		&(struct sites_source){.heap = of->heap,
+				       .sidecar = sidecar,
+				       .lacks_frees = !sidecar_has_frees(sidecar, instance),
+				       .in_window = &of->in_time,
+				       .records = &of->records,
+				       .first_ns = &of->first_ns,
+				       .last_ns = &of->last_ns});
 	return of->heap && of->sites ? 0 : -ENOMEM;
 }
 
@@ -225,7 +228,8 @@ static void put_sums(struct table_value *row, const struct sites *sites, const s
 	row[LIVE_OBJECTS] = number(site->sums.live_objects);
 	row[LIVE_BYTES] = number(site->sums.live_bytes);
 	row[PEAK_BYTES] = number(site_peak_bytes(site));
-	row[GROWTH_BYTES_PER_S] = number((uint64_t)signed_number(site_trend(sites, site).per_s));
+	row[GROWTH_BYTES_PER_S] = number((uint64_t)signed_number(
+		verdict == VERDICT_UNKNOWN ? 0 : site_trend(sites, site).per_s));
 	row[VERDICT] = (struct table_value){
 		verdict, verdict == NR_VERDICTS ? "" : verdict_name((enum verdict)verdict)};
 }
@@ -258,7 +262,7 @@ static int put_row(struct sites_table *s, size_t instance, uint32_t index, uint8
 	row[BEGIN_NS] = number((uint64_t)s->first_ns);
 	row[END_NS] = number((uint64_t)s->last_ns);
 	row[EVENTS_LOST] = number(missing->events);
-	row[BOUNDED] = number(missing->is_bounded);
+	row[BOUNDED] = number(missing->is_bounded && !sites->of.lacks_frees);
 	return s->writer->ops->put(s->writer, row);
 }
 

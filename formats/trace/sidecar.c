@@ -204,3 +204,30 @@ bool sidecar_is_whole(const struct sidecar *sidecar, const struct trace_instance
 	}
 	return is_whole;
 }
+
+/* Of a copied part that was chosen by more than time and instance: event_choice_text(). */
+static bool is_chosen(const char *part)
+{
+	return strstr(part, "events ") || strstr(part, "filter ") || strstr(part, "vCPU ");
+}
+
+/* Streams of kmemtrace have no spec of their own. */
+static bool has_same_types(const struct trace_instance *first, const struct trace_instance *last)
+{
+	return first == &kmem_instance ||
+	       kmem_spec_types(first->spec) == kmem_spec_types(last->spec);
+}
+
+bool sidecar_has_frees(const struct sidecar *sidecar, const struct trace_instance *instance)
+{
+	bool has = !kmem_spec_has_condition(instance->spec);
+
+	for (size_t i = 0; sidecar && i < sidecar->nr_instances; i++) {
+		const struct trace_instance *about = &sidecar->instances[i].about;
+
+		if (!strcmp(about->name, instance->name))
+			has &= !kmem_spec_has_condition(about->spec) &&
+			       has_same_types(instance, about);
+	}
+	return has && !(sidecar && is_chosen(sidecar->info.part));
+}

@@ -160,6 +160,9 @@ const char *sidecar_prototypes(const struct sidecar *sidecar, const char *instan
 /* Whether an instance of kmem has recorded all events as long as it did: it has its first spec, the
  * sidecar the last one that it went on with. */
 bool sidecar_is_whole(const struct sidecar *sidecar, const struct trace_instance *instance);
+/* Whether it has recorded the frees of what it has allocations of: no condition chose events, it
+ * has recorded the same types all the time, and the trace is no copy of chosen events. */
+bool sidecar_has_frees(const struct sidecar *sidecar, const struct trace_instance *instance);
 
 /* "fn+0x1f/0x90" where the sidecar (may be NULL) has a name for the address, else "0x...". */
 struct text sidecar_symbol_text(const struct sidecar *sidecar, uint64_t address);

@@ -161,9 +161,13 @@ static void test_unknown_guest(const char *dir)
 {
 	static const struct {
 		bool from_first;
-		const char *spec, *why;
-	} rows[] = {{false, "kmem", "the trace may lack the guest's first allocations\n"},
-		    {true, "kmem:kmalloc", "only some of the allocations were traced\n"}};
+		const char *spec, *losses, *why;
+	} rows[] = {{false, "kmem", "", "the trace may lack the guest's first allocations\n"},
+		    {true, "kmem:kmalloc", "", "only some of the allocations were traced\n"},
+		    {true, "kmem", "\"pauses\":2,", "unknown: events are missing\n"},
+		    {true, "kmem", "\"overwritten\":3,", "unknown: events are missing\n"},
+		    {true, "kmem", "\"lost\":3,", "unknown: events are missing\n"},
+		    {true, "kmem", "\"complete\":false,", "unknown: events may be missing\n"}};
 	const char *const argv[] = {"replay", dir, NULL};
 	char text[sizeof(sidecar) + 256];
 
@@ -172,10 +176,11 @@ static void test_unknown_guest(const char *dir)
 		json_t *root;
 
 		snprintf(text, sizeof(text),
-			 "{\"version\":1,\"complete\":true,\"from_first_allocation\":%s,"
+			 "{\"version\":1,%s%s\"from_first_allocation\":%s,"
 			 "\"instances\":[{\"name\":\"kmem\",\"spec\":\"%s\",\"lost\":0,"
 			 "\"vcpus\":[]}],%s",
-			 rows[i].from_first ? "true" : "false", rows[i].spec,
+			 strstr(rows[i].losses, "complete") ? "" : "\"complete\":true,",
+			 rows[i].losses, rows[i].from_first ? "true" : "false", rows[i].spec,
 			 strstr(sidecar, "\"vcpus\""));
 		file_put(dir, "sonde.json", text, strlen(text));
 		root = run(dir, "guest", "0,");

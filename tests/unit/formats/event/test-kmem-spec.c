@@ -34,5 +34,11 @@ int main(void)
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
 		ok(kmem_spec_is_whole(rows[i].spec) == rows[i].is_whole, "%s %s", rows[i].spec,
 		   rows[i].is_whole ? "records all events" : "does not record all events");
+	ok(kmem_spec_has_condition("kmem:pid=1") && kmem_spec_has_condition("kmem if cpu > 1") &&
+		   !kmem_spec_has_condition("a=kmem:pid,cache"),
+	   "words with values and what is behind if are conditions");
+	ok(kmem_spec_types("kmem:cache if pages > 1") == 1u << KMEM_TYPE_CACHE &&
+		   kmem_spec_types("kmem:pid") == kmem_spec_types("kmem:kmalloc,cache,pages"),
+	   "types are those that are named, or all");
 	return tap_done();
 }
