@@ -40,7 +40,8 @@ static void set_length(size_t argument, uint32_t length)
 static void read_record(uint32_t bytes)
 {
 	uint64_t ip = 0;
-	const struct direct_run run = {0, layout.size + bytes, 1, record, NULL, &ip};
+	const struct direct_run run = {
+		.size = layout.size + bytes, .n = 1, .first = record, .ip = &ip};
 
 	direct_read(&plan, &run, events);
 }
@@ -123,7 +124,7 @@ static void test_texts(void)
 	enum { RECORDS = 3, CHARACTERS = 64 };
 	const struct fetch_helpers helpers = {0};
 	uint64_t ip[RECORDS] = {0};
-	struct direct_run run = {0, 0, RECORDS, record, NULL, ip};
+	struct direct_run run = {.n = RECORDS, .first = record, .ip = ip};
 	struct error err;
 	uint8_t *text;
 
