@@ -187,19 +187,20 @@ static void test_json(const char *dir)
 
 static void test_exports(const char *dir)
 {
+	struct scratch exports = scratch_make();
 	char out[128], *text;
 	struct verb_result result;
 	size_t size;
 
-	snprintf(out, sizeof(out), "%s/folded", dir);
+	snprintf(out, sizeof(out), "%s/folded", exports.path);
 	result = run(cmd_convert, (const char *[]){"convert", "--to", "folded", "--lines", "-o",
 						   out, dir, NULL});
-	text = file_get(dir, "folded", &size);
+	text = file_get(exports.path, "folded", &size);
 	ok(text && strstr(text, "kmem:kmalloc;first;inner_[i] 1\n"),
 	   "inlined functions are frames of folded stacks");
 	free(text);
 	verb_result_deinit(&result);
-	snprintf(out, sizeof(out), "%s/pprof", dir);
+	snprintf(out, sizeof(out), "%s/pprof", exports.path);
 	result = run(cmd_convert,
 		     (const char *[]){"convert", "--to", "pprof", "--lines", "-o", out, dir, NULL});
 	verb_result_deinit(&result);
@@ -214,6 +215,7 @@ static void test_exports(const char *dir)
 							out, dir, NULL});
 	ok(result.status == 2, "a format without places refuses them: %s", result.err);
 	verb_result_deinit(&result);
+	scratch_remove(&exports);
 }
 
 static void test_errors(const char *dir)
