@@ -151,4 +151,33 @@ static INLINE bool put(struct ctf_writer *w, const struct event_field *fields, s
 		return put(w, fields, LENGTH(fields), form, header, bytes);               \
 	}
 
+/* An event behind what is at `at`; `id` is that of its class's first form. Returns its bytes; 0: no
+ * form that is known can express it. */
+typedef size_t put_one_fn(struct ctf_writer *w, struct ctf_values_search *code, unsigned int class,
+			  uint64_t id, uint64_t ns, const uint8_t *bytes, uint8_t *at);
+
+/* A ctf_put_mix_fn. `put_one` is a constant. */
+static INLINE size_t put_each(struct ctf_writer *w, const struct event_mix *mix, size_t n,
+			      put_one_fn *put_one)
+{
+	const struct ctf_form *const *first = w->plan->first;
+	struct ctf_values_search code = ctf_values_search(&w->code);
+	const uint8_t *bytes = mix->bytes;
+	const int64_t *stamp = mix->ns;
+	uint8_t *at = w->bytes + w->used;
+	size_t i, size;
+
+	for (i = 0; i < n; i++, bytes += mix->stride, stamp = event_mix_next(mix, stamp)) {
+		const unsigned int class = mix->classes[i];
+
+		size = put_one(w, &code, class, first[class]->id, (uint64_t)*stamp, bytes, at);
+		if (!size)
+			break;
+		at += size;
+		w->base.gathered.n[class]++;
+	}
+	w->used = (size_t)(at - w->bytes);
+	return i;
+}
+
 #endif

@@ -35,9 +35,9 @@ ctf_put_fn *ctf_put_kmem(const struct event_class *class, unsigned int form)
 
 /* One in its first form, behind what is at `at`. Returns its bytes; 0: that form cannot express it.
  */
-static INLINE size_t put_one(struct ctf_writer *w, struct ctf_values_search *code,
-			     enum kmem_class class, uint64_t header, const uint8_t *bytes,
-			     uint8_t *at)
+static INLINE size_t put_small(struct ctf_writer *w, struct ctf_values_search *code,
+			       enum kmem_class class, uint64_t header, const uint8_t *bytes,
+			       uint8_t *at)
 {
 #define ONE(fields)                                                    \
 	(put_at(w, code, fields, LENGTH(fields), 0, header, bytes, at) \
@@ -72,30 +72,20 @@ static __attribute__((noinline)) size_t put_la57(struct ctf_writer *w, unsigned 
 	return fn && fn(w, form, ctf_compact_header(form->id, ns), bytes) ? form->size : 0;
 }
 
+static INLINE size_t put_known(struct ctf_writer *w, struct ctf_values_search *code,
+			       unsigned int class, uint64_t id, uint64_t ns, const uint8_t *bytes,
+			       uint8_t *at)
+{
+	size_t size = put_small(w, code, class, ctf_compact_header(id, ns), bytes, at);
+
+	if (!size) {
+		size = put_la57(w, class, ns, bytes, at);
+		*code = ctf_values_search(&w->code);
+	}
+	return size;
+}
+
 size_t ctf_put_kmem_mix(struct ctf_writer *w, const struct event_mix *mix, size_t n)
 {
-	struct ctf_values_search code = ctf_values_search(&w->code);
-	const struct ctf_form *const *first = w->plan->first;
-	const uint8_t *bytes = mix->bytes;
-	const int64_t *stamp = mix->ns;
-	uint8_t *at = w->bytes + w->used;
-	size_t i, size;
-
-	for (i = 0; i < n; i++, bytes += mix->stride, stamp = event_mix_next(mix, stamp)) {
-		const unsigned int class = mix->classes[i];
-		const uint64_t ns = (uint64_t)*stamp;
-		const uint64_t header = ctf_compact_header(first[class]->id, ns);
-
-		size = put_one(w, &code, class, header, bytes, at);
-		if (!size) {
-			size = put_la57(w, class, ns, bytes, at);
-			code = ctf_values_search(&w->code);
-		}
-		if (!size)
-			break;
-		at += size;
-		w->base.gathered.n[class]++;
-	}
-	w->used = (size_t)(at - w->bytes);
-	return i;
+	return put_each(w, mix, n, put_known);
 }

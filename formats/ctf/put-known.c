@@ -109,47 +109,19 @@ static INLINE size_t put_first_fit(struct ctf_writer *w, struct ctf_values_searc
 	return 0;
 }
 
-/* What is a constant in each function. */
-struct pair_fields {
-	const struct event_field *entry, *exit;
-	size_t nr_entry, nr_exit;
-	unsigned int entry_forms, exit_forms;
-};
-
-/* A ctf_put_mix_fn. */
-static INLINE size_t put_pairs(struct ctf_writer *w, const struct event_mix *mix, size_t n,
-			       const struct pair_fields p)
-{
-	const struct ctf_form *const *first = w->plan->first;
-	struct ctf_values_search code = ctf_values_search(&w->code);
-	const uint8_t *bytes = mix->bytes;
-	const int64_t *stamp = mix->ns;
-	uint8_t *at = w->bytes + w->used;
-	size_t i, size;
-
-	for (i = 0; i < n; i++, bytes += mix->stride, stamp = event_mix_next(mix, stamp)) {
-		const unsigned int class = mix->classes[i];
-		const uint64_t id = first[class]->id, ns = (uint64_t)*stamp;
-
-		size = class == EXIT_CLASS ? put_first_fit(w, &code, p.exit, p.nr_exit,
-							   p.exit_forms, id, ns, bytes, at)
-					   : put_first_fit(w, &code, p.entry, p.nr_entry,
-							   p.entry_forms, id, ns, bytes, at);
-		if (!size)
-			break;
-		at += size;
-		w->base.gathered.n[class]++;
-	}
-	w->used = (size_t)(at - w->bytes);
-	return i;
-}
-
-#define PUT_PAIRS(name, entry_, entry_forms_, exit_, exit_forms_)                                 \
-	static size_t name(struct ctf_writer *w, const struct event_mix *mix, size_t n)           \
-	{                                                                                         \
-		return put_pairs(w, mix, n,                                                       \
-				 (struct pair_fields){entry_, exit_, LENGTH(entry_),              \
-						      LENGTH(exit_), entry_forms_, exit_forms_}); \
+#define PUT_PAIRS(name, entry, entry_forms, exit, exit_forms)                                 \
+	static INLINE size_t name##_one(struct ctf_writer *w, struct ctf_values_search *code, \
+					unsigned int class, uint64_t id, uint64_t ns,         \
+					const uint8_t *bytes, uint8_t *at)                    \
+	{                                                                                     \
+		return class == EXIT_CLASS ? put_first_fit(w, code, exit, LENGTH(exit),       \
+							   exit_forms, id, ns, bytes, at)     \
+					   : put_first_fit(w, code, entry, LENGTH(entry),     \
+							   entry_forms, id, ns, bytes, at);   \
+	}                                                                                     \
+	static size_t name(struct ctf_writer *w, const struct event_mix *mix, size_t n)       \
+	{                                                                                     \
+		return put_each(w, mix, n, name##_one);                                       \
 	}
 
 _Static_assert((int)GRAPH_EXIT == EXIT_CLASS && (int)SYSCALL_EXIT == EXIT_CLASS, "of both tracers");

@@ -135,8 +135,7 @@ static bool is_no_choice(const struct event_class *class)
 	return !strcmp(class->name, kmem_classes[KMEM_CLASS_OTHER].name);
 }
 
-/* Of what may be wanted, each once, NULL-terminated; with the
- * system if the user has given one. */
+/* Of what may be wanted, each once, NULL-terminated; with the system if the user has given one. */
 static void list_names(const struct event_selection *selection, const struct event_wish *wish,
 		       const char *glob, struct event_name *texts, const char **names)
 {
