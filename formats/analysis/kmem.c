@@ -155,8 +155,7 @@ static void print_families(FILE *out, const struct kmem_analysis *a)
 static void print_sums(FILE *out, const struct kmem_analysis *a)
 {
 	const struct replay *replay = a->base.replay;
-	const bool is_part = !replay_has_begin(replay) || replay->selects ||
-			     replay->view->time.to_ns != INT64_MAX;
+	const bool is_part = replay->selects || replay_has_chosen_time(replay);
 	const struct group *sum = &a->sum;
 
 	line_print(out, LABEL, "Allocations",

@@ -162,8 +162,8 @@ static bool has_boot(const struct replay *replay)
 {
 	const struct sidecar *sidecar = trace_reader_sidecar(replay->reader);
 
-	return sidecar && sidecar->info.from_first_allocation && replay_has_begin(replay) &&
-	       replay->view->time.to_ns == INT64_MAX && since_init_is_known(sidecar);
+	return sidecar && sidecar->info.from_first_allocation && !replay_has_chosen_time(replay) &&
+	       since_init_is_known(sidecar);
 }
 
 /* The objects of the first call site: those that count as old, which there are. */

@@ -149,6 +149,12 @@ static inline bool replay_has_begin(const struct replay *replay)
 	return replay->from_ns == INT64_MIN;
 }
 
+/* Whether the user chose a time. */
+static inline bool replay_has_chosen_time(const struct replay *replay)
+{
+	return !replay_has_begin(replay) || replay->view->time.to_ns != INT64_MAX;
+}
+
 /*
  * How much the results can be wrong because of events that are missing from the trace: live sums
  * have at most `objects` too many, with at most `bytes`, and lack at most as many objects.

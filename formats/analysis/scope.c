@@ -39,7 +39,7 @@ static int64_t chosen_until(const struct replay *replay)
 
 int64_t replay_until(const struct replay *replay, int64_t last_ns)
 {
-	const bool is_chosen = !replay_has_begin(replay) || replay->view->time.to_ns != INT64_MAX;
+	const bool is_chosen = replay_has_chosen_time(replay);
 	const bool is_empty = replay->span.seen_ns == INT64_MIN && !replay->outside.is_after;
 
 	return !is_empty && (is_chosen || replay->view->follow) ? chosen_until(replay) : last_ns;

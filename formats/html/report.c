@@ -319,9 +319,8 @@ static json_t *trace_json(const struct page *page)
 	failed |= json_object_set_new(
 		root, "from_boot",
 		json_boolean(info->from_first_allocation && replay_has_begin(replay)));
-	failed |= json_object_set_new(
-		root, "time_chosen",
-		json_boolean(!replay_has_begin(replay) || replay->view->time.to_ns != INT64_MAX));
+	failed |= json_object_set_new(root, "time_chosen",
+				      json_boolean(replay_has_chosen_time(replay)));
 	failed |= json_object_set_new(root, "selects", json_boolean(replay->selects));
 	failed |= json_object_set_new(root, "records", json_from_count(replay->records));
 	failed |= json_object_set_new(root, "others", json_from_count(replay->others));
