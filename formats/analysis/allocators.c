@@ -36,21 +36,13 @@ struct allocators {
 	size_t shown;
 };
 
-/* Whether the instance has seen the guest's first allocation. */
-static bool is_from_first(const struct replay *replay)
-{
-	const struct sidecar *sidecar = trace_reader_sidecar(replay->reader);
-
-	return sidecar && sidecar->info.from_first_allocation && replay->is_of_first;
-}
-
 static const char *why_unknown(const struct replay *replay)
 {
 	const struct sidecar *sidecar = trace_reader_sidecar(replay->reader);
 
 	if (!replay->instance || !sidecar_is_whole(sidecar, replay->instance))
 		return "only some of the allocations were traced";
-	if (!is_from_first(replay))
+	if (!replay_is_from_first(replay))
 		return "the trace may lack the guest's first allocations";
 	return replay_lacks_events(replay);
 }
@@ -65,7 +57,7 @@ static int load_model(struct allocators *a, const struct sidecar *sidecar, const
 		return model_load(name, &a->model, err);
 	a->is_assumed = !*allocator;
 	ret = model_of_guest(allocator, sidecar ? sidecar->info.banner : "", &a->model, err);
-	a->has_no_sheaves = !ret && is_from_first(a->base.replay) && a->model.cache.sheaf;
+	a->has_no_sheaves = !ret && replay_is_from_first(a->base.replay) && a->model.cache.sheaf;
 	return ret;
 }
 
@@ -103,7 +95,7 @@ static int init(struct analysis *base, struct error *err)
 					&a->simulation, err);
 	if (!ret)
 		prepare_buckets(a, sidecar);
-	if (!ret && is_from_first(base->replay))
+	if (!ret && replay_is_from_first(base->replay))
 		simulation_from_start(a->simulation);
 	if (!ret && sidecar && !strcmp(sidecar->info.slab_allocator, "slab"))
 		simulation_follow_timer(a->simulation);

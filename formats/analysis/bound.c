@@ -69,6 +69,18 @@ void replay_print_share(const struct replay *replay, FILE *out, int indent)
 		   replay->instance->name);
 }
 
+bool replay_is_from_first(const struct replay *replay)
+{
+	return replay->instance &&
+	       sidecar_is_from_first(trace_reader_sidecar(replay->reader), replay->instance);
+}
+
+static bool is_interrupted(const struct replay *replay)
+{
+	return replay->instance &&
+	       sidecar_is_interrupted(trace_reader_sidecar(replay->reader), replay->instance);
+}
+
 const char *replay_lacks_events(const struct replay *replay)
 {
 	const struct sidecar *sidecar = trace_reader_sidecar(replay->reader);
@@ -78,7 +90,7 @@ const char *replay_lacks_events(const struct replay *replay)
 
 	trace_reader_losses(replay->reader, &losses);
 	counters_text(&losses.counters, COUNTER_GAP, gaps, sizeof(gaps));
-	if (missing.events || *gaps || (sidecar && sidecar->info.nr_gaps))
+	if (missing.events || *gaps || (sidecar && sidecar->info.nr_gaps) || is_interrupted(replay))
 		return "events are missing";
 	/* The last records of a trace that is being written come with time. */
 	if (!missing.is_bounded && !losses.recording)
@@ -98,6 +110,9 @@ static const char *why_unbounded(const struct replay *replay, const struct trace
 	if (replay->keeps_heap && replay_lacks_frees(replay))
 		return "only chosen events were recorded, perhaps not all frees: live sums may be "
 		       "too high";
+	if (replay->keeps_heap && is_interrupted(replay))
+		return "the instance was off for a while, or recorded others: live sums may be too "
+		       "high or too low";
 	return missing->is_bounded ? NULL
 				   : "as events are missing, or may be, live sums may be too high "
 				     "or too low";

@@ -36,8 +36,7 @@ static int init(struct analysis *base, struct error *err)
 	const struct sidecar *sidecar = trace_reader_sidecar(base->replay->reader);
 	struct check_analysis *analysis = (struct check_analysis *)base;
 
-	analysis->checker = checker_create(sidecar, sidecar && sidecar->info.from_first_allocation,
-					   has_holes(base->replay->reader));
+	analysis->checker = checker_create(sidecar, has_holes(base->replay->reader));
 	return analysis->checker ? 0 : error_set(err, ENOMEM, "out of memory");
 }
 

@@ -162,7 +162,7 @@ static bool has_boot(const struct replay *replay)
 {
 	const struct sidecar *sidecar = trace_reader_sidecar(replay->reader);
 
-	return sidecar && sidecar->info.from_first_allocation && !replay_has_chosen_time(replay) &&
+	return replay_is_from_first(replay) && !replay_has_chosen_time(replay) &&
 	       since_init_is_known(sidecar);
 }
 

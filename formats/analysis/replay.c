@@ -435,6 +435,7 @@ static struct sites *create_sites(const struct replay *replay)
 						   .sidecar = trace_reader_sidecar(replay->reader),
 						   .selects = replay->selects,
 						   .lacks_frees = replay_lacks_frees(replay),
+						   .from_first = replay_is_from_first(replay),
 						   .in_window = &replay->in_window,
 						   .records = &replay->records,
 						   .first_ns = &replay->span.begin_ns,

@@ -68,7 +68,6 @@ struct replay {
 	struct heap *heap;
 	struct sites *sites; /* of what is selected (sites.h); NULL: no analysis needs them */
 	const struct trace_instance *instance; /* whose events feed the heap; NULL: there is none */
-	bool is_of_first;    /* that is the first one of kmem: others may have begun later */
 	size_t nr_instances; /* of the kmem tracer that the trace has */
 	size_t nr_named;                       /* of these, that the user named */
 	struct replay_choice chosen;           /* that the user has */
@@ -154,6 +153,9 @@ static inline bool replay_has_chosen_time(const struct replay *replay)
 {
 	return !replay_has_begin(replay) || replay->view->time.to_ns != INT64_MAX;
 }
+
+/* Whether the instance has the guest's first allocation (sidecar_is_from_first()). */
+bool replay_is_from_first(const struct replay *replay);
 
 /*
  * How much the results can be wrong because of events that are missing from the trace: live sums

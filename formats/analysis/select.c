@@ -20,10 +20,8 @@ static int find_instance(struct replay *replay, struct error *err)
 		if (!replay_has_instance(replay, &all[i]))
 			continue;
 		replay->nr_named += names->n > 0;
-		if (replay->instance)
-			continue;
-		replay->instance = &all[i];
-		replay->is_of_first = replay->nr_instances == 1;
+		if (!replay->instance)
+			replay->instance = &all[i];
 	}
 	return event_instances_check(names, all, n, err);
 }

@@ -54,6 +54,7 @@ struct sites_source {
 	const struct sidecar *sidecar; /* or NULL */
 	bool selects;                  /* some allocations are not selected */
 	bool lacks_frees;              /* what is live may have been freed, all of it */
+	bool from_first;               /* the guest's first allocation is there */
 	/* Of the pass, and of its window so far: */
 	const bool *in_window;
 	const uint64_t *records;

@@ -359,8 +359,7 @@ const char *survivors_time_text(const struct sites *sites)
 
 bool survivors_lack_init(const struct sites *sites)
 {
-	return sites->of.sidecar && sites->of.sidecar->info.from_first_allocation &&
-	       sites->init.ns == INT64_MIN;
+	return sites->of.from_first && sites->init.ns == INT64_MIN;
 }
 
 /* --- in words -------------------------------------------------------------------------------- */

@@ -103,9 +103,8 @@ extern const struct check_ops *const check_table[];
 
 struct checker;
 
-/* Whether the trace has the guest's first slab allocation, and whether events are missing from it
- * at unknown places. NULL: no memory. */
-struct checker *checker_create(const struct sidecar *sidecar, bool from_first, bool lossy);
+/* `lossy`: events are missing from the trace at unknown places. NULL: no memory. */
+struct checker *checker_create(const struct sidecar *sidecar, bool lossy);
 /* NULL-safe. */
 void checker_destroy(struct checker *checker);
 

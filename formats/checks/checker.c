@@ -9,13 +9,12 @@ enum { MAX_CHECKS = 64 };
 
 struct checker {
 	const struct sidecar *sidecar; /* or NULL */
-	bool from_first, lossy;
-	const struct trace_instance *first; /* of kmem */
-	const struct trace_instance *last;  /* of the last record */
-	bool last_is_whole;                 /* it records all events */
-	struct check_context context;       /* of the current event */
-	struct check_event event;           /* the current one */
-	struct check *checks[MAX_CHECKS];   /* by index of check_table */
+	bool lossy;
+	const struct trace_instance *last; /* of the last record */
+	bool last_is_whole;                /* it has recorded all events */
+	struct check_context context;      /* of the current event */
+	struct check_event event;          /* the current one */
+	struct check *checks[MAX_CHECKS];  /* by index of check_table */
 };
 
 static size_t count_classes(const struct check_ops *ops)
@@ -51,14 +50,13 @@ static void destroy_check(struct check *check)
 	free(check);
 }
 
-struct checker *checker_create(const struct sidecar *sidecar, bool from_first, bool lossy)
+struct checker *checker_create(const struct sidecar *sidecar, bool lossy)
 {
 	struct checker *checker = calloc(1, sizeof(*checker));
 
 	if (!checker)
 		return NULL;
 	checker->sidecar = sidecar;
-	checker->from_first = from_first;
 	checker->lossy = lossy;
 	for (size_t i = 0; check_table[i]; i++) {
 		if (i == MAX_CHECKS || create_check(checker, sidecar, i)) {
@@ -78,15 +76,16 @@ void checker_destroy(struct checker *checker)
 	free(checker);
 }
 
-/* An instance that was added later has not seen what came before. */
 static void enter_instance(struct checker *checker, const struct trace_instance *instance, bool cut)
 {
-	if (!checker->first)
-		checker->first = instance;
-	if (checker->last != instance)
-		checker->last_is_whole = sidecar_is_whole(checker->sidecar, instance);
-	checker->last = instance;
-	checker->context.from_first = checker->from_first && instance == checker->first;
+	const struct sidecar *sidecar = checker->sidecar;
+
+	if (checker->last != instance) {
+		checker->last = instance;
+		checker->last_is_whole = sidecar_is_whole(sidecar, instance) &&
+					 !sidecar_is_interrupted(sidecar, instance);
+		checker->context.from_first = sidecar_is_from_first(sidecar, instance);
+	}
 	checker->context.uncertain = checker->lossy || cut || !checker->last_is_whole;
 }
 

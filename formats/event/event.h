@@ -97,6 +97,8 @@ struct trace_instance {
 	 * none
 	 */
 	const char *prototypes;
+	bool late;          /* added when tracing had been on before */
+	bool interrupted;   /* it was removed and came again, or got another spec */
 	const char *suffix; /* in a trace that is read: its files are cpu<n><suffix> */
 };
 

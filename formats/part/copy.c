@@ -177,21 +177,6 @@ static void take_tracers(const struct conversion *c, struct trace_info *info)
 						 "%s%s", used ? "," : "", c->instances[i].spec);
 }
 
-/* Whether the copy has instances of kmem, but not the first one: others may have begun later. */
-static bool lacks_first_kmem(const struct conversion *c)
-{
-	bool lacks = false;
-
-	for (size_t i = 0; i < c->nr_instances; i++) {
-		if (!kmem_has_events(&c->instances[i]))
-			continue;
-		if (is_copied(c, i))
-			return lacks;
-		lacks = true;
-	}
-	return false;
-}
-
 /* What is said of the copy. */
 static struct trace_info info_of(const struct conversion *c)
 {
@@ -201,8 +186,6 @@ static struct trace_info info_of(const struct conversion *c)
 
 	if (!copies_all_instances(c))
 		take_tracers(c, &info);
-	if (lacks_first_kmem(c))
-		info.from_first_allocation = false;
 	if (trace_part_has_whole_instances(c->part))
 		return info;
 	info.from_first_allocation = false;
@@ -229,13 +212,16 @@ static bool is_kmem(const struct trace_instance *instance)
 static struct trace_instance copy_of(const struct conversion *c,
 				     const struct trace_instance *instance)
 {
+	const struct sidecar *sidecar = trace_reader_sidecar(c->reader);
 	struct trace_instance copy = *instance;
 
 	if (is_kmem(instance)) {
 		copy.classes = kmem_classes;
 		copy.nr_classes = KMEM_NR_CLASSES;
 	}
-	copy.prototypes = sidecar_prototypes(trace_reader_sidecar(c->reader), instance->name);
+	copy.prototypes = sidecar_prototypes(sidecar, instance->name);
+	copy.late = sidecar_is_late(sidecar, instance);
+	copy.interrupted = sidecar_is_interrupted(sidecar, instance);
 	return copy;
 }
 

@@ -117,7 +117,7 @@ static void print_trace(FILE *out, const struct trace_reader *reader,
 			  text_clock_after(window->last_ns).s);
 	if (sidecar && sidecar->info.mode[0])
 		parts_add(&parts, "%s", sidecar->info.mode);
-	if (sidecar && sidecar->info.from_first_allocation && window->has_begin)
+	if (sidecar_is_from_boot(sidecar) && window->has_begin)
 		parts_add(&parts, "from boot on");
 	parts_print(&parts, out, "Trace", indent);
 }

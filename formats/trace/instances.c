@@ -75,14 +75,16 @@ static void set_closed(struct trace_writer *writer, struct writer_instance *inst
 	instance->open = !closed;
 }
 
+/* `interrupts`: what was recorded before and what is from now on are not the same. */
 static int set_spec(struct trace_writer *writer, struct writer_instance *instance, const char *spec,
-		    struct error *err)
+		    bool interrupts, struct error *err)
 {
 	char *copy = strdup(spec);
 
 	if (!copy)
 		return error_set(err, ENOMEM, "out of memory");
 	pthread_mutex_lock(&writer->state_lock);
+	instance->about.interrupted |= interrupts;
 	free((char *)(uintptr_t)instance->about.spec);
 	instance->about.spec = copy;
 	pthread_mutex_unlock(&writer->state_lock);
@@ -134,7 +136,7 @@ static int reopen(struct trace_writer *writer, unsigned int number, const char *
 		  struct error *err)
 {
 	struct writer_instance *instance = writer->instances[number];
-	int ret = set_spec(writer, instance, spec, err);
+	int ret = set_spec(writer, instance, spec, instance->wanted, err);
 
 	if (!ret && !instance->wanted)
 		ret = create_streams(writer, number, err);
@@ -226,10 +228,11 @@ int trace_writer_add_instance(struct trace_writer *writer, const struct trace_in
 int trace_writer_set_spec(struct trace_writer *writer, unsigned int number, const char *spec,
 			  struct error *err)
 {
+	struct writer_instance *instance = writer->instances[number];
 	int ret;
 
 	pthread_mutex_lock(&writer->instances_lock);
-	ret = set_spec(writer, writer->instances[number], spec, err);
+	ret = set_spec(writer, instance, spec, strcmp(instance->about.spec, spec) != 0, err);
 	pthread_mutex_unlock(&writer->instances_lock);
 	return ret;
 }

@@ -220,6 +220,9 @@ static int put_instances(json_t *array, const struct sidecar *sidecar)
 				  json_from_count(instance->lost), "vcpus", streams_json(instance),
 				  "classes", classes_json(&instance->about));
 
+		failed |= json_object_set_new(item, "late", json_boolean(instance->about.late));
+		failed |= json_object_set_new(item, "interrupted",
+					      json_boolean(instance->about.interrupted));
 		failed |= put_prototypes(item, instance->about.prototypes);
 		failed |= json_array_append_new(array, item);
 	}
@@ -486,7 +489,20 @@ static int parse_prototypes(const json_t *item, struct sidecar_instance *instanc
 	return 0;
 }
 
-static int parse_instance(const json_t *item, struct sidecar_instance *instance)
+/* Older sidecars do not say whether an instance is late: others than the first may be. */
+static int parse_course(const json_t *item, bool is_first, struct trace_instance *about)
+{
+	int ret = 0;
+
+	about->late = !is_first;
+	if (json_object_get(item, "late"))
+		ret = json_read_bool(item, "late", &about->late);
+	if (!ret && json_object_get(item, "interrupted"))
+		ret = json_read_bool(item, "interrupted", &about->interrupted);
+	return ret;
+}
+
+static int parse_instance(const json_t *item, bool is_first, struct sidecar_instance *instance)
 {
 	char spec[MAX_SPEC] = "", *name = NULL;
 	int ret = json_is_object(item) ? sidecar_get_name(item, &name) : -EINVAL;
@@ -501,7 +517,8 @@ static int parse_instance(const json_t *item, struct sidecar_instance *instance)
 	instance->about.spec = strdup(spec);
 	if (!instance->about.spec)
 		return -ENOMEM;
-	ret = parse_prototypes(item, instance);
+	ret = parse_course(item, is_first, &instance->about);
+	ret = ret ? ret : parse_prototypes(item, instance);
 	return ret ? ret : parse_streams(item, instance);
 }
 
@@ -513,7 +530,7 @@ static int parse_instances(const json_t *root, struct sidecar *sidecar)
 				      &sidecar->nr_instances, &array);
 
 	for (size_t i = 0; !ret && i < sidecar->nr_instances; i++)
-		ret = parse_instance(json_array_get(array, i), &sidecar->instances[i]);
+		ret = parse_instance(json_array_get(array, i), !i, &sidecar->instances[i]);
 	return ret;
 }
 

@@ -121,6 +121,7 @@ static void swap_counts(struct sidecar *a, struct sidecar *b)
 		x->streams = y->streams;
 		x->nr_streams = y->nr_streams;
 		x->lost = y->lost;
+		x->about.interrupted = y->about.interrupted;
 		y->streams = streams;
 	}
 }
@@ -203,6 +204,47 @@ bool sidecar_is_whole(const struct sidecar *sidecar, const struct trace_instance
 			is_whole &= kmem_spec_is_whole(about->spec);
 	}
 	return is_whole;
+}
+
+bool sidecar_is_interrupted(const struct sidecar *sidecar, const struct trace_instance *instance)
+{
+	bool is_interrupted = false;
+
+	for (size_t i = 0; sidecar && i < sidecar->nr_instances; i++) {
+		const struct trace_instance *about = &sidecar->instances[i].about;
+
+		if (!strcmp(about->name, instance->name))
+			is_interrupted |= about->interrupted;
+	}
+	return is_interrupted;
+}
+
+bool sidecar_is_late(const struct sidecar *sidecar, const struct trace_instance *instance)
+{
+	bool is_late = false;
+
+	for (size_t i = 0; sidecar && i < sidecar->nr_instances; i++) {
+		const struct trace_instance *about = &sidecar->instances[i].about;
+
+		if (!strcmp(about->name, instance->name))
+			is_late |= about->late;
+	}
+	return is_late;
+}
+
+bool sidecar_is_from_first(const struct sidecar *sidecar, const struct trace_instance *instance)
+{
+	return sidecar && sidecar->info.from_first_allocation &&
+	       !sidecar_is_late(sidecar, instance);
+}
+
+bool sidecar_is_from_boot(const struct sidecar *sidecar)
+{
+	bool any = sidecar && !sidecar->nr_instances;
+
+	for (size_t i = 0; sidecar && !any && i < sidecar->nr_instances; i++)
+		any = !sidecar->instances[i].about.late;
+	return any && sidecar->info.from_first_allocation;
 }
 
 /* Of a copied part that was chosen by more than time and instance: event_choice_text(). */

@@ -119,7 +119,8 @@ bool instance_is_open(const struct session_instance *instance)
 static int open_stream(struct trace_session *s, const struct session_instance *instance,
 		       struct instance_stream *stream, struct error *err)
 {
-	struct trace_instance row = {.name = instance->spec.name, .spec = instance->spec.text};
+	struct trace_instance row = {
+		.name = instance->spec.name, .spec = instance->spec.text, .late = s->starts > 0};
 
 	row.classes = classes_of(instance, &row.nr_classes);
 	if (instance->ops->prototypes)

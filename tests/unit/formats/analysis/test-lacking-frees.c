@@ -162,11 +162,29 @@ static void test_missed(void)
 	says(cmd_leaks, "leaks", "nothing leaks", false);
 }
 
+/* Live sums are not bounded where the instance was off, or had another spec. */
+static void test_interrupted(void)
+{
+	static const char *const specs[] = {"kmem", "kmem\",\"interrupted\":true,\"a\":\""};
+
+	for (size_t i = 0; i < 2; i++) {
+		json_t *report;
+
+		put_sidecar(specs[i], "");
+		report = json_of(cmd_report, "report");
+		ok(is_bounded(report) == !i,
+		   "of an instance that was interrupted no sum is bounded");
+		json_decref(report);
+		says(cmd_leaks, "leaks", "Bound         unknown: the instance was off", i);
+	}
+}
+
 int main(void)
 {
 	dir = scratch_make();
 	test_specs();
 	test_missed();
+	test_interrupted();
 	scratch_remove(&dir);
 	return tap_done();
 }

@@ -162,12 +162,18 @@ static void test_unknown_guest(const char *dir)
 	static const struct {
 		bool from_first;
 		const char *spec, *losses, *why;
-	} rows[] = {{false, "kmem", "", "the trace may lack the guest's first allocations\n"},
-		    {true, "kmem:kmalloc", "", "only some of the allocations were traced\n"},
-		    {true, "kmem", "\"pauses\":2,", "unknown: events are missing\n"},
-		    {true, "kmem", "\"overwritten\":3,", "unknown: events are missing\n"},
-		    {true, "kmem", "\"lost\":3,", "unknown: events are missing\n"},
-		    {true, "kmem", "\"complete\":false,", "unknown: events may be missing\n"}};
+	} rows[] = {
+		{false, "kmem", "", "the trace may lack the guest's first allocations\n"},
+		{true, "kmem:kmalloc", "", "only some of the allocations were traced\n"},
+		{true, "kmem", "\"pauses\":2,", "unknown: events are missing\n"},
+		{true, "kmem", "\"overwritten\":3,", "unknown: events are missing\n"},
+		{true, "kmem", "\"lost\":3,", "unknown: events are missing\n"},
+		{true, "kmem", "\"complete\":false,", "unknown: events may be missing\n"},
+		{true, "kmem\",\"late\":true,\"a\":\"", "",
+		 "the trace may lack the guest's first allocations\n"},
+		{true, "kmem\",\"interrupted\":true,\"a\":\"", "", "unknown: events are missing\n"},
+		{true, "kmem\",\"late\":false,\"interrupted\":false,\"a\":\"", "\"pauses\":1,",
+		 "unknown: events are missing\n"}};
 	const char *const argv[] = {"replay", dir, NULL};
 	char text[sizeof(sidecar) + 256];
 

@@ -175,6 +175,8 @@ static const struct {
 	 1},
 };
 
+static const struct sidecar from_first = {.info.from_first_allocation = true};
+
 static uint64_t count_all(const struct checker *checker)
 {
 	uint64_t sum = 0;
@@ -202,8 +204,8 @@ static const struct check_finding *finding(const struct checker *checker, const 
 static void test_classes(void)
 {
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-		struct checker *checker =
-			checker_create(NULL, rows[i].trust != LATE, rows[i].trust == LOSSY);
+		struct checker *checker = checker_create(rows[i].trust == LATE ? NULL : &from_first,
+							 rows[i].trust == LOSSY);
 		uint64_t count = 0;
 
 		for (unsigned int r = 0; r < MAX_RECORDS && rows[i].records[r].timestamp; r++) {
@@ -225,7 +227,7 @@ static void test_classes(void)
 
 static void test_examples(void)
 {
-	struct checker *checker = checker_create(NULL, true, false);
+	struct checker *checker = checker_create(&from_first, false);
 	const struct check_finding *live = finding(checker, "alloc-live", CHECK_ERROR);
 
 	for (unsigned int i = 0; i < 20; i++) {
@@ -253,13 +255,21 @@ static void test_instances(const char *part)
 	static const struct kmem_record records[] = {ALLOC(KMALLOC, P, 8, 8, 1),
 						     FREE(KMALLOC, P, 2)};
 	static const struct kmem_record stray[] = {FREE(KMALLOC, Q, 3), FREE(KMALLOC, P, 4)};
-	struct checker *checker = checker_create(NULL, true, false);
+	static const char *const names[] = {"kmem", "later"};
+	struct sidecar_instance rows_of[2] = {0};
+	struct sidecar sidecar = from_first;
+	struct checker *checker = checker_create(&sidecar, false);
 	struct trace_instance instances[2];
 
 	for (int i = 0; i < 2; i++) {
 		instances[i] = kmem_instance;
+		instances[i].name = names[i];
 		instances[i].spec = specs[i];
+		instances[i].late = i > 0;
+		rows_of[i].about = instances[i];
 	}
+	sidecar.instances = rows_of;
+	sidecar.nr_instances = 2;
 	for (int r = 0; r < 2; r++) {
 		for (int i = 0; i < 2; i++) {
 			const struct event event = kmem_event_of(&records[r], &instances[i]);

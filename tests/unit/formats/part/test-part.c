@@ -168,10 +168,14 @@ static void test_later_instance(void)
 
 	if (trace_writer_create(source, 1, 0, &info, &writer, NULL))
 		abort();
-	for (int i = 0; i < 2; i++)
-		trace_put(writer,
-			  trace_add(writer, names[i], kmem_classes, kmem_instance.nr_classes),
+	for (int i = 0; i < 2; i++) {
+		struct trace_instance about = kmem_instance;
+
+		about.name = names[i];
+		about.late = i > 0;
+		trace_put(writer, trace_writer_add_instance(writer, &about, NULL),
 			  KMEM_CLASS_KMALLOC, 5000, &record);
+	}
 	if (trace_writer_finish(writer, &info, NULL, NULL, NULL))
 		abort();
 	trace_writer_destroy(writer);

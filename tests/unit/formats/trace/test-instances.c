@@ -233,6 +233,9 @@ static void check_sidecar(const char *path)
 	is_u64(instances[0].lost, 7, "an instance's losses are in the sidecar");
 	is_u64(instances[1].lost, 0, "and not another's");
 	is_str(instances[1].about.spec, "function:x", "as is its last spec");
+	ok(instances[0].about.interrupted && instances[1].about.interrupted,
+	   "that an instance was away is known");
+	ok(!instances[0].about.late && instances[1].about.late, "so is which one came later");
 	sidecar_destroy(sidecar);
 }
 
@@ -241,13 +244,14 @@ static void test_coming_and_going(void)
 	struct scratch dir = scratch_make();
 	struct trace_writer *writer = create(dir.path, "ctf");
 	const struct trace_instance plain = functions("calls", 0);
-	const struct trace_instance more = functions("calls", FUNCTION_PID);
+	struct trace_instance more = functions("calls", FUNCTION_PID);
 	struct trace_writer_counts counts;
 	struct function_event event = event_at(0);
 	struct event_batch batch = {0};
 	uint64_t n[3] = {0};
 	bool ordered;
 
+	more.late = true;
 	is_u64((uint64_t)add(writer, &plain), 0, "an instance is added");
 	is_u64((uint64_t)-add(writer, &plain), EEXIST, "a name is not given twice");
 	is_u64((uint64_t)add(writer, &more), 1, "but for other fields");

@@ -30,7 +30,7 @@ static uint8_t *ram; /* as it was before a trace */
 struct event_sink {
 	char name[TRACE_INSTANCE_NAME_MAX + 1];
 	unsigned int vcpu;
-	bool open;
+	bool open, late;
 	struct event_batch *batch; /* that it belongs to */
 	struct event_sink *next;
 	unsigned int class; /* of the last event */
@@ -50,7 +50,8 @@ static inline int open_stream(struct trace_session *s, const struct trace_instan
 	(void)s;
 	(void)err;
 	for (unsigned int i = 0; i < FAKE_VCPUS; i++) {
-		sinks[number][i] = (struct event_sink){.vcpu = i, .open = true};
+		sinks[number][i] =
+			(struct event_sink){.vcpu = i, .open = true, .late = instance->late};
 		snprintf(sinks[number][i].name, sizeof(sinks[number][i].name), "%s",
 			 instance->name);
 		out[i] = &sinks[number][i];

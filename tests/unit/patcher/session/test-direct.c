@@ -270,6 +270,9 @@ static void test_probes_by_name(void)
 	ok(sink("b", 0)->events == 2 && sink("b", 0)->class == KMEM_CLASS_PAGE_ALLOC,
 	   "the second gets all");
 	is_u64(sink("b", 1)->events, 0, "another vCPU has none");
+	ok(!trace_session_add_instance(fs.session, "c=kmem", NULL) && sink("c", 0)->late &&
+		   !sink("a", 0)->late && !sink("b", 0)->late,
+	   "an instance that comes later is told from those of the start");
 	ok(!trace_session_stop(fs.session, NULL) && fake_session_text_same(&fs) && !misused,
 	   "after a stop the text is what it was");
 	fake_session_destroy(&fs);
