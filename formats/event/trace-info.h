@@ -44,6 +44,7 @@ struct trace_info {
 	bool cut;       /* converted from a trace whose last records were missing */
 	bool losses_unknown; /* converted from a trace that does not say what was lost */
 	char part[256]; /* of what was recorded, if not all of it was copied: "from 5.000 s on" */
+	bool chosen_events;         /* that part: not all events of its time and instances */
 	bool from_first_allocation; /* tracing began before the guest's first slab allocation */
 	uint64_t page_size;         /* 4096 */
 	uint64_t stack_bytes; /* of each task's stack, and of each interrupt stack; 0: not known */

@@ -189,6 +189,7 @@ static struct trace_info info_of(const struct conversion *c)
 	if (trace_part_has_whole_instances(c->part))
 		return info;
 	info.from_first_allocation = false;
+	info.chosen_events |= trace_part_chooses_events(c->part);
 	snprintf(text.s, sizeof(text.s), "%.250s%s%.250s", info.part, info.part[0] ? "; " : "",
 		 trace_part_text(c->part).s);
 	snprintf(info.part, sizeof(info.part), "%.255s", text.s);

@@ -41,12 +41,16 @@ bool trace_part_is_all(const struct trace_part *part)
 	return !part->selection && cli_time_is_all(&part->time);
 }
 
-bool trace_part_has_whole_instances(const struct trace_part *part)
+bool trace_part_chooses_events(const struct trace_part *part)
 {
 	const struct event_choice *choice = part->choice;
 
-	return !choice->events.n && !choice->filters.n && !choice->vcpus.some &&
-	       cli_time_is_all(&part->time);
+	return choice->events.n || choice->filters.n || choice->vcpus.some;
+}
+
+bool trace_part_has_whole_instances(const struct trace_part *part)
+{
+	return !trace_part_chooses_events(part) && cli_time_is_all(&part->time);
 }
 
 bool trace_part_has_class(const struct trace_part *part, const struct trace_instance *instance,

@@ -33,6 +33,9 @@ void trace_part_deinit(struct trace_part *part);
 /* Whether that is the whole trace. */
 bool trace_part_is_all(const struct trace_part *part);
 
+/* Whether it lacks events of its time and instances. */
+bool trace_part_chooses_events(const struct trace_part *part);
+
 /* Whether it has all events of the instances that it has events of. */
 bool trace_part_has_whole_instances(const struct trace_part *part);
 

@@ -47,6 +47,7 @@ static const struct field fields[] = {
 	FIELD(clock, STRING),
 	FIELD(ended, STRING),
 	FIELD(part, STRING),
+	FIELD(chosen_events, BOOL),
 	FIELD(virt_slide, SIGNED),
 	FIELD(started_realtime_ns, SIGNED),
 	FIELD(started_ns, SIGNED),
@@ -394,12 +395,20 @@ static int get_field(const json_t *root, const struct field *field, struct trace
 	return json_read_bool(root, field->key, (bool *)at);
 }
 
+/* Older sidecars have it in the words of the part only: event_choice_text(). */
+static bool is_chosen(const char *part)
+{
+	return strstr(part, "events ") || strstr(part, "filter ") || strstr(part, "vCPU ");
+}
+
 static int parse_info(const json_t *root, struct trace_info *info)
 {
 	int ret = counters_get(root, &info->counters);
 
 	for (size_t i = 0; !ret && i < NR_FIELDS; i++)
 		ret = get_field(root, &fields[i], info);
+	if (!json_object_get(root, "chosen_events"))
+		info->chosen_events = is_chosen(info->part);
 	ret = ret ? ret : parse_gaps(root, info);
 	ret = ret ? ret : parse_nodes(root, info);
 	return ret ? ret : parse_gfp_names(root, info);

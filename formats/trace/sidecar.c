@@ -247,12 +247,6 @@ bool sidecar_is_from_boot(const struct sidecar *sidecar)
 	return any && sidecar->info.from_first_allocation;
 }
 
-/* Of a copied part that was chosen by more than time and instance: event_choice_text(). */
-static bool is_chosen(const char *part)
-{
-	return strstr(part, "events ") || strstr(part, "filter ") || strstr(part, "vCPU ");
-}
-
 /* Streams of kmemtrace have no spec of their own. */
 static bool has_same_types(const struct trace_instance *first, const struct trace_instance *last)
 {
@@ -271,5 +265,5 @@ bool sidecar_has_frees(const struct sidecar *sidecar, const struct trace_instanc
 			has &= !kmem_spec_has_condition(about->spec) &&
 			       has_same_types(instance, about);
 	}
-	return has && !(sidecar && is_chosen(sidecar->info.part));
+	return has && !(sidecar && sidecar->info.chosen_events);
 }

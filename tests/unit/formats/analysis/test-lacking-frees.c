@@ -98,6 +98,8 @@ static void test_specs(void)
 		{"kmem", "from 1.0 s on", "only grows"},
 		{"kmem", "filter gfp_flags & GFP_ATOMIC", "unknown"},
 		{"kmem", "from 1.0 s on, vCPU 1", "unknown"},
+		{"kmem", "\",\"chosen_events\":true,\"a\":\"", "unknown"},
+		{"kmem", "vCPU 1\",\"chosen_events\":false,\"a\":\"", "only grows"},
 	};
 
 	put_stream(0, 0);

@@ -159,15 +159,15 @@ static void test_round_trip(void)
 }
 
 static const char *const keys[] = {
-	"version",       "checksum",       "crc32c",      "complete",
-	"tool_version",  "writer",         "mode",        "tracers",
-	"banner",        "memory",         "build_id",    "slab_allocator",
-	"symbol_source", "btf_source",     "virt_slide",  "phys_base",
-	"clock",         "ended",          "part",        "started_realtime_ns",
-	"started_ns",    "page_size",      "stack_bytes", "from_first_allocation",
-	"vcpus",         "caches",         "symbols",     "max_rate",
-	"cut",           "gfp_flags",      "gaps",        "nodes",
-	"instances",     "losses_unknown",
+	"version",       "checksum",       "crc32c",        "complete",
+	"tool_version",  "writer",         "mode",          "tracers",
+	"banner",        "memory",         "build_id",      "slab_allocator",
+	"symbol_source", "btf_source",     "virt_slide",    "phys_base",
+	"clock",         "ended",          "part",          "started_realtime_ns",
+	"started_ns",    "page_size",      "stack_bytes",   "from_first_allocation",
+	"vcpus",         "caches",         "symbols",       "max_rate",
+	"cut",           "gfp_flags",      "gaps",          "nodes",
+	"instances",     "losses_unknown", "chosen_events",
 };
 
 static void test_keys(void)
