@@ -234,6 +234,19 @@ static void put_sums(struct table_value *row, const struct sites *sites, const s
 		verdict, verdict == NR_VERDICTS ? "" : verdict_name((enum verdict)verdict)};
 }
 
+/* Whether nothing is missing from an origin's live sums but what `missing` counts. Only pages move
+ * without an event. */
+static bool is_bounded(const struct sites_table *s, size_t instance,
+		       const struct heap_origin *origin, const struct trace_missing *missing)
+{
+	const struct heap *heap = s->of[instance].heap;
+	const struct sidecar *sidecar = trace_reader_sidecar(s->base.input.reader);
+
+	return missing->is_bounded && !s->of[instance].sites->of.lacks_frees &&
+	       !sidecar_is_interrupted(sidecar, &s->instances[instance]) &&
+	       !(origin->type == KMEM_TYPE_PAGES && heap_moved_bytes(heap));
+}
+
 static int put_row(struct sites_table *s, size_t instance, uint32_t index, uint8_t verdict,
 		   const struct trace_missing *missing)
 {
@@ -262,7 +275,7 @@ static int put_row(struct sites_table *s, size_t instance, uint32_t index, uint8
 	row[BEGIN_NS] = number((uint64_t)s->first_ns);
 	row[END_NS] = number((uint64_t)s->last_ns);
 	row[EVENTS_LOST] = number(missing->events);
-	row[BOUNDED] = number(missing->is_bounded && !sites->of.lacks_frees);
+	row[BOUNDED] = number(is_bounded(s, instance, origin, missing));
 	return s->writer->ops->put(s->writer, row);
 }
 

@@ -300,6 +300,61 @@ static void test_sites_of_time(void)
 	scratch_remove(&source);
 }
 
+/* A page is freed where pages are moved; an object stays. */
+static void put_moving(const char *path, const char *instance)
+{
+	const uint64_t page = 0xffffea0000000000;
+	const struct kmem_record records[] = {
+		make_alloc(KMEM_TYPE_KMALLOC, 0x100, 0x1010, 60, 64, 1000),
+		make_alloc(KMEM_TYPE_PAGES, page, 0x2010, 4096, 4096, 2000),
+		make_free(KMEM_TYPE_PAGES, page, 0x3010, 3000),
+	};
+	char text[500];
+
+	stream_put(path, 0, records, sizeof(records) / sizeof(records[0]));
+	snprintf(
+		text, sizeof(text),
+		"{\"version\":1,\"complete\":true,\"vcpus\":[{}],\"instances\":[{\"name\":\"kmem\","
+		"\"spec\":\"kmem\",\"vcpus\":[{}]%s}],"
+		"\"symbols\":[{\"name\":\"migrate_pages_batch\",\"start\":\"0x3000\",\"size\":4096}"
+		"]}",
+		instance);
+	file_put(path, "sonde.json", text, strlen(text));
+}
+
+/* Of which rows `events_lost` says all. */
+static void test_bounded(void)
+{
+	static const struct {
+		const char *instance;
+		uint64_t object, page;
+	} rows[] = {{"", 1, 0}, {",\"interrupted\":true", 0, 0}};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		const struct scratch source = scratch_make();
+		uint64_t bounded[2] = {2, 2};
+		static struct row row;
+		struct cursor c;
+		size_t size;
+		char *bytes;
+
+		put_moving(source.path, rows[i].instance);
+		export_make_convert(source.path, "rowbinary-sites", out, NULL);
+		bytes = file_get(dir.path, "table", &size);
+		c = (struct cursor){(uint8_t *)bytes, (uint8_t *)bytes + size};
+		while (c.at != c.end) {
+			take_row(&c, &sites_schema, &row);
+			bounded[row.numbers[column(&sites_schema, "call_site")] == 0x2010] =
+				row.numbers[column(&sites_schema, "bounded")];
+		}
+		ok(bounded[0] == rows[i].object && bounded[1] == rows[i].page,
+		   "'%s': live sums are bounded but for pages that move", rows[i].instance);
+		free(bytes);
+		remove(out);
+		scratch_remove(&source);
+	}
+}
+
 /* Three sites: one keeps every tenth object, one all of its first ones, one has nothing left. */
 static void put_growing(const char *path)
 {
@@ -531,6 +586,7 @@ int main(void)
 	test_sites();
 	test_sites_of_cut();
 	test_sites_of_time();
+	test_bounded();
 	test_growth();
 	test_frame();
 	test_hybrid();
