@@ -67,7 +67,7 @@ static bool is_known(const struct survivors *s)
 }
 
 static void add_row(struct table *table, const struct leaks *l, const struct survivors *s,
-		    bool is_narrow)
+		    const struct text *name, bool is_narrow)
 {
 	const struct course_trend trend = site_trend(l->base.replay->sites, site_of(l, s));
 	char cells[3][32];
@@ -76,7 +76,7 @@ static void add_row(struct table *table, const struct leaks *l, const struct sur
 	snprintf(cells[1], sizeof(cells[1]), "%.2f", site_freed_percent(site_of(l, s)));
 	snprintf(cells[2], sizeof(cells[2]), "%.2f", trend.confidence);
 	table_add_cell(table, text_bytes(s->aged_bytes).s);
-	table_add_cell(table, site_text(l->base.replay->sites, s->origin).s);
+	table_add_cell(table, name->s);
 	if (sites_have_source(l->base.replay->sites))
 		table_add_cell(table, site_source_text(l->base.replay->sites, s->origin).s);
 	table_add_cell(table, verdict_name(s->verdict));
@@ -97,6 +97,24 @@ static bool is_shown(const struct leaks *l, size_t i)
 	size_t top = l->base.options.top;
 
 	return (l->all[i].verdict <= VERDICT_GROWS || l->base.options.verbose) && (!top || i < top);
+}
+
+static void add_rows(struct table *table, const struct leaks *l, bool is_narrow)
+{
+	const struct sites *sites = l->base.replay->sites;
+	uint32_t *origins = malloc((l->n + 1) * sizeof(*origins));
+	size_t n = 0;
+
+	for (; origins && n < l->n && is_shown(l, n); n++)
+		origins[n] = l->all[n].origin;
+	sites_sort_by_call_site(sites, origins, n);
+	for (size_t i = 0; i < n; i++) {
+		const struct survivors *s = &l->all[i];
+		struct text name = site_text_among_sorted(sites, s->origin, origins, n);
+
+		add_row(table, l, s, &name, is_narrow);
+	}
+	free(origins);
 }
 
 static void print_table(FILE *out, const struct leaks *l)
@@ -121,8 +139,7 @@ static void print_table(FILE *out, const struct leaks *l)
 		if (i == SITE_COLUMN && sites_have_source(l->base.replay->sites))
 			table_add_column(table, "SOURCE", true);
 	}
-	for (size_t i = 0; i < l->n && is_shown(l, i); i++)
-		add_row(table, l, &l->all[i], is_narrow);
+	add_rows(table, l, is_narrow);
 	if (l->n && is_shown(l, 0)) {
 		fputc('\n', out);
 		table_print(table, out);

@@ -4,6 +4,7 @@
 
 #include "formats/base/json.h"
 #include "formats/base/text.h"
+#include "formats/base/u64-map.h"
 #include "formats/heap/sum.h"
 #include "formats/report/parts.h"
 
@@ -180,6 +181,44 @@ struct text site_text_among(const struct sites *sites, uint32_t index, const uin
 			return text_with(sites, origin,
 					 sidecar_cache(sites->of.sidecar, origin->cache));
 	return out;
+}
+
+static int compare_call_sites(const void *a, const void *b, void *arg)
+{
+	const struct sites *sites = arg;
+	const uint64_t x = heap_origin(sites->of.heap, *(const uint32_t *)a)->call_site;
+	const uint64_t y = heap_origin(sites->of.heap, *(const uint32_t *)b)->call_site;
+
+	return (x > y) - (x < y);
+}
+
+void sites_sort_by_call_site(const struct sites *sites, uint32_t *origins, size_t n)
+{
+	if (n)
+		qsort_r(origins, n, sizeof(*origins), compare_call_sites, (void *)(uintptr_t)sites);
+}
+
+struct sorted_origins {
+	const struct heap *heap;
+	const uint32_t *v;
+};
+
+static uint64_t call_site_at(const void *arg, size_t i)
+{
+	const struct sorted_origins *origins = arg;
+
+	return heap_origin(origins->heap, origins->v[i])->call_site;
+}
+
+struct text site_text_among_sorted(const struct sites *sites, uint32_t origin,
+				   const uint32_t *others, size_t n)
+{
+	const struct sorted_origins origins = {sites->of.heap, others};
+	const uint64_t call_site = heap_origin(sites->of.heap, origin)->call_site;
+	const size_t from = search_from(n, call_site, call_site_at, &origins);
+
+	return site_text_among(sites, origin, others + from,
+			       search_above(n, call_site, call_site_at, &origins) - from);
 }
 
 struct text site_source_text(const struct sites *sites, uint32_t index)

@@ -169,6 +169,10 @@ struct text site_text(const struct sites *sites, uint32_t origin);
 /* The same with the cache of kmalloc(), too, if one of `others` has the same text without it. */
 struct text site_text_among(const struct sites *sites, uint32_t origin, const uint32_t *others,
 			    size_t n);
+/* The same where the others may be many: they are in the order of sites_sort_by_call_site(). */
+struct text site_text_among_sorted(const struct sites *sites, uint32_t origin,
+				   const uint32_t *others, size_t n);
+void sites_sort_by_call_site(const struct sites *sites, uint32_t *origins, size_t n);
 /* Where it is in the source (source_text()); "" without debug information. */
 struct text site_source_text(const struct sites *sites, uint32_t origin);
 /* Whether that is there: tables have a column then. */

@@ -229,7 +229,8 @@ static void print_sites(FILE *out, const struct timeline *t)
 		const struct site *site = &t->base.replay->sites->all[t->top[i]];
 
 		table_add_cell(table, text_bytes(site_at_peak(t->base.replay->sites, site)).s);
-		table_add_cell(table, site_text(t->base.replay->sites, t->top[i]).s);
+		table_add_cell(table,
+			       site_text_among(t->base.replay->sites, t->top[i], t->top, shown).s);
 		if (sites_have_source(t->base.replay->sites))
 			table_add_cell(table, site_source_text(t->base.replay->sites, t->top[i]).s);
 		table_add_cell(table, sparkline_of(t, site, is_narrow).s);

@@ -35,6 +35,18 @@ static void has(const char *const *argv, const char *line, const char *what)
 	verb_result_deinit(&result);
 }
 
+/* A table has a row for each of the two. */
+static void has_both(int (*verb)(int, char **), const char *const *argv)
+{
+	struct verb_result result = verb_run(verb, argv);
+
+	if (!ok(strstr(result.out, "early+0x10/0x1000 (kmalloc-96)") &&
+			strstr(result.out, "early+0x10/0x1000 (kmalloc-64)"),
+		"so they do in the table of %s", argv[0]))
+		tap_diag("%s%s", result.out, result.err);
+	verb_result_deinit(&result);
+}
+
 int main(void)
 {
 	struct scratch dir = scratch_make();
@@ -51,6 +63,8 @@ int main(void)
 	has((const char *const[]){"report", dir.path, NULL},
 	    "early+0x10/0x1000 (kmalloc-96) 6 B, early+0x10/0x1000 (kmalloc-64) 4 B\n",
 	    "where a line has a call site twice, the caches tell which is which");
+	has_both(cmd_leaks, (const char *const[]){"leaks", "-v", dir.path, NULL});
+	has_both(cmd_timeline, (const char *const[]){"timeline", dir.path, NULL});
 	scratch_remove(&dir);
 	return tap_done();
 }
