@@ -198,6 +198,21 @@ static bool misses_events(const struct trace_reader *reader)
 	return has_holes(reader) || trace_reader_cut(reader);
 }
 
+static void print_interrupted(FILE *out, const struct trace_reader *reader)
+{
+	const struct sidecar *sidecar = trace_reader_sidecar(reader);
+	size_t n;
+	const struct trace_instance *instances = trace_reader_instances(reader, &n);
+
+	for (size_t i = 0; i < n; i++)
+		if (kmem_has_events(&instances[i]) &&
+		    sidecar_is_interrupted(sidecar, &instances[i]))
+			line_print(out, LABEL, "Limits",
+				   "%s was off for a while, or recorded others: doubts about its "
+				   "objects' lives are only notes",
+				   instances[i].name);
+}
+
 struct found {
 	bool is_found;
 	uint64_t address;
@@ -238,6 +253,8 @@ static void print_text(const struct analysis *base, FILE *out)
 		line_print(out, LABEL, "Limits",
 			   "as events are missing, or may be, doubts about objects' lives are only "
 			   "notes");
+	else
+		print_interrupted(out, reader);
 	for (p.severity = CHECK_SEVERITY_COUNT; p.severity-- > 0;)
 		each_finding(analysis, print_finding, &p);
 	each_finding(analysis, find_address, &found);

@@ -61,12 +61,19 @@ uint64_t replay_duration_ns(const struct replay *replay)
 	return (uint64_t)replay->span.end_ns - (uint64_t)replay->span.begin_ns;
 }
 
+static bool is_late(const struct replay *replay)
+{
+	return replay->instance &&
+	       sidecar_is_late(trace_reader_sidecar(replay->reader), replay->instance);
+}
+
 void replay_print_head(const struct replay *replay, FILE *out, int indent)
 {
 	const struct trace_window window = {.records = replay->records,
 					    .first_ns = replay->span.begin_ns,
 					    .last_ns = replay->span.end_ns,
-					    .has_begin = !replay->outside.before};
+					    .has_begin =
+						    !replay->outside.before && !is_late(replay)};
 
 	text_print_head(out, replay->reader, &window, indent);
 }

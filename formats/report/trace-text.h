@@ -20,7 +20,7 @@
 struct trace_window {
 	uint64_t records;
 	int64_t first_ns, last_ns; /* the time that results are of, if there are any */
-	bool has_begin;            /* nothing that came before was left out */
+	bool has_begin; /* what it is of begins with the trace, and nothing of that was left out */
 };
 
 /* Events that are not in the time that a user chose, as far as they were read. */

@@ -178,6 +178,7 @@ static void test_interrupted(void)
 		   "of an instance that was interrupted no sum is bounded");
 		json_decref(report);
 		says(cmd_leaks, "leaks", "Bound         unknown: the instance was off", i);
+		says(cmd_check, "check", "Limits    kmem was off for a while", i);
 	}
 }
 
