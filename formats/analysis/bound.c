@@ -107,12 +107,16 @@ bool replay_lacks_frees(const struct replay *replay)
 /* NULL: it is bounded. */
 static const char *why_unbounded(const struct replay *replay, const struct trace_missing *missing)
 {
+	const struct sidecar *sidecar = trace_reader_sidecar(replay->reader);
+
 	if (replay->keeps_heap && replay_lacks_frees(replay))
 		return "only chosen events were recorded, perhaps not all frees: live sums may be "
 		       "too high";
 	if (replay->keeps_heap && is_interrupted(replay))
 		return "the instance was off for a while, or recorded others: live sums may be too "
 		       "high or too low";
+	if (replay->keeps_heap && sidecar && sidecar->info.nr_gaps)
+		return "some functions were not traced: live sums may be too high or too low";
 	return missing->is_bounded ? NULL
 				   : "as events are missing, or may be, live sums may be too high "
 				     "or too low";

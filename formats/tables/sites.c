@@ -244,6 +244,7 @@ static bool is_bounded(const struct sites_table *s, size_t instance,
 
 	return missing->is_bounded && !s->of[instance].sites->of.lacks_frees &&
 	       !sidecar_is_interrupted(sidecar, &s->instances[instance]) &&
+	       !(sidecar && sidecar->info.nr_gaps) &&
 	       !(origin->type == KMEM_TYPE_PAGES && heap_moved_bytes(heap));
 }
 

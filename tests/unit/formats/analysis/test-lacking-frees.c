@@ -164,21 +164,24 @@ static void test_missed(void)
 	says(cmd_leaks, "leaks", "nothing leaks", false);
 }
 
-/* Live sums are not bounded where the instance was off, or had another spec. */
+/* Live sums are not bounded where the instance was off, or had another spec, or lacks functions. */
 static void test_interrupted(void)
 {
-	static const char *const specs[] = {"kmem", "kmem\",\"interrupted\":true,\"a\":\""};
+	static const char *const specs[] = {
+		"kmem", "kmem\",\"interrupted\":true,\"a\":\"",
+		"kmem\"}],\"gaps\":[{\"function\":\"f\",\"reason\":\"r\",\"a\":\""};
 
-	for (size_t i = 0; i < 2; i++) {
+	for (size_t i = 0; i < 3; i++) {
 		json_t *report;
 
 		put_sidecar(specs[i], "");
 		report = json_of(cmd_report, "report");
 		ok(is_bounded(report) == !i,
-		   "of an instance that was interrupted no sum is bounded");
+		   "no sum is bounded where the instance was off, or functions were");
 		json_decref(report);
-		says(cmd_leaks, "leaks", "Bound         unknown: the instance was off", i);
-		says(cmd_check, "check", "Limits    kmem was off for a while", i);
+		says(cmd_leaks, "leaks", "Bound         unknown: the instance was off", i == 1);
+		says(cmd_check, "check", "Limits    kmem was off for a while", i == 1);
+		says(cmd_report, "report", "unknown: some functions were not traced", i == 2);
 	}
 }
 

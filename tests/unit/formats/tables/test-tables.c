@@ -328,7 +328,9 @@ static void test_bounded(void)
 	static const struct {
 		const char *instance;
 		uint64_t object, page;
-	} rows[] = {{"", 1, 0}, {",\"interrupted\":true", 0, 0}};
+	} rows[] = {{"", 1, 0},
+		    {",\"interrupted\":true", 0, 0},
+		    {"}],\"gaps\":[{\"function\":\"f\",\"reason\":\"r\"", 0, 0}};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		const struct scratch source = scratch_make();
