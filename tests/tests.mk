@@ -91,7 +91,7 @@ $(O)/tests/unit/%: $(O)/tests/unit/%.o $(TESTS_USE)
 	$(Q)$(CC) $(LDFLAGS_ALL) $(LDFLAGS) $(TESTS_FIND) -o $@ $^ $(PACKAGE_LIBS) $(TEST_LIBS)
 
 # Zydis is the oracle for instructions.
-$(O)/tests/unit/patcher/text/test-insn: TEST_LIBS := -lZydis
+$(O)/tests/unit/guest-symbols/insn/test-decoder: TEST_LIBS := -lZydis
 $(O)/tests/unit/patcher/text/test-displace-kernels: TEST_LIBS := -lZydis
 $(O)/tests/unit/patcher/trampoline/test-operands: TEST_LIBS := -lZydis
 
@@ -108,7 +108,7 @@ check-unit: all kernels $(TESTS:%.c=$(O)/%)
 # millions of instructions, and for ThreadSanitizer only the rooms with threads; SANITIZED=all for all.
 SLOW_TESTS := $(wildcard $(addprefix tests/unit/,formats/ctf/test-ctf.c formats/trace/test-name-limit.c \
 	guest-symbols/*/test-*-oracle.c */test-*-kernels.c */*/test-*-kernels.c guest-symbols/kmem/test-gfp-names.c \
-	introspect/tasks/test-percpu.c patcher/text/test-insn.c patcher/plan/test-scale.c \
+	introspect/tasks/test-percpu.c guest-symbols/insn/test-decoder.c patcher/plan/test-scale.c \
 	$(addprefix patcher/trampoline/,test-fetch-code.c test-gate-code.c test-shared.c test-shared-nested.c test-trampoline.c) \
 	vmm/boot/test-bzimage.c vmm/libvirt/journal/test-forget.c))
 QUICK_TESTS = $(if $(filter all,$(SANITIZED)),$(1),$(filter-out $(SLOW_TESTS),$(1)))

@@ -8,6 +8,7 @@
 #include "formats/base/u64-map.h"
 #include "guest-symbols/functions/exits-internal.h"
 #include "guest-symbols/image/mcount.h"
+#include "guest-symbols/insn/decoder.h"
 
 enum {
 	MAX_SITE_OFFSET = 4, /* of an mcount site: behind an ENDBR */
@@ -160,43 +161,63 @@ static bool is_return(const struct exit_text *text, uint64_t address, size_t nex
 	return next < text->nr_slots && text->slots[next] == address && !to->has_site;
 }
 
+enum { JMP_RM = 0xff };
+
 /*
- * Whether these bytes may be a tail call by a pointer (Intel SDM volume 2: JMP r/m64, FF /4). A
- * kernel with thunks for these has none that go by memory. Elsewhere no function has a pointer in
- * RBP when it ends; and what would be a jump by RSI looks like the end of a number and a prefix,
- * 66, so that one in nine functions would seem to have one.
+ * Whether these bytes, wherever in an instruction, may be a jump by a pointer (Intel SDM volume 2:
+ * JMP r/m64, FF /4). A kernel with thunks for these has none that go by memory. One with an index
+ * goes through the table of a `switch`, and stays in the function.
  */
 static bool is_pointer_jump(const uint8_t *bytes, bool has_thunks)
 {
-	enum { REGISTER = 0xe0, LAST_REGISTER = 0xe7, SIB = 4, AT_RBP = 0x65, AT_RSI };
-	const uint8_t rm = bytes[1];
+	enum { REGISTERS = 0xc0, OPCODE = 0x38, JMP = 0x20, INDEXED = 4 };
+	const uint8_t modrm = bytes[1];
 
-	if (rm >= REGISTER && rm <= LAST_REGISTER)
-		return true;
-	return !has_thunks && rm < REGISTER && (rm & 0x38) == 0x20 && (rm & 7) != SIB &&
-	       rm != AT_RBP && rm != AT_RSI;
+	return bytes[0] == JMP_RM && (modrm & OPCODE) == JMP &&
+	       (modrm >= REGISTERS || (!has_thunks && (modrm & 7) != INDEXED));
 }
 
-/* Whether the code may jump to where it is not known. */
-static bool hides_jumps(const struct function_exits *exits, const struct exit_text *text,
-			const struct exit_code *code, const uint8_t *bytes)
+static bool has_pointer_jump_bytes(const uint8_t *bytes, size_t size, bool has_thunks)
 {
-	enum { JMP_RM = 0xff };
-	const uint8_t *const end = bytes + (code->end - code->address), *at = bytes;
-	size_t slot = code->slots.begin - text->first_slot;
+	const uint8_t *const end = bytes + size, *at = bytes;
 
-	while (at < end && (at = memchr(at, JMP_RM, (size_t)(end - at))) && at + 1 < end) {
-		const uint64_t address = code->address + (uint64_t)(at - bytes);
+	while (at < end && (at = memchr(at, JMP_RM, (size_t)(end - at))) && at + 1 < end)
+		if (is_pointer_jump(at++, has_thunks))
+			return true;
+	return false;
+}
 
-		if (is_pointer_jump(at++, exits->has_thunks) &&
-		    !is_in_operand(text, address, &slot))
+/* The same of whole instructions. One that is not known may be such a jump. */
+static bool has_pointer_jump(struct decoder *decoder, const uint8_t *bytes, size_t size,
+			     bool has_thunks)
+{
+	struct insn insn;
+
+	for (size_t at = 0; at < size; at += insn.size) {
+		if (!decoder || decoder_decode(decoder, bytes + at, size - at, at, &insn, NULL))
+			return true;
+		if (insn.kind == INSN_JMP_INDIRECT &&
+		    has_pointer_jump_bytes(bytes + at, insn.size, has_thunks))
 			return true;
 	}
 	return false;
 }
 
-static int add_jumps_of(struct function_exits *exits, const struct exit_text *text,
-			struct exit_code *code, struct error *err)
+/*
+ * Whether the code may jump to where it is not known. In one kernel function of 200, without thunks
+ * in one of nine, a part of an operand looks like such a jump: these are decoded.
+ */
+static bool hides_jumps(const struct function_exits *exits, struct decoder *decoder,
+			const struct exit_code *code, const uint8_t *bytes)
+{
+	const size_t size = code->end - code->address;
+
+	return has_pointer_jump_bytes(bytes, size, exits->has_thunks) &&
+	       has_pointer_jump(decoder, bytes, size, exits->has_thunks);
+}
+
+static int add_jumps_of(struct function_exits *exits, struct decoder *decoder,
+			const struct exit_text *text, struct exit_code *code, struct error *err)
 {
 	const size_t size = code->end - code->address;
 	const uint8_t *bytes = text->bytes(text->arg, code->address, size);
@@ -204,7 +225,7 @@ static int add_jumps_of(struct function_exits *exits, const struct exit_text *te
 	int ret = 0;
 
 	code->first_jump = exits->nr_jumps;
-	code->hides = !bytes || hides_jumps(exits, text, code, bytes);
+	code->hides = !bytes || hides_jumps(exits, decoder, code, bytes);
 	for (size_t i = 0; bytes && !ret && i < size; i++) {
 		int64_t distance;
 		size_t length = jump_at(bytes + i, size - i, &distance), to;
@@ -226,15 +247,19 @@ static int create(const struct kernel_image *kernel, const struct function_exits
 		  const struct exit_text *text, struct function_exits **out, struct error *err)
 {
 	struct function_exits *exits = calloc(1, sizeof(*exits));
+	struct decoder *decoder = NULL;
 	int ret;
 
 	if (!exits)
 		return error_set(err, ENOMEM, "out of memory");
+	/* without one, more functions count as leaving to what is not known */
+	decoder_create(&decoder, NULL);
 	exits->image = image;
 	exits->has_thunks = symbols_find(kernel->symbols, "__x86_indirect_thunk_rax");
 	ret = add_codes(exits, text, err);
 	for (size_t i = 0; !ret && i < exits->nr_codes; i++)
-		ret = add_jumps_of(exits, text, &exits->codes[i], err);
+		ret = add_jumps_of(exits, decoder, text, &exits->codes[i], err);
+	decoder_destroy(decoder);
 	if (ret) {
 		function_exits_destroy(exits);
 		return ret;

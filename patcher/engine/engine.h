@@ -15,7 +15,7 @@
 #include "patcher/probe/probe.h"
 #include "patcher/ring/hist.h"
 #include "patcher/ring/profile.h"
-#include "patcher/text/insn.h"
+#include "patcher/text/function.h"
 #include "patcher/text/traps.h"
 #include "patcher/trampoline/ask.h"
 #include "patcher/trampoline/trampoline.h"

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "patcher/text/insn.h"
+#include "patcher/text/function.h"
 
 /* out %al,$port, and a 3-byte NOP that no vCPU executes: the handler moves it behind the site. */
 static const uint8_t entry_trap[SITE_SIZE] = {0xe6, GUEST_TRAP_PORT, 0x0f, 0x1f, 0x00};

@@ -5,7 +5,7 @@
 #include "formats/base/error.h"
 #include "introspect/kernel/kernel.h"
 #include "patcher/probe/probe.h"
-#include "patcher/text/insn.h"
+#include "patcher/text/function.h"
 #include "patcher/text/patch-set.h"
 #include "patcher/text/traps.h"
 

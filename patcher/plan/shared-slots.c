@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include "patcher/text/insn.h"
+#include "patcher/text/function.h"
 
 struct maker {
 	struct shared_slots *slots;

@@ -19,7 +19,7 @@
 #include "patcher/session/session.h"
 #include "patcher/plan/shared-slots.h"
 #include "patcher/plan/site-table.h"
-#include "patcher/text/insn.h"
+#include "patcher/text/function.h"
 #include "patcher/text/traps.h"
 #include "patcher/tracers/tracer.h"
 

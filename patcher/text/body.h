@@ -2,7 +2,7 @@
 #ifndef SONDE_PATCHER_TEXT_BODY_H
 #define SONDE_PATCHER_TEXT_BODY_H
 
-#include "patcher/text/insn.h"
+#include "patcher/text/function.h"
 
 /*
  * The bytes of a function of a running kernel, instruction by instruction. They are those of its

@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include "formats/base/error.h"
 #include "introspect/kernel/kernel.h"
-#include "patcher/text/insn.h"
+#include "patcher/text/function.h"
 
 /*
  * Instructions in the middle of functions that a jump can replace, while other code executes them

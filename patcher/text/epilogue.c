@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Encodings: Intel SDM vol. 2, 2.1 and 2.2.1 (ModRM, REX). */
-#include "patcher/text/insn.h"
+#include "patcher/text/function.h"
 
 #include <string.h>
 

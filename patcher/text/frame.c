@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include <string.h>
-#include "patcher/text/insn.h"
+#include "patcher/text/function.h"
 
 enum {
 	WORD = 8,

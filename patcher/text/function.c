@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "patcher/text/insn.h"
+#include "patcher/text/function.h"
 
 #include <errno.h>
 #include <string.h>

@@ -10,7 +10,7 @@
  * entry (5 bytes), and a return slot at one of its exits (5 bytes on kernels with return thunks, 6
  * where clang has put a prefix in front of the jump, 2 where a `ret` is followed by the INT3 of
  * straight-line-speculation hardening). Where there are no return thunks, a slot may begin in front
- * of the `ret` (insn.h).
+ * of the `ret` (function.h).
  */
 enum { SITE_SIZE = 5, SLOT_MAX_SIZE = 6 };
 

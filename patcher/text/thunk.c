@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "guest-symbols/image/mcount.h"
-#include "patcher/text/insn.h"
+#include "patcher/text/function.h"
 
 enum {
 	SAMPLES = 64,      /* return sites that are read */

@@ -11,7 +11,7 @@
 #include "introspect/guest/guest.h"
 #include "introspect/kernel/kernel.h"
 #include "patcher/probe/probe.h"
-#include "patcher/text/insn.h"
+#include "patcher/text/function.h"
 
 /* Why a vCPU executes the OUT, or reaches the break, at an address. */
 enum trap_kind {

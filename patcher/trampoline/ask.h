@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "formats/base/error.h"
-#include "patcher/text/insn.h"
+#include "patcher/text/function.h"
 
 /*
  * Code in front of a function of the guest: it asks the host, and waits for the answer before the

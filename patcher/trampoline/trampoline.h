@@ -13,7 +13,7 @@
 #include "patcher/ring/hist.h"
 #include "patcher/ring/ring.h"
 #include "patcher/text/displace.h"
-#include "patcher/text/insn.h"
+#include "patcher/text/function.h"
 #include "patcher/text/traps.h"
 
 /*

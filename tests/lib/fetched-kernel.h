@@ -5,7 +5,7 @@
 #include "guest-symbols/image/kernel-image.h"
 #include "introspect/guest/dump.h"
 #include "introspect/kernel/kernel.h"
-#include "patcher/text/insn.h"
+#include "patcher/text/function.h"
 
 /* Debian's kernels, which tests/testbed/fetch-kernel puts into $KERNELS_DIR, or build/kernels. */
 enum {

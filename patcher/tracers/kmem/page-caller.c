@@ -6,7 +6,7 @@
 #include <string.h>
 #include "formats/base/text.h"
 #include "introspect/kernel/kernel.h"
-#include "patcher/text/insn.h"
+#include "patcher/text/function.h"
 
 /* The deepest chain is get_zeroed_page -> __get_free_pages -> alloc_pages -> ..._mpol -> __alloc.
  */

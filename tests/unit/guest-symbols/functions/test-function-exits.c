@@ -130,9 +130,12 @@ static void test_assembly(void)
 	ok(returns == FUNCTION_RETURNS_ALL && are_known, "is a return, and no tail call");
 }
 
-/* `jmp *%rax`, `jmp *%r10`, `jmp *0x18(%rdx)`, `jmp *8(%rip)`, and a jump table's. */
+/* `jmp *%rax`, `jmp *%r10`, `jmp *0x18(%rdx)`, `jmp *8(%rip)`, and a jump table's; and operands and
+ * prefixes that look like some. */
 static void test_pointers(void)
 {
+	enum { NOP = 0x90 };
+
 	static const struct {
 		const char *bytes;
 		size_t size;
@@ -144,14 +147,16 @@ static void test_pointers(void)
 		{"\xff\x25\x08\0\0\0", 6, false, true},
 		{"\xff\x24\xd5\0\0\0\x80", 7, false, false},
 		{"\xff\xd0", 2, false, false},
-		{"\xff\x66\x90", 3, false, false},
+		{"\x48\x81\xff\xe0\x19\xa5\x82", 7, false, false},
+		{"\xe8\xff\xe0\xff\xff", 5, false, false},
+		{"\xb8\0\0\xff\xff\x66\x90", 7, false, false},
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		for (has_thunks = 0; has_thunks < 2; has_thunks++) {
 			const bool hides = has_thunks ? cases[i].with_thunks : cases[i].without;
 
-			memset(text_bytes, 0, sizeof(text_bytes));
+			memset(text_bytes, NOP, sizeof(text_bytes));
 			put(JUMP_AT, cases[i].bytes, cases[i].size);
 			count_slots();
 			ok(returns == (hides ? FUNCTION_RETURNS_SOME : FUNCTION_RETURNS_ALL) &&
@@ -163,7 +168,7 @@ static void test_pointers(void)
 		}
 	}
 	has_thunks = 1;
-	memset(text_bytes, 0, sizeof(text_bytes));
+	memset(text_bytes, NOP, sizeof(text_bytes));
 	put(SLOT_AT, "\xe9\xff\xe0\xff\xff", 5);
 	count_slots();
 	ok(are_known, "the operand of a slot is no jump by a pointer");

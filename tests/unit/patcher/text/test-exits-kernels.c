@@ -9,7 +9,7 @@
 #include <string.h>
 #include "guest-symbols/functions/function-exits.h"
 #include "guest-symbols/functions/function-set.h"
-#include "patcher/text/insn.h"
+#include "patcher/text/function.h"
 #include "tests/lib/fetched-kernel.h"
 #include "tests/lib/tap.h"
 

@@ -4,7 +4,7 @@
  * tests/testbed/fetch-kernel to have run.
  */
 #include <stdlib.h>
-#include "patcher/text/insn.h"
+#include "patcher/text/function.h"
 #include "tests/lib/fetched-kernel.h"
 #include "tests/lib/tap.h"
 

@@ -5,7 +5,7 @@
  */
 #include <stdlib.h>
 #include "guest-symbols/kmem/allocators.h"
-#include "patcher/text/insn.h"
+#include "patcher/text/function.h"
 #include "tests/lib/fetched-kernel.h"
 #include "tests/lib/tap.h"
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "patcher/text/displace.h"
-#include "patcher/text/insn.h"
+#include "patcher/text/function.h"
 #include "tests/lib/fake-reserved.h"
 #include "tests/lib/tap.h"
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include "patcher/text/insn.h"
+#include "patcher/text/function.h"
 #include "tests/lib/fake-guest.h"
 #include "tests/lib/fake-site.h"
 #include "tests/lib/tap.h"

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "guest-symbols/image/kernel-image.h"
-#include "patcher/text/insn.h"
+#include "guest-symbols/insn/decoder.h"
 #include "tests/lib/fetched-kernel.h"
 #include "tests/lib/tap.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "patcher/text/insn.h"
+#include "guest-symbols/insn/decoder.h"
 
 #include <capstone/capstone.h>
 #include <dlfcn.h>
