@@ -161,43 +161,75 @@ static bool is_return(const struct exit_text *text, uint64_t address, size_t nex
 	return next < text->nr_slots && text->slots[next] == address && !to->has_site;
 }
 
-enum { JMP_RM = 0xff };
+enum { JMP_RM = 0xff, DECODE_MAX = 16 << 20 /* bytes: kernels and modules have under 1 MiB */ };
 
-/*
- * Whether these bytes, wherever in an instruction, may be a jump by a pointer (Intel SDM volume 2:
- * JMP r/m64, FF /4). A kernel with thunks for these has none that go by memory. One with an index
- * goes through the table of a `switch`, and stays in the function.
- */
+/* Decodes what the bytes of some functions leave open. */
+struct exit_decoder {
+	struct decoder *decoder; /* NULL: there is none */
+	size_t left;             /* bytes that it may still decode */
+	const struct kernel_image *image;
+};
+
+/* Whether these bytes, wherever in an instruction, may be a jump by a pointer (Intel SDM volume 2:
+ * JMP r/m64, FF /4). A kernel with thunks for these has none that go by memory. */
 static bool is_pointer_jump(const uint8_t *bytes, bool has_thunks)
 {
-	enum { REGISTERS = 0xc0, OPCODE = 0x38, JMP = 0x20, INDEXED = 4 };
-	const uint8_t modrm = bytes[1];
+	enum { REGISTERS = 0xc0, OPCODE = 0x38, JMP = 0x20 };
 
-	return bytes[0] == JMP_RM && (modrm & OPCODE) == JMP &&
-	       (modrm >= REGISTERS || (!has_thunks && (modrm & 7) != INDEXED));
+	return bytes[0] == JMP_RM && (bytes[1] & OPCODE) == JMP &&
+	       (bytes[1] >= REGISTERS || !has_thunks);
 }
 
-static bool has_pointer_jump_bytes(const uint8_t *bytes, size_t size, bool has_thunks)
+/* NULL: there is none. */
+static const uint8_t *find_pointer_jump(const uint8_t *bytes, size_t size, bool has_thunks)
 {
 	const uint8_t *const end = bytes + size, *at = bytes;
 
-	while (at < end && (at = memchr(at, JMP_RM, (size_t)(end - at))) && at + 1 < end)
-		if (is_pointer_jump(at++, has_thunks))
-			return true;
-	return false;
+	while (at < end && (at = memchr(at, JMP_RM, (size_t)(end - at))) && at + 1 < end) {
+		if (is_pointer_jump(at, has_thunks))
+			return at;
+		at++;
+	}
+	return NULL;
 }
 
-/* The same of whole instructions. One that is not known may be such a jump. */
-static bool has_pointer_jump(struct decoder *decoder, const uint8_t *bytes, size_t size,
-			     bool has_thunks)
+/* Whether a jump, whose opcode is at `jump` and followed by `left` bytes, goes through the table of
+ * a `switch`: one at a fixed address, whose first entry leads into the function itself. */
+static bool is_switch(const struct kernel_image *image, const struct exit_code *code,
+		      const uint8_t *jump, size_t left)
 {
+	enum { INDEXED = 0x24, NO_BASE = 5, OPERAND = 6 };
+	const uint8_t *entry;
+	uint64_t target;
+	int32_t table;
+
+	if (left < OPERAND || jump[1] != INDEXED || (jump[2] & 7) != NO_BASE)
+		return false;
+	memcpy(&table, jump + 3, sizeof(table));
+	entry = kernel_image_bytes(image, (uint64_t)(int64_t)table, sizeof(target));
+	if (!entry)
+		return false;
+	memcpy(&target, entry, sizeof(target));
+	return target >= code->address && target < code->end;
+}
+
+/* Whether an instruction is such a jump to where it is not known, or is not known itself. */
+static bool has_pointer_jump(const struct exit_decoder *d, const struct exit_code *code,
+			     const uint8_t *bytes)
+{
+	const size_t size = code->end - code->address;
 	struct insn insn;
 
 	for (size_t at = 0; at < size; at += insn.size) {
-		if (!decoder || decoder_decode(decoder, bytes + at, size - at, at, &insn, NULL))
+		const uint8_t *jump;
+
+		if (decoder_decode(d->decoder, bytes + at, size - at, at, &insn, NULL))
 			return true;
-		if (insn.kind == INSN_JMP_INDIRECT &&
-		    has_pointer_jump_bytes(bytes + at, insn.size, has_thunks))
+		if (insn.kind != INSN_JMP_INDIRECT)
+			continue;
+		jump = memchr(bytes + at, JMP_RM, insn.size);
+		if (!jump ||
+		    !is_switch(d->image, code, jump, (size_t)(bytes + at + insn.size - jump) - 1))
 			return true;
 	}
 	return false;
@@ -205,18 +237,22 @@ static bool has_pointer_jump(struct decoder *decoder, const uint8_t *bytes, size
 
 /*
  * Whether the code may jump to where it is not known. In one kernel function of 200, without thunks
- * in one of nine, a part of an operand looks like such a jump: these are decoded.
+ * in one of nine, a part of an operand looks like such a jump: these are decoded, if it matters.
  */
-static bool hides_jumps(const struct function_exits *exits, struct decoder *decoder,
-			const struct exit_code *code, const uint8_t *bytes)
+static bool hides_jumps(struct exit_decoder *d, bool has_thunks, const struct exit_code *code,
+			const uint8_t *bytes)
 {
 	const size_t size = code->end - code->address;
 
-	return has_pointer_jump_bytes(bytes, size, exits->has_thunks) &&
-	       has_pointer_jump(decoder, bytes, size, exits->has_thunks);
+	if (!find_pointer_jump(bytes, size, has_thunks))
+		return false;
+	if (!d->decoder || size > d->left || !(code->has_site || code->is_part))
+		return true;
+	d->left -= size;
+	return has_pointer_jump(d, code, bytes);
 }
 
-static int add_jumps_of(struct function_exits *exits, struct decoder *decoder,
+static int add_jumps_of(struct function_exits *exits, struct exit_decoder *decoder,
 			const struct exit_text *text, struct exit_code *code, struct error *err)
 {
 	const size_t size = code->end - code->address;
@@ -225,7 +261,7 @@ static int add_jumps_of(struct function_exits *exits, struct decoder *decoder,
 	int ret = 0;
 
 	code->first_jump = exits->nr_jumps;
-	code->hides = !bytes || hides_jumps(exits, decoder, code, bytes);
+	code->hides = !bytes || hides_jumps(decoder, exits->has_thunks, code, bytes);
 	for (size_t i = 0; bytes && !ret && i < size; i++) {
 		int64_t distance;
 		size_t length = jump_at(bytes + i, size - i, &distance), to;
@@ -247,19 +283,19 @@ static int create(const struct kernel_image *kernel, const struct function_exits
 		  const struct exit_text *text, struct function_exits **out, struct error *err)
 {
 	struct function_exits *exits = calloc(1, sizeof(*exits));
-	struct decoder *decoder = NULL;
+	struct exit_decoder decoder = {.left = DECODE_MAX, .image = kernel};
 	int ret;
 
 	if (!exits)
 		return error_set(err, ENOMEM, "out of memory");
 	/* without one, more functions count as leaving to what is not known */
-	decoder_create(&decoder, NULL);
+	decoder_create(&decoder.decoder, NULL);
 	exits->image = image;
 	exits->has_thunks = symbols_find(kernel->symbols, "__x86_indirect_thunk_rax");
 	ret = add_codes(exits, text, err);
 	for (size_t i = 0; !ret && i < exits->nr_codes; i++)
-		ret = add_jumps_of(exits, decoder, text, &exits->codes[i], err);
-	decoder_destroy(decoder);
+		ret = add_jumps_of(exits, &decoder, text, &exits->codes[i], err);
+	decoder_destroy(decoder.decoder);
 	if (ret) {
 		function_exits_destroy(exits);
 		return ret;

@@ -73,7 +73,8 @@ static int capstone_load(const struct capstone **out, struct error *err)
 
 	pthread_once(&once, load);
 	if (load_error.code) {
-		*err = load_error;
+		if (err)
+			*err = load_error;
 		return -load_error.code;
 	}
 	*out = &loaded;
