@@ -99,18 +99,21 @@ static bool is_shown(const struct leaks *l, size_t i)
 	return (l->all[i].verdict <= VERDICT_GROWS || l->base.options.verbose) && (!top || i < top);
 }
 
+/* Without memory for the origins, texts of one call site are alike. */
 static void add_rows(struct table *table, const struct leaks *l, bool is_narrow)
 {
 	const struct sites *sites = l->base.replay->sites;
 	uint32_t *origins = malloc((l->n + 1) * sizeof(*origins));
-	size_t n = 0;
+	size_t n = 0, sorted;
 
-	for (; origins && n < l->n && is_shown(l, n); n++)
-		origins[n] = l->all[n].origin;
-	sites_sort_by_call_site(sites, origins, n);
+	for (; n < l->n && is_shown(l, n); n++)
+		if (origins)
+			origins[n] = l->all[n].origin;
+	sorted = origins ? n : 0;
+	sites_sort_by_call_site(sites, origins, sorted);
 	for (size_t i = 0; i < n; i++) {
 		const struct survivors *s = &l->all[i];
-		struct text name = site_text_among_sorted(sites, s->origin, origins, n);
+		struct text name = site_text_among_sorted(sites, s->origin, origins, sorted);
 
 		add_row(table, l, s, &name, is_narrow);
 	}

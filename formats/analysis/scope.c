@@ -37,12 +37,21 @@ static int64_t chosen_until(const struct replay *replay)
 	return end_ns < to_ns ? end_ns : to_ns;
 }
 
+/* What happened after that is not known. */
+static bool is_removed(const struct replay *replay)
+{
+	return replay->instance &&
+	       sidecar_is_removed(trace_reader_sidecar(replay->reader), replay->instance);
+}
+
 int64_t replay_until(const struct replay *replay, int64_t last_ns)
 {
 	const bool is_chosen = replay_has_chosen_time(replay);
 	const bool is_empty = replay->span.seen_ns == INT64_MIN && !replay->outside.is_after;
 
-	return !is_empty && (is_chosen || replay->view->follow) ? chosen_until(replay) : last_ns;
+	if (is_empty || (replay->records && is_removed(replay)))
+		return last_ns;
+	return is_chosen || replay->view->follow ? chosen_until(replay) : last_ns;
 }
 
 void replay_end_span(struct replay *replay)

@@ -176,6 +176,8 @@ struct text site_text_among(const struct sites *sites, uint32_t index, const uin
 	const struct heap_origin *origin = heap_origin(sites->of.heap, index);
 	const struct text out = site_text(sites, index);
 
+	if (own_cache(sites, origin))
+		return out;
 	for (size_t i = 0; origin->cache && i < n; i++)
 		if (others[i] != index && !strcmp(site_text(sites, others[i]).s, out.s))
 			return text_with(sites, origin,

@@ -97,8 +97,10 @@ struct trace_instance {
 	 * none
 	 */
 	const char *prototypes;
-	bool late;          /* added when tracing had been on before */
-	bool interrupted;   /* it was removed and came again, or got another spec */
+	/* As the sidecar of a trace has it: added when tracing had been on before; has events of
+	 * before it was removed and came again, or got another spec; was removed, and has not come
+	 * again. */
+	bool late, interrupted, removed;
 	const char *suffix; /* in a trace that is read: its files are cpu<n><suffix> */
 };
 

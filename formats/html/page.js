@@ -674,7 +674,7 @@ function summaryTiles() {
 		tile(bytes(liveBytes()), 'live at the end'), ...(t.records ? [tile(bytes(m.peak_bytes), 'peak')] : []),
 		tile(count(data.sites.rows.length), 'call sites and caches'),
 		tile(rate(t.records / seconds), 'records'), tile(bytes(unrequested), 'live, not requested'),
-		tile(t.bound.bounded ? count(t.bound.objects) : 'unknown', 'lost events'));
+		tile(t.bound.bounded ? count(t.bound.objects) : 'unknown', 'missing events'));
 }
 
 function memoryParts() {

@@ -177,6 +177,17 @@ static void take_tracers(const struct conversion *c, struct trace_info *info)
 						 "%s%s", used ? "," : "", c->instances[i].spec);
 }
 
+/* Whether an instance that is copied was there from the begin on. */
+static bool has_early(const struct conversion *c)
+{
+	bool has = !c->nr_instances;
+
+	for (size_t i = 0; !has && i < c->nr_instances; i++)
+		has = is_copied(c, i) &&
+		      !sidecar_is_late(trace_reader_sidecar(c->reader), &c->instances[i]);
+	return has;
+}
+
 /* What is said of the copy. */
 static struct trace_info info_of(const struct conversion *c)
 {
@@ -186,6 +197,7 @@ static struct trace_info info_of(const struct conversion *c)
 
 	if (!copies_all_instances(c))
 		take_tracers(c, &info);
+	info.from_first_allocation &= has_early(c);
 	if (trace_part_has_whole_instances(c->part))
 		return info;
 	info.from_first_allocation = false;
@@ -221,8 +233,6 @@ static struct trace_instance copy_of(const struct conversion *c,
 		copy.nr_classes = KMEM_NR_CLASSES;
 	}
 	copy.prototypes = sidecar_prototypes(sidecar, instance->name);
-	copy.late = sidecar_is_late(sidecar, instance);
-	copy.interrupted = sidecar_is_interrupted(sidecar, instance);
 	return copy;
 }
 
@@ -278,6 +288,21 @@ static int find_instances(struct conversion *c, unsigned int encoding, struct te
 	return ret ? suggest_instance(c, ret, err) : 0;
 }
 
+/* The copy says of an instance what its source says. Without memory its spec stays the first one.
+ */
+static void take_course(const struct conversion *c, size_t i)
+{
+	const struct sidecar *sidecar = trace_reader_sidecar(c->reader);
+	const struct trace_instance *instance = &c->instances[i];
+
+	trace_writer_adopt_course(
+		c->writer, c->numbers[i],
+		&(struct trace_instance){.spec = sidecar_last_spec(sidecar, instance),
+					 .late = sidecar_is_late(sidecar, instance),
+					 .interrupted = sidecar_is_interrupted(sidecar, instance),
+					 .removed = sidecar_is_removed(sidecar, instance)});
+}
+
 static int add_instances(struct conversion *c, struct error *err)
 {
 	int ret = 0;
@@ -287,6 +312,8 @@ static int add_instances(struct conversion *c, struct error *err)
 			continue;
 		ret = trace_writer_add_instance(c->writer, &c->copies[i], err);
 		c->numbers[i] = (unsigned int)ret;
+		if (ret >= 0)
+			take_course(c, i);
 	}
 	return ret < 0 ? ret : 0;
 }

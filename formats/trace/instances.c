@@ -75,16 +75,54 @@ static void set_closed(struct trace_writer *writer, struct writer_instance *inst
 	instance->open = !closed;
 }
 
-/* `interrupts`: what was recorded before and what is from now on are not the same. */
-static int set_spec(struct trace_writer *writer, struct writer_instance *instance, const char *spec,
-		    bool interrupts, struct error *err)
+/* What a flight recorder has forgotten was accepted, and is not in the trace. */
+static void add_counts(const struct writer_instance *instance, struct event_sink *sink,
+		       struct trace_writer_counts *sum)
 {
+	struct output_events forgotten = {{0}};
+
+	pthread_mutex_lock(&sink->lock);
+	if (sink->out)
+		forgotten = output_forgotten(sink->out->output);
+	sum->overwritten += output_events_sum(&forgotten);
+	sum->overruns += sink->overruns;
+	sum->disk_drops += sink->disk_drops;
+	for (size_t i = 0; sink->out && i < instance->about.nr_classes; i++) {
+		const struct event_class *class = &instance->about.classes[i];
+		uint64_t n = sink->out->gathered.n[i] + sink->out->put.n[i] - forgotten.n[i];
+
+		sum->events += n;
+		if (kmem_class_is_alloc(class))
+			sum->allocs += n;
+		else if (kmem_class_is_known(class))
+			sum->frees += n;
+	}
+	pthread_mutex_unlock(&sink->lock);
+}
+
+/* Whether it has, or has lost, events. */
+static bool has_recorded(struct trace_writer *writer, struct writer_instance *instance)
+{
+	struct trace_writer_counts counts = {0};
+
+	for (unsigned int i = 0; i < writer->nr_vcpus; i++)
+		add_counts(instance, &instance->sinks[i], &counts);
+	return counts.events || counts.overruns || counts.overwritten;
+}
+
+/* `changes`: what was recorded before and what is from now on are not the same. */
+static int set_spec(struct trace_writer *writer, struct writer_instance *instance, const char *spec,
+		    bool changes, struct error *err)
+{
+	const bool interrupts = changes && has_recorded(writer, instance);
 	char *copy = strdup(spec);
 
 	if (!copy)
 		return error_set(err, ENOMEM, "out of memory");
 	pthread_mutex_lock(&writer->state_lock);
 	instance->about.interrupted |= interrupts;
+	instance->about.late |= changes && !interrupts;
+	instance->about.removed = false;
 	free((char *)(uintptr_t)instance->about.spec);
 	instance->about.spec = copy;
 	pthread_mutex_unlock(&writer->state_lock);
@@ -237,12 +275,28 @@ int trace_writer_set_spec(struct trace_writer *writer, unsigned int number, cons
 	return ret;
 }
 
+void trace_writer_adopt_course(struct trace_writer *writer, unsigned int number,
+			       const struct trace_instance *course)
+{
+	struct trace_instance *about = &writer->instances[number]->about;
+
+	trace_writer_set_spec(writer, number, course->spec, NULL);
+	pthread_mutex_lock(&writer->state_lock);
+	about->late = course->late;
+	about->interrupted = course->interrupted;
+	about->removed = course->removed;
+	pthread_mutex_unlock(&writer->state_lock);
+}
+
 void trace_writer_close_instance(struct trace_writer *writer, unsigned int number)
 {
 	struct writer_instance *instance = writer->instances[number];
 
 	pthread_mutex_lock(&writer->instances_lock);
 	set_closed(writer, instance, true);
+	pthread_mutex_lock(&writer->state_lock);
+	instance->about.removed = true;
+	pthread_mutex_unlock(&writer->state_lock);
 	for (unsigned int i = 0; i < writer->nr_vcpus; i++) {
 		writer_flush_sink(&instance->sinks[i], false);
 		writer_rest_sink(&instance->sinks[i]);
@@ -305,31 +359,6 @@ int trace_writer_append(struct trace_writer *writer, unsigned int vcpu,
 void trace_writer_add_lost(struct trace_writer *writer, unsigned int number, uint64_t n)
 {
 	atomic_fetch_add(&writer->instances[number]->lost, n);
-}
-
-/* What a flight recorder has forgotten was accepted, and is not in the trace. */
-static void add_counts(const struct writer_instance *instance, struct event_sink *sink,
-		       struct trace_writer_counts *sum)
-{
-	struct output_events forgotten = {{0}};
-
-	pthread_mutex_lock(&sink->lock);
-	if (sink->out)
-		forgotten = output_forgotten(sink->out->output);
-	sum->overwritten += output_events_sum(&forgotten);
-	sum->overruns += sink->overruns;
-	sum->disk_drops += sink->disk_drops;
-	for (size_t i = 0; sink->out && i < instance->about.nr_classes; i++) {
-		const struct event_class *class = &instance->about.classes[i];
-		uint64_t n = sink->out->gathered.n[i] + sink->out->put.n[i] - forgotten.n[i];
-
-		sum->events += n;
-		if (kmem_class_is_alloc(class))
-			sum->allocs += n;
-		else if (kmem_class_is_known(class))
-			sum->frees += n;
-	}
-	pthread_mutex_unlock(&sink->lock);
 }
 
 void trace_writer_instance_counts(const struct trace_writer *writer, unsigned int number,

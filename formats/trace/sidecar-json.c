@@ -224,6 +224,8 @@ static int put_instances(json_t *array, const struct sidecar *sidecar)
 		failed |= json_object_set_new(item, "late", json_boolean(instance->about.late));
 		failed |= json_object_set_new(item, "interrupted",
 					      json_boolean(instance->about.interrupted));
+		failed |=
+			json_object_set_new(item, "removed", json_boolean(instance->about.removed));
 		failed |= put_prototypes(item, instance->about.prototypes);
 		failed |= json_array_append_new(array, item);
 	}
@@ -508,6 +510,8 @@ static int parse_course(const json_t *item, bool is_first, struct trace_instance
 		ret = json_read_bool(item, "late", &about->late);
 	if (!ret && json_object_get(item, "interrupted"))
 		ret = json_read_bool(item, "interrupted", &about->interrupted);
+	if (!ret && json_object_get(item, "removed"))
+		ret = json_read_bool(item, "removed", &about->removed);
 	return ret;
 }
 

@@ -122,6 +122,7 @@ static void swap_counts(struct sidecar *a, struct sidecar *b)
 		x->nr_streams = y->nr_streams;
 		x->lost = y->lost;
 		x->about.interrupted = y->about.interrupted;
+		x->about.removed = y->about.removed;
 		y->streams = streams;
 	}
 }
@@ -206,30 +207,57 @@ bool sidecar_is_whole(const struct sidecar *sidecar, const struct trace_instance
 	return is_whole;
 }
 
+/* Which one of those with its name, in their order: a reader's has files cpuN.NAME.2 and so on. */
+static size_t ordinal_of(const struct trace_instance *instance)
+{
+	const char *dot = instance->suffix ? strrchr(instance->suffix, '.') : NULL;
+	const size_t n = dot ? strtoul(dot + 1, NULL, 10) : 0;
+
+	return n > 1 ? n : 1;
+}
+
+/* NULL: it has none. */
+static const struct trace_instance *about(const struct sidecar *sidecar,
+					  const struct trace_instance *instance)
+{
+	size_t left = ordinal_of(instance);
+	const struct trace_instance *found = NULL;
+
+	for (size_t i = 0; sidecar && left && i < sidecar->nr_instances; i++) {
+		if (strcmp(sidecar->instances[i].about.name, instance->name))
+			continue;
+		found = &sidecar->instances[i].about;
+		left--;
+	}
+	return left ? NULL : found;
+}
+
 bool sidecar_is_interrupted(const struct sidecar *sidecar, const struct trace_instance *instance)
 {
-	bool is_interrupted = false;
+	const struct trace_instance *own = about(sidecar, instance);
 
-	for (size_t i = 0; sidecar && i < sidecar->nr_instances; i++) {
-		const struct trace_instance *about = &sidecar->instances[i].about;
+	return own && own->interrupted;
+}
 
-		if (!strcmp(about->name, instance->name))
-			is_interrupted |= about->interrupted;
-	}
-	return is_interrupted;
+bool sidecar_is_removed(const struct sidecar *sidecar, const struct trace_instance *instance)
+{
+	const struct trace_instance *own = about(sidecar, instance);
+
+	return own && own->removed;
 }
 
 bool sidecar_is_late(const struct sidecar *sidecar, const struct trace_instance *instance)
 {
-	bool is_late = false;
+	const struct trace_instance *own = about(sidecar, instance);
 
-	for (size_t i = 0; sidecar && i < sidecar->nr_instances; i++) {
-		const struct trace_instance *about = &sidecar->instances[i].about;
+	return own && own->late;
+}
 
-		if (!strcmp(about->name, instance->name))
-			is_late |= about->late;
-	}
-	return is_late;
+const char *sidecar_last_spec(const struct sidecar *sidecar, const struct trace_instance *instance)
+{
+	const struct trace_instance *own = about(sidecar, instance);
+
+	return own && own->spec ? own->spec : instance->spec;
 }
 
 bool sidecar_is_from_first(const struct sidecar *sidecar, const struct trace_instance *instance)

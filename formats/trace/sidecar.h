@@ -160,11 +160,15 @@ const char *sidecar_prototypes(const struct sidecar *sidecar, const char *instan
 /* Whether an instance of kmem has recorded all events as long as it did: it has its first spec, the
  * sidecar the last one that it went on with. */
 bool sidecar_is_whole(const struct sidecar *sidecar, const struct trace_instance *instance);
-/* Whether it was off for a while between its events, or has recorded others; whether it was added
- * when tracing had been on before; whether it has the guest's first allocation. */
+/* Whether it was off for a while between its events, or has recorded others; whether it was off
+ * before tracing ended; whether it was added when tracing had been on before; whether it has the
+ * guest's first allocation. */
 bool sidecar_is_interrupted(const struct sidecar *sidecar, const struct trace_instance *instance);
+bool sidecar_is_removed(const struct sidecar *sidecar, const struct trace_instance *instance);
 bool sidecar_is_late(const struct sidecar *sidecar, const struct trace_instance *instance);
 bool sidecar_is_from_first(const struct sidecar *sidecar, const struct trace_instance *instance);
+/* The one that it had at last; of an instance that the sidecar does not know, its own. */
+const char *sidecar_last_spec(const struct sidecar *sidecar, const struct trace_instance *instance);
 /* Whether any of its instances, of whichever tracer, was on before the guest's first allocation. */
 bool sidecar_is_from_boot(const struct sidecar *sidecar);
 /* Whether it has recorded the frees of what it has allocations of: no condition chose events, it

@@ -82,6 +82,10 @@ void trace_writer_close_instance(struct trace_writer *writer, unsigned int numbe
 int trace_writer_set_spec(struct trace_writer *writer, unsigned int number, const char *spec,
 			  struct error *err);
 
+/* Of a copy: the last spec, and whether it is late, interrupted, removed, as its source says. */
+void trace_writer_adopt_course(struct trace_writer *writer, unsigned int number,
+			       const struct trace_instance *course);
+
 /* Where events of an instance's vCPU go. Lives as long as the writer. */
 struct event_sink *trace_writer_sink(const struct trace_writer *writer, unsigned int number,
 				     unsigned int vcpu);

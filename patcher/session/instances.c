@@ -120,7 +120,7 @@ static int open_stream(struct trace_session *s, const struct session_instance *i
 		       struct instance_stream *stream, struct error *err)
 {
 	struct trace_instance row = {
-		.name = instance->spec.name, .spec = instance->spec.text, .late = s->starts > 0};
+		.name = instance->spec.name, .spec = instance->spec.text, .late = instance->late};
 
 	row.classes = classes_of(instance, &row.nr_classes);
 	if (instance->ops->prototypes)
@@ -446,8 +446,10 @@ static int prepare_one(struct trace_session *s, struct session_instance *instanc
 		ret = create_tracer(s, instance, err);
 	if (!ret && !instance->id && instance->ops->note)
 		ret = instance->ops->note(&instance->spec, &s->kernel, &instance->notes, err);
-	if (!instance->id)
+	if (!instance->id) {
 		instance->id = ++s->last_id;
+		instance->late = s->starts > 0;
+	}
 	return ret ? ret : find_stream(s, instance, current, err);
 }
 

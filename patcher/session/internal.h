@@ -122,6 +122,7 @@ struct session_instance {
 	bool active;
 	bool begun; /* has been active */
 	bool asked; /* tracing was on while it was there */
+	bool late;  /* it was listed when tracing had been on before */
 	struct error failure; /* direct lane: why the last plan left it out; code 0: it did not */
 	/* What the user is to be told of it: of the last plan, or of tracer_ops.note. */
 	struct function_notes notes;

@@ -196,6 +196,69 @@ static void test_later_instance(void)
 	}
 }
 
+/* Three instances, of which two have one name. */
+static void put_courses(const char *path)
+{
+	static const struct trace_info info = {.page_size = 4096, .from_first_allocation = true};
+	const struct kmem_record record = make_alloc(KMEM_TYPE_KMALLOC, 1, 0x2000, 8, 8, 5000);
+	struct trace_instance about = kmem_instance;
+	struct trace_writer *writer;
+
+	if (trace_writer_create(path, 1, 0, &info, &writer, NULL))
+		abort();
+	trace_put(writer, trace_writer_add_instance(writer, &about, NULL), KMEM_CLASS_KMALLOC, 5000,
+		  &record);
+	trace_writer_set_spec(writer, 0, "kmem:kmalloc", NULL);
+	trace_writer_close_instance(writer, 0);
+	about.classes = kmem_classes_of(EVENT_TASK_PID);
+	about.late = true;
+	trace_writer_add_instance(writer, &about, NULL);
+	about.name = "gone";
+	trace_writer_close_instance(writer,
+				    (unsigned int)trace_writer_add_instance(writer, &about, NULL));
+	if (trace_writer_finish(writer, &info, NULL, NULL, NULL))
+		abort();
+	trace_writer_destroy(writer);
+}
+
+static void check_courses(const char *path, const char *what)
+{
+	static const struct trace_instance want[] = {
+		{.spec = "kmem:kmalloc", .interrupted = true, .removed = true},
+		{.spec = "kmem", .late = true},
+		{.spec = "kmem", .late = true, .removed = true},
+	};
+	struct trace_reader *reader;
+	size_t n, right = 0;
+	const struct trace_instance *instances;
+
+	if (trace_reader_open(path, &reader, NULL))
+		abort();
+	instances = trace_reader_instances(reader, &n);
+	for (size_t i = 0; n == 3 && i < n; i++) {
+		const struct sidecar *sidecar = trace_reader_sidecar(reader);
+
+		right += !strcmp(sidecar_last_spec(sidecar, &instances[i]), want[i].spec) &&
+			 sidecar_is_late(sidecar, &instances[i]) == want[i].late &&
+			 sidecar_is_interrupted(sidecar, &instances[i]) == want[i].interrupted &&
+			 sidecar_is_removed(sidecar, &instances[i]) == want[i].removed;
+	}
+	is_u64(right, 3, what);
+	trace_reader_close(reader);
+}
+
+static void test_courses(void)
+{
+	const char *source = strdupa(path_of("courses"));
+	struct verb_result result;
+
+	put_courses(source);
+	check_courses(source, "each instance is known by what it did, also two of one name");
+	result = convert(source, "ctf", "course-copies", &(struct choice){{NULL}});
+	verb_result_deinit(&result);
+	check_courses(path_of("course-copies"), "so are those of a copy");
+}
+
 static void test_trace_dat(void)
 {
 	const struct choice choice = {{"-i", "calls"}};
@@ -427,6 +490,7 @@ int main(void)
 	test_copies();
 	test_part_of_copy();
 	test_later_instance();
+	test_courses();
 	test_trace_dat();
 	test_sums();
 	test_profile();

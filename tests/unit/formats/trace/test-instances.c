@@ -233,8 +233,9 @@ static void check_sidecar(const char *path)
 	is_u64(instances[0].lost, 7, "an instance's losses are in the sidecar");
 	is_u64(instances[1].lost, 0, "and not another's");
 	is_str(instances[1].about.spec, "function:x", "as is its last spec");
-	ok(instances[0].about.interrupted && instances[1].about.interrupted,
-	   "that an instance was away is known");
+	ok(instances[0].about.interrupted && instances[1].about.interrupted &&
+		   instances[0].about.removed && !instances[1].about.removed,
+	   "that an instance was away, or is, is known");
 	ok(!instances[0].about.late && instances[1].about.late, "so is which one came later");
 	sidecar_destroy(sidecar);
 }
