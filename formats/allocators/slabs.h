@@ -15,6 +15,7 @@ struct slab {
 	uint32_t inuse; /* objects that are not free */
 	uint32_t node;
 	bool frozen; /* SLUB: a CPU's, or on a CPU's partial list */
+	uint32_t counted; /* SLUB: free objects when it came to that list */
 };
 
 struct slab_list {

@@ -187,11 +187,12 @@ static void add_partial(struct model_cache *cache, struct slub_cpu *cpu, struct 
 {
 	slab->frozen = true;
 	slab_list_add(&cpu->partial, slab, SLAB_HEAD);
-	cpu->free_objects += cache->per_slab - slab->inuse;
+	slab->counted = cache->per_slab - slab->inuse;
+	cpu->free_objects += slab->counted;
 }
 
-/* The next of a CPU's own partial slabs, or NULL. What is left of the list keeps the number of free
- * objects that it was counted with. */
+/* The next of a CPU's own partial slabs, or NULL. Objects that were freed since it came to the list
+ * were not counted (page->pobjects of Linux 5.10). */
 static struct slab *next_partial(struct slub_cpu *cpu, unsigned int node, struct model_cache *cache)
 {
 	struct slab *slab = cpu->partial.first;
@@ -199,8 +200,7 @@ static struct slab *next_partial(struct slub_cpu *cpu, unsigned int node, struct
 	if (!slab)
 		return NULL;
 	slab_list_remove(slab);
-	if (!cpu->partial.first)
-		cpu->free_objects = 0;
+	cpu->free_objects -= slab->counted;
 	if (slab->node == node)
 		return slab;
 	release_slab(cache, slab, SLAB_HEAD);

@@ -69,6 +69,23 @@ static void test_cpu_lists(void)
 	simulation_destroy(s);
 }
 
+/* A slab that the CPU takes from its list takes along what it was counted with (page->pobjects). */
+static void test_counted_objects(void)
+{
+	struct simulation *s = make("base = slub-5.10\norder_max = 0\nmin_objects = 1\ncpu_partial "
+				    "= 2\nmin_partial = 0\n",
+				    1);
+
+	fill(s, 0, 16, 0);
+	drop(s, 0, 4, 1, 0);
+	drop(s, 4, 1, 1, 0);
+	fill(s, 100, 1, 0);
+	drop(s, 8, 1, 1, 0);
+	drop(s, 12, 1, 1, 0);
+	ok(simulation_pages(s) == 4, "two counted objects do not fill a list of two");
+	simulation_destroy(s);
+}
+
 static void test_sheaves(void)
 {
 	struct simulation *s =
@@ -413,6 +430,7 @@ int main(void)
 	test_orders();
 	test_node_lists();
 	test_cpu_lists();
+	test_counted_objects();
 	test_sheaves();
 	test_array_order();
 	test_sheaf_arrays();
