@@ -161,7 +161,7 @@ static bool is_return(const struct exit_text *text, uint64_t address, size_t nex
 	return next < text->nr_slots && text->slots[next] == address && !to->has_site;
 }
 
-enum { JMP_RM = 0xff, DECODE_MAX = 16 << 20 /* bytes: kernels and modules have under 1 MiB */ };
+enum { JMP_RM = 0xff, DECODE_MAX = 16 << 20 /* bytes, whatever an image or a guest has */ };
 
 /* Decodes what the bytes of some functions leave open. */
 struct exit_decoder {
@@ -180,17 +180,14 @@ static bool is_pointer_jump(const uint8_t *bytes, bool has_thunks)
 	       (bytes[1] >= REGISTERS || !has_thunks);
 }
 
-/* NULL: there is none. */
-static const uint8_t *find_pointer_jump(const uint8_t *bytes, size_t size, bool has_thunks)
+static bool has_pointer_jump_bytes(const uint8_t *bytes, size_t size, bool has_thunks)
 {
 	const uint8_t *const end = bytes + size, *at = bytes;
 
-	while (at < end && (at = memchr(at, JMP_RM, (size_t)(end - at))) && at + 1 < end) {
-		if (is_pointer_jump(at, has_thunks))
-			return at;
-		at++;
-	}
-	return NULL;
+	while (at < end && (at = memchr(at, JMP_RM, (size_t)(end - at))) && at + 1 < end)
+		if (is_pointer_jump(at++, has_thunks))
+			return true;
+	return false;
 }
 
 /* Whether a jump, whose opcode is at `jump` and followed by `left` bytes, goes through the table of
@@ -244,7 +241,7 @@ static bool hides_jumps(struct exit_decoder *d, bool has_thunks, const struct ex
 {
 	const size_t size = code->end - code->address;
 
-	if (!find_pointer_jump(bytes, size, has_thunks))
+	if (!has_pointer_jump_bytes(bytes, size, has_thunks))
 		return false;
 	if (!d->decoder || size > d->left || !(code->has_site || code->is_part))
 		return true;
