@@ -38,7 +38,7 @@ struct engine {
 };
 
 /* Takes a hit to its tracer; `ref` is NULL at returns. Traps call it on vCPUs' threads, rings on
- * one thread in the order of the time stamps; one thread at a time. */
+ * one thread in the order that struct ring_merge has; one thread at a time. */
 typedef void engine_emit_fn(void *arg, const struct probe_ref *ref, enum probe_point point,
 			    const struct probe_hit *hit);
 
@@ -46,8 +46,8 @@ typedef void engine_emit_fn(void *arg, const struct probe_ref *ref, enum probe_p
  */
 typedef probe_take_fn *engine_taker_fn(const struct probe_ref *ref);
 
-/* Takes some of the first records of a run, each of which is `whole`, in the same order. Returns how
- * many; 0: the first one is for a taker, or a hit. */
+/* Takes some of the first records of a run, as long as each is `alone`, in the same order. Returns
+ * how many; 0: the first one is for a taker, or a hit. */
 typedef size_t engine_take_run_fn(void *arg, const struct probe_run *run);
 
 typedef void engine_settle_fn(void *arg);
@@ -181,6 +181,7 @@ struct engine_config {
 	bool drop;                      /* a full ring loses events; else the vCPU waits */
 	/* Whose calls of the plan's probes are recorded; it may change, see pass_pids(). */
 	const struct pid_gate *pids;
+	const struct ring_stacks *stacks; /* that have open calls, as far as hits were taken */
 };
 
 /* What kind of trap was served. */

@@ -121,25 +121,30 @@ static void emit_one(struct ring_engine *x, const struct ring_taken *taken)
 		emit_record(x, taken->ring, &returned);
 }
 
-static size_t take_run(struct ring_engine *x, const struct ring_taken *const *taken, size_t n)
+static size_t take_run(struct ring_engine *x, const struct ring_taken *taken, size_t n)
 {
-	const struct probe_run run = {taken, n, x->set.writers, x->cpus};
+	struct probe_run run = {.taken = taken, .n = n, .writers = x->set.writers};
 
-	if (!taken[0]->whole || !x->config.take_run)
+	if (!taken->alone || !x->config.take_run)
 		return 0;
+	run.cpu = &x->cpus[taken->ring];
 	return x->config.take_run(x->config.arg, &run);
 }
 
-static void emit_records(void *arg, const struct ring_taken *const *taken, size_t n)
+static void emit_records(void *arg, const struct ring_taken *taken, size_t n)
 {
 	struct pass *pass = arg;
-	size_t done = 0;
 
 	pass->records += n;
-	while (done < n) {
-		done += take_run(pass->x, taken + done, n - done);
-		if (done < n)
-			emit_one(pass->x, taken[done++]);
+	while (n) {
+		size_t done = take_run(pass->x, taken, n);
+
+		if (!done) {
+			emit_one(pass->x, taken);
+			done = 1;
+		}
+		taken += done;
+		n -= done;
 	}
 }
 

@@ -290,7 +290,8 @@ static int make_rings(struct ring_engine *x, struct error *err)
 					x->trap_memory + (size_t)i * ring_stride(TRAP_RING_BYTES),
 					&traps, err);
 	}
-	return ret ? ret : ring_merge_init(&x->merge, x->rings, 2 * x->nr_vcpus, err);
+	return ret ? ret
+		   : ring_merge_init(&x->merge, x->rings, 2 * x->nr_vcpus, x->config.stacks, err);
 }
 
 uint64_t ring_engine_ticks(const struct ring_engine *x, uint64_t ns)

@@ -16,13 +16,12 @@ enum {
 	CHAIN_MAX = 512, /* a guest that forges stacks costs no more memory and time than this */
 };
 
-_Static_assert(CALL_TABLE_CHAINS == 1 << (64 - 54), "as call_table_chain() has it");
-
 static bool same_stack(const struct call_table *table, uint64_t a, uint64_t b)
 {
 	uint64_t distance = a > b ? a - b : b - a;
 
-	return distance < SAME_STACK_DISTANCE && a >> table->stack_shift == b >> table->stack_shift;
+	return distance < SAME_STACK_DISTANCE &&
+	       ring_stack_of(&table->stacks, a) == ring_stack_of(&table->stacks, b);
 }
 
 int call_table_create(struct budget *budget, struct call_table **out, struct error *err)
@@ -31,7 +30,7 @@ int call_table_create(struct budget *budget, struct call_table **out, struct err
 
 	if (!table)
 		return error_set(err, ENOMEM, "out of memory");
-	table->stack_shift = STACK_SHIFT;
+	table->stacks.shift = STACK_SHIFT;
 	table->budget = budget;
 	*out = table;
 	return 0;
@@ -39,7 +38,7 @@ int call_table_create(struct budget *budget, struct call_table **out, struct err
 
 void call_table_set_stack(struct call_table *table, uint32_t bytes)
 {
-	table->stack_shift = (unsigned int)__builtin_ctz(bytes);
+	table->stacks.shift = (unsigned int)__builtin_ctz(bytes);
 }
 
 void call_table_set_leaving(struct call_table *table, call_table_fn *fn, void *arg)
@@ -79,7 +78,7 @@ struct call_node *call_table_make_node(struct call_table *table, struct call_cha
 
 /* A call entered at `key`: no call at or below it on the same stack is live. Calls that may be on
  * another stack stay. */
-void call_table_drop_dead(const struct call_table *table, struct call_chain *chain, uint64_t key,
+void call_table_drop_dead(struct call_table *table, struct call_chain *chain, uint64_t key,
 			  struct call_table_push_result *result)
 {
 	struct call_node **link = &chain->head;
@@ -97,7 +96,7 @@ void call_table_drop_dead(const struct call_table *table, struct call_chain *cha
 			result->left++;
 		else
 			result->lost++;
-		call_table_unlink(chain, link);
+		call_table_unlink(table, chain, link);
 	}
 }
 
@@ -134,7 +133,7 @@ uint64_t call_table_drop(struct call_table *table, call_table_fn *fn, void *arg)
 				link = &(*link)->next;
 				continue;
 			}
-			call_table_unlink(chain, link);
+			call_table_unlink(table, chain, link);
 			dropped++;
 		}
 	}

@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include "formats/base/error.h"
 #include "patcher/probe/probe.h"
+#include "patcher/ring/stacks.h"
 
 /*
  * Calls between their entry and their return.
@@ -35,7 +36,7 @@ struct call_node {
 	struct call_node *next;
 };
 
-enum { CALL_TABLE_CHAINS = 1024 };
+enum { CALL_TABLE_CHAINS = RING_NR_STACKS };
 
 /* Calls are chained per stack: all calls on one share a chain. One thread at a time uses a table.
  */
@@ -48,7 +49,7 @@ struct call_chain {
 typedef bool call_table_fn(void *arg, const struct open_call *call);
 
 struct call_table {
-	unsigned int stack_shift;
+	struct ring_stacks stacks; /* which chains have calls, for who reads the rings */
 	call_table_fn *leaves; /* NULL: none */
 	void *leaves_arg;
 	struct budget *budget; /* or NULL */
@@ -73,25 +74,20 @@ struct call_table_push_result {
 
 static inline struct call_chain *call_table_chain(struct call_table *table, uint64_t key)
 {
-	return &table->chains[((key >> table->stack_shift) * 0x9e3779b97f4a7c15ull) >> 54];
-}
-
-/* Whether a call with this key is certainly neither inside of another one nor around any that is
- * still open. */
-static inline bool call_table_is_clear(struct call_table *table, uint64_t key)
-{
-	return !call_table_chain(table, key)->head;
+	return &table->chains[ring_stack_hash(ring_stack_of(&table->stacks, key))];
 }
 
 /* For the functions below: make a node for the chain, or drop its calls at or below `key`. */
 struct call_node *call_table_make_node(struct call_table *table, struct call_chain *chain);
-void call_table_drop_dead(const struct call_table *table, struct call_chain *chain, uint64_t key,
+void call_table_drop_dead(struct call_table *table, struct call_chain *chain, uint64_t key,
 			  struct call_table_push_result *result);
 
 /* Any thread reads the length. */
-static inline void call_table_set_length(struct call_chain *chain, unsigned int length)
+static inline void call_table_set_length(struct call_table *table, struct call_chain *chain,
+					 unsigned int length)
 {
 	__atomic_store_n(&chain->length, length, __ATOMIC_RELAXED);
+	table->stacks.open[chain - table->chains] = length ? RING_STACK_OPEN : 0;
 }
 
 /* Add a call. The caller fills in tracer, probe, call site and arguments; all else is 0. NULL
@@ -121,7 +117,7 @@ static inline struct open_call *call_table_push(struct call_table *table, uint64
 	node->entry.ignored = false;
 	node->next = chain->head;
 	chain->head = node;
-	call_table_set_length(chain, chain->length + 1);
+	call_table_set_length(table, chain, chain->length + 1);
 	return &node->entry;
 }
 
@@ -136,15 +132,15 @@ static inline struct call_node **call_table_seek(struct call_chain *chain, uint6
 }
 
 /* Take out what hangs there; valid until the next push. */
-static inline const struct open_call *call_table_unlink(struct call_chain *chain,
-							struct call_node **link)
+static inline const struct open_call *
+call_table_unlink(struct call_table *table, struct call_chain *chain, struct call_node **link)
 {
 	struct call_node *node = *link;
 
 	*link = node->next;
 	node->next = chain->spare;
 	chain->spare = node;
-	call_table_set_length(chain, chain->length - 1);
+	call_table_set_length(table, chain, chain->length - 1);
 	return &node->entry;
 }
 
@@ -154,7 +150,7 @@ static inline const struct open_call *call_table_pop(struct call_table *table, u
 	struct call_chain *chain = call_table_chain(table, key);
 	struct call_node **link = call_table_seek(chain, key);
 
-	return link ? call_table_unlink(chain, link) : NULL;
+	return link ? call_table_unlink(table, chain, link) : NULL;
 }
 
 /* The call with this key, which stays in; NULL if there is none. */

@@ -10,6 +10,7 @@
 #include "introspect/guest/clock.h"
 #include "introspect/kernel/kernel.h"
 #include "patcher/ring/layout.h"
+#include "patcher/ring/stacks.h"
 
 /*
  * What a tracer wants to know of a function's calls (struct probe, struct capture), and what is
@@ -48,7 +49,7 @@ enum record_field {
 };
 
 enum {
-	RECORD_KEY_BIAS = 8, /* the trampoline's flags lie below the return address */
+	RECORD_KEY_BIAS = RING_KEY_BIAS, /* the trampoline's flags lie below the return address */
 	CAPTURE_ARGUMENTS = 6,
 	CAPTURE_MAX_STACK = 40,
 	CAPTURE_MAX_ITEMS = 32, /* in a record */
@@ -262,16 +263,17 @@ typedef bool probe_take_fn(void *arg, const struct probe_ref *ref,
 struct probe_writer {
 	const struct probe_ref *ref; /* NULL: it writes returns */
 	const void *plan;            /* the probe's */
-	const uint8_t *index;        /* as in struct probe_record */
+	const uint8_t *index;        /* as in struct probe_record ... */
+	uint8_t result, slab_cache;  /* ... of these fields */
 };
 
-/* Records that follow each other, in the order of time: an array of pointers. */
+/* Records of a vCPU that follow each other: an array. */
 struct ring_taken; /* patcher/ring/ring.h */
 struct probe_run {
-	const struct ring_taken *const *taken;
+	const struct ring_taken *taken;
 	size_t n;
 	const struct probe_writer *writers; /* by id of a record */
-	const struct probe_cpu *cpus;       /* by vCPU, which is the number of its ring */
+	const struct probe_cpu *cpu;
 };
 
 /* Read once, and believed. */

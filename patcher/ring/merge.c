@@ -6,11 +6,12 @@
 #include <string.h>
 
 int ring_merge_init(struct ring_merge *merge, struct ring *rings, unsigned int nr_rings,
-		    struct error *err)
+		    const struct ring_stacks *stacks, struct error *err)
 {
 	/* of the heads, all but their numbers is made anew in each pass */
 	memset(merge, 0, offsetof(struct ring_merge, heads));
 	merge->nr_rings = nr_rings;
+	merge->stacks = stacks;
 	if (!nr_rings || nr_rings > RING_MERGE_MAX)
 		return error_set(err, EINVAL, "%u rings cannot be merged", nr_rings);
 	for (unsigned int cpu = 0; cpu < nr_rings; cpu++) {
@@ -106,12 +107,11 @@ static void emit_queued(struct ring_merge *merge, const struct ring_clock *clock
 	while (merge->nr_order) {
 		unsigned int cpu = merge->order[0].cpu;
 		struct ring_taken taken = ring_take(oldest(merge, cpu));
-		const struct ring_taken *const one = &taken;
 
 		if (taken.tsc > merge->watermark)
 			break;
 		taken.ring = (uint16_t)cpu;
-		emit(arg, &one, 1);
+		emit(arg, &taken, 1);
 		advance(merge);
 	}
 }

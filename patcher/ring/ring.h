@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include "formats/base/error.h"
 #include "patcher/ring/layout.h"
-#include "patcher/ring/ring.h"
+#include "patcher/ring/stacks.h"
 
 /*
  * The host's side of the rings (layout.h). A pass takes records out of memory that the guest
@@ -19,11 +19,11 @@
  * ring_room() at the same time.
  */
 
-/* What a record may be to the one behind it. All but RING_OTHER begin with a key, and have no
- * items.
- */
+/* What a record may be to others. All but RING_OTHER begin with a key, and all but RING_OTHER and
+ * RING_KEYED have no items. */
 enum ring_role {
 	RING_OTHER,
+	RING_KEYED,  /* nothing more is known of it */
 	RING_WHOLE,  /* it says all there is to say of a call */
 	RING_CALL,   /* the call's return is recorded, too, with the same key ... */
 	RING_RETURN, /* ... here, be it of this call or of another one */
@@ -210,28 +210,43 @@ struct ring_taken {
 	uint64_t tsc;
 	const uint64_t *fields;
 	const uint64_t *returned; /* of a call: the fields of its return; NULL: that is not here */
-	uint64_t key;             /* with `returned`: the first of both, which is read already */
+	uint64_t key;             /* the first field, which is read already; 0 with RING_OTHER */
 	uint32_t id, items;
 	uint32_t returned_id;
 	uint16_t ring; /* its number; of those in a struct ring_head set once */
-	bool whole;    /* RING_WHOLE, or a call with its return */
+	/* RING_WHOLE, or a call with its return; and no call is open on its stack. */
+	bool alone;
 };
 
-/* The next records of a ring in a pass, of which the headers were read. */
-enum { RING_AHEAD = 64 };
+/*
+ * The next records of a ring in a pass, of which the headers were read. RING_AHEAD: as many as
+ * begin in so much memory as is read ahead, of the smallest that there are.
+ */
+enum {
+	RING_AHEAD_BYTES = 3072,
+	RING_MIN_RECORD = 24,
+	RING_AHEAD = RING_AHEAD_BYTES / RING_MIN_RECORD + 1,
+};
 
 struct ring_head {
-	const struct ring_taken *next, *end; /* in `ahead`: those that were not emitted yet */
+	struct ring_taken *next, *end; /* in `ahead`: those that were not emitted yet */
+	struct ring_taken *until;      /* those of `next` that a window has end here */
 	uint8_t *begin, *behind; /* the guest's memory: of the first in `ahead`, behind the last */
 	uint64_t nr_records;     /* of all that is in `ahead` */
 	uint64_t stop;           /* position where the pass ends */
 	uint64_t kept;           /* bytes that left the ring, and are not the guest's yet */
+	unsigned int nr_apart;
+	bool has_other;                          /* one of RING_OTHER, whose stack is not known */
+	uint8_t apart[RING_AHEAD];               /* numbers of those that are not whole */
 	struct ring_taken ahead[RING_AHEAD + 1]; /* behind the last is one with the latest stamp */
 };
 
 /*
- * A pass first emits records straight from the rings, in order, until it meets one
- * that is unusual: not complete, damaged, or with a stamp that goes back. Mostly there is none.
+ * A pass first emits records straight from the rings until it meets one that is unusual: not
+ * complete, damaged, or with a stamp that goes back. Mostly there is none. It does so in windows of
+ * time: all that is in one is emitted before what is behind it. In a window, the records of one
+ * ring, and those of calls on one stack, are in order; those of different rings only if such calls
+ * are in more than one.
  *
  * Then it takes what it can from every ring and emits what is not later than the smallest of the
  * rings' watermarks: no record that is older can come any more. The rest waits in the rings'
@@ -240,11 +255,10 @@ struct ring_head {
  * smallest watermark, the pass emits the whole queue; if a ring with an uncommitted record has it,
  * the time of that record is limited.
  */
-enum { RING_BATCH = 4 * RING_AHEAD };
-
 struct ring_merge {
 	struct ring *rings[RING_MERGE_MAX]; /* by CPU */
 	unsigned int nr_rings;
+	const struct ring_stacks *stacks;
 	uint64_t tsc;       /* the latest that any pass was given */
 	uint64_t watermark; /* every record up to it was emitted */
 	struct ring_place {
@@ -252,13 +266,21 @@ struct ring_merge {
 		unsigned int cpu;
 	} order[RING_MERGE_MAX + 1]; /* CPUs with records, the one with the oldest first */
 	unsigned int nr_order;
-	const struct ring_taken *batch[RING_BATCH]; /* in order, to be emitted next */
+	unsigned int active[RING_MERGE_MAX]; /* CPUs that have records in `heads` */
+	unsigned int nr_active;
+	/* Of a window, by hash: which ring the records on this stack are in, if their order matters
+	 * (straight.c). */
+	uint8_t marks[RING_NR_STACKS];
+	uint64_t marked[RING_NR_STACKS];  /* the stack */
+	uint16_t touched[RING_NR_STACKS]; /* hashes of these */
+	unsigned int nr_touched;
 	struct ring_head heads[RING_MERGE_MAX]; /* by CPU */
 };
 
-/* `rings` must outlive the merge. -EINVAL for more than RING_MERGE_MAX, or none. */
+/* `rings` must outlive the merge, and so must `stacks`, which who takes the records keeps.
+ * -EINVAL for more than RING_MERGE_MAX, or none. */
 int ring_merge_init(struct ring_merge *merge, struct ring *rings, unsigned int nr_rings,
-		    struct error *err);
+		    const struct ring_stacks *stacks, struct error *err);
 
 /* One in the host's memory. */
 static inline struct ring_taken ring_take(const struct ring_record *record)
@@ -269,13 +291,13 @@ static inline struct ring_taken ring_take(const struct ring_record *record)
 				   .items = record->items};
 }
 
-/* Takes records, valid during the call, in the order of their stamps. Of those with equal ones the
- * lower CPU's come first. */
-typedef void ring_emit_fn(void *arg, const struct ring_taken *const *taken, size_t n);
+/* Takes records of one ring, valid during the call, in the order of their stamps; see struct
+ * ring_merge. */
+typedef void ring_emit_fn(void *arg, const struct ring_taken *taken, size_t n);
 
 /*
- * One pass over all rings. Time stamps never go back from one record that is emitted to the next,
- * in this pass or over several. A clock that goes back stands still.
+ * One pass over all rings. No record is older than one that a pass before has emitted. A clock that
+ * goes back stands still.
  *
  * With margin 0 and stall_ns 0, and all rings closed, one of any two passes emits a record or takes
  * one out of a ring, until all are drained: a pass skips what is not committed, takes what was

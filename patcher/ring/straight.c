@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Records from the rings to the emitter. The headers of some records of each ring are read ahead,
- * in a loop of its own, which also finds calls that have returned at once; then the rings are
- * merged by what was read, into a batch; then the batch is emitted, before any of its memory is
- * zeroed.
+ * in a loop of its own, which also finds calls that have returned at once. What was read of all
+ * rings up to some time is a window, which is emitted before any of its memory is zeroed.
+ *
+ * Who takes records pairs calls with returns, and looks for calls around others, each on one
+ * stack; else the records of different rings have nothing to do with each other. A stack's order
+ * matters if a call is open there, or a record is apart: one that is not all of a call. Mostly such
+ * a stack's records are all in one ring of a window, and the rings are emitted one by one. A window
+ * where they are not, as a task has moved to another CPU in the middle of a call, is merged.
  */
 #include <stddef.h>
 #include <string.h>
 #include "patcher/ring/internal.h"
 
-enum {
-	GIVE_BYTES = 65536, /* that the guest gets back at a time */
-	AHEAD_BYTES = 4096, /* where the last record that is read ahead begins, at most */
-};
+enum { GIVE_BYTES = 65536 /* that the guest gets back at a time */ };
 
 enum head_state {
 	HEAD_RECORD,
@@ -62,120 +64,215 @@ static void pass_emitted(struct ring *ring, struct ring_head *head)
 
 /* --- reading ahead ---------------------------------------------------------------------------- */
 
-/* What limits the records that are read ahead, but for the stamp of the one before. */
+/* What limits the records that are read ahead. */
 struct bounds {
 	const struct ring_shape *shapes;
 	size_t nr_shapes;
-	const uint8_t *end; /* of what is reserved, which may be in the tail */
+	const uint8_t *end;  /* of what is reserved, which may be in the tail */
+	const uint8_t *wrap; /* no record begins there, or behind it */
 	uint64_t horizon;
 };
 
-/* Look at the record at `at`, behind one with the stamp `floor`. Its header is read once, and then
- * believed. *size: its bytes. */
-static inline enum head_state look(const struct bounds *bounds, const uint8_t *at, uint64_t floor,
-				   struct ring_taken *out, size_t *size, enum ring_role *role)
+/* Of those that are read. */
+struct reading {
+	struct ring_taken *next;
+	const uint8_t *at;
+	uint64_t floor; /* the stamp before */
+	uint64_t joined;
+};
+
+#define INLINE inline __attribute__((always_inline))
+
+/* That of a record which is not committed is beyond all ids. */
+static INLINE uint32_t read_id(const uint8_t *at)
 {
 	const struct ring_record *record = (const void *)at;
-	/* beyond all ids if it is not committed */
-	const uint32_t id = __atomic_load_n(&record->commit, __ATOMIC_ACQUIRE) ^ RING_COMMITTED;
-	const struct ring_shape *shape = &bounds->shapes[id];
-	uint64_t tsc;
 
-	if (id >= bounds->nr_shapes)
-		return HEAD_UNUSUAL;
-	*size = shape->size;
-	*role = shape->role;
-	out->items = 0;
-	if (shape->items) {
-		out->items = __atomic_load_n(&record->items, __ATOMIC_RELAXED);
-		if (out->items > shape->items)
-			return HEAD_UNUSUAL;
-		*size += out->items * sizeof(uint64_t);
-	}
-	/* there are none of size 0 */
-	if (*size - 1 >= (size_t)(bounds->end - at))
-		return HEAD_UNUSUAL;
-	tsc = __atomic_load_n(&record->tsc, __ATOMIC_RELAXED);
+	return __atomic_load_n(&record->commit, __ATOMIC_ACQUIRE) ^ RING_COMMITTED;
+}
+
+static INLINE uint64_t read_tsc(const uint8_t *at)
+{
+	const struct ring_record *record = (const void *)at;
+
+	return __atomic_load_n(&record->tsc, __ATOMIC_RELAXED);
+}
+
+static INLINE const uint64_t *fields_of(const uint8_t *at)
+{
+	const struct ring_record *record = (const void *)at;
+
+	return record->fields;
+}
+
+static INLINE uint64_t read_key(const uint8_t *at)
+{
+	return __atomic_load_n(fields_of(at), __ATOMIC_RELAXED);
+}
+
+static INLINE enum head_state check_tsc(const struct bounds *bounds, uint64_t floor, uint64_t tsc)
+{
 	if (tsc > bounds->horizon)
 		return HEAD_END;
-	if (tsc < floor)
-		return HEAD_UNUSUAL;
-	out->id = id;
+	return tsc < floor ? HEAD_UNUSUAL : HEAD_RECORD;
+}
+
+static INLINE void set(struct ring_taken *out, const uint8_t *at, uint32_t id, uint64_t tsc,
+		       uint64_t key, bool alone)
+{
 	out->tsc = tsc;
-	out->fields = record->fields;
+	out->fields = fields_of(at);
+	out->returned = NULL;
+	out->key = key;
+	out->id = id;
+	out->items = 0;
+	out->alone = alone;
+}
+
+static INLINE void set_apart(struct ring_head *head, struct ring_taken *out, const uint8_t *at,
+			     uint32_t id, uint64_t tsc, uint64_t key)
+{
+	set(out, at, id, tsc, key, false);
+	head->apart[head->nr_apart++] = (uint8_t)(out - head->ahead);
+}
+
+/* One that may have items, or no key. */
+static __attribute__((noinline)) enum head_state take_other(struct ring_head *head,
+							    const struct bounds *bounds,
+							    const uint8_t *at, uint64_t floor,
+							    struct ring_taken *out)
+{
+	const struct ring_record *record = (const void *)at;
+	const uint32_t id = read_id(at);
+	const struct ring_shape *shape = &bounds->shapes[id < bounds->nr_shapes ? id : 0];
+	const bool has_key = shape->role != RING_OTHER;
+	const uint64_t tsc = read_tsc(at);
+	size_t size = shape->size;
+	enum head_state state;
+	uint32_t items = 0;
+
+	if (size < RING_MIN_RECORD)
+		return HEAD_UNUSUAL;
+	if (shape->items) {
+		items = __atomic_load_n(&record->items, __ATOMIC_RELAXED);
+		if (items > shape->items)
+			return HEAD_UNUSUAL;
+		size += items * sizeof(uint64_t);
+	}
+	if (size > (size_t)(bounds->end - at))
+		return HEAD_UNUSUAL;
+	state = check_tsc(bounds, floor, tsc);
+	if (state != HEAD_RECORD)
+		return state;
+	set_apart(head, out, at, id, tsc, has_key ? read_key(at) : 0);
+	out->items = items;
+	head->has_other |= !has_key;
 	return HEAD_RECORD;
 }
 
-static inline uint64_t key_of(const struct ring_taken *taken)
+/* Whether all of a record lies there. */
+static INLINE bool is_there(const struct bounds *bounds, const uint8_t *at, size_t size,
+			    bool certain)
 {
-	return __atomic_load_n(taken->fields, __ATOMIC_RELAXED);
+	return certain || size <= (size_t)(bounds->end - at);
 }
 
-/* A record that is the return of the call in front of it, if there is one, joins that. */
-static inline bool join(struct ring_taken *call, const struct ring_taken *next, enum ring_role role)
+/* Whether the return of this call is the record at `at`: sets its id and stamp. */
+static INLINE bool is_return(const struct bounds *bounds, const uint8_t *at, uint64_t key,
+			     uint32_t *id, uint64_t *tsc, bool certain)
 {
-	if (role != RING_RETURN || !call || key_of(next) != call->key)
+	const uint64_t floor = *tsc;
+
+	if (!certain && (at >= bounds->end || at >= bounds->wrap))
 		return false;
-	call->tsc = next->tsc;
-	call->returned = next->fields;
-	call->returned_id = next->id;
-	call->whole = true;
-	return true;
+	*id = read_id(at);
+	if (*id >= bounds->nr_shapes || bounds->shapes[*id].role != RING_RETURN ||
+	    read_key(at) != key || !is_there(bounds, at, bounds->shapes[*id].size, certain))
+		return false;
+	*tsc = read_tsc(at);
+	return check_tsc(bounds, floor, *tsc) == HEAD_RECORD;
 }
 
-/* One that does not. Returns it if the next one may join it, else NULL. */
-static inline struct ring_taken *stand_alone(struct ring_taken *next, enum ring_role role)
+/* A call, with its return if that is the next record. Returns the bytes of that. */
+static INLINE size_t take_call(struct ring_head *head, const struct bounds *bounds,
+			       struct ring_taken *out, const uint8_t *at, size_t size, uint32_t id,
+			       uint64_t tsc, bool certain)
 {
-	next->returned = NULL;
-	next->whole = role == RING_WHOLE;
-	if (role != RING_CALL)
-		return NULL;
-	next->key = key_of(next);
-	return next;
+	const uint64_t key = read_key(at);
+	uint64_t returned_tsc = tsc;
+	uint32_t returned_id;
+
+	if (!is_return(bounds, at + size, key, &returned_id, &returned_tsc, certain)) {
+		set_apart(head, out, at, id, tsc, key);
+		return 0;
+	}
+	set(out, at, id, returned_tsc, key, true);
+	out->returned = fields_of(at + size);
+	out->returned_id = returned_id;
+	return bounds->shapes[returned_id].size;
 }
 
-static void end_ahead(struct ring_head *head, struct ring_taken *end, uint8_t *behind,
-		      uint64_t joined)
+/* More of them, as far as one begins before `stop`. `certain`, a constant: from there there are two
+ * whole records at least. Returns why it ends; HEAD_RECORD: it has come to `stop`. */
+static INLINE enum head_state read_until(struct ring_head *head, const struct bounds *bounds,
+					 struct reading *reading, const uint8_t *stop, bool certain)
 {
-	end->tsc = RING_NO_STAMP;
-	head->next = head->ahead;
-	head->end = end;
-	head->behind = behind;
-	head->nr_records = (uint64_t)(end - head->ahead) + joined;
-}
-
-/* The records from head->begin on, as far as one begins before `stop`. Returns why it ended. */
-static inline enum head_state read_ahead(struct ring_head *head, const struct bounds *bounds,
-					 uint64_t floor, const uint8_t *stop)
-{
-	struct ring_taken *next = head->ahead, *call = NULL;
 	enum head_state state = HEAD_RECORD;
-	uint8_t *at = head->begin;
-	enum ring_role role;
-	const struct ring_taken *const last = next + RING_AHEAD;
-	uint64_t joined = 0;
-	size_t size;
+	struct reading r = *reading;
 
-	while (next < last && at < stop) {
-		state = look(bounds, at, floor, next, &size, &role);
+	while (r.at < stop) {
+		const uint8_t *const at = r.at;
+		const uint32_t id = read_id(at);
+		enum ring_role role;
+		size_t size, returned;
+		uint64_t tsc;
+
+		state = HEAD_UNUSUAL;
+		if (id >= bounds->nr_shapes)
+			break;
+		size = bounds->shapes[id].size;
+		role = bounds->shapes[id].role;
+		if (role <= RING_KEYED) {
+			state = take_other(head, bounds, at, r.floor, r.next);
+			if (state != HEAD_RECORD)
+				break;
+			r.floor = r.next->tsc;
+			r.at += size + r.next++->items * sizeof(uint64_t);
+			continue;
+		}
+		if (!is_there(bounds, at, size, certain))
+			break;
+		tsc = read_tsc(at);
+		state = check_tsc(bounds, r.floor, tsc);
 		if (state != HEAD_RECORD)
 			break;
-		floor = next->tsc;
-		at += size;
-		if (join(call, next, role)) {
-			call = NULL;
-			joined++;
+		r.at += size;
+		r.floor = tsc;
+		if (role == RING_WHOLE) {
+			set(r.next++, at, id, tsc, read_key(at), true);
+		} else if (role == RING_CALL) {
+			returned = take_call(head, bounds, r.next, at, size, id, tsc, certain);
+			r.at += returned;
+			r.joined += returned > 0;
+			r.floor = r.next++->tsc;
 		} else {
-			call = stand_alone(next++, role);
+			set_apart(head, r.next++, at, id, tsc, read_key(at));
 		}
 	}
-	/* the record behind a call may be its return: both are read the next time */
-	if (call && call != head->ahead && state == HEAD_RECORD && at < bounds->end) {
-		at = (uint8_t *)(uintptr_t)call->fields - offsetof(struct ring_record, fields);
-		next = call;
-	}
-	end_ahead(head, next, at, joined);
+	*reading = r;
 	return state;
+}
+
+/* From where on it is not certain that two whole records are there. */
+static const uint8_t *certain_until(const struct bounds *bounds, const uint8_t *begin,
+				    const uint8_t *stop)
+{
+	enum { TWO = 2 * RING_MAX_RECORD };
+	const uint8_t *end = bounds->end < bounds->wrap ? bounds->end : bounds->wrap;
+
+	if (end - begin <= TWO)
+		return begin;
+	return end - TWO < stop ? end - TWO : stop;
 }
 
 /* All that was read ahead was emitted: the guest may get the room back, and more is read. */
@@ -183,72 +280,264 @@ static enum head_state read_next(struct ring_merge *merge, unsigned int cpu, uin
 {
 	struct ring *ring = merge->rings[cpu];
 	struct ring_head *head = &merge->heads[cpu];
-	struct bounds bounds = {ring->config.shapes, ring->config.nr_shapes, NULL, horizon};
+	struct bounds bounds = {.shapes = ring->config.shapes,
+				.nr_shapes = ring->config.nr_shapes,
+				.wrap = ring->data + ring->config.data_bytes,
+				.horizon = horizon};
+	struct reading r = {.next = head->ahead};
 	enum head_state state;
+	const uint8_t *stop;
 	size_t left, ahead;
 
 	pass_emitted(ring, head);
 	left = head->stop - ring->consumed;
-	ahead = ring->config.data_bytes - ring_offset_of(ring, ring->consumed);
-	ahead = ahead < AHEAD_BYTES ? ahead : AHEAD_BYTES;
+	ahead = left < RING_AHEAD_BYTES ? left : RING_AHEAD_BYTES;
 	head->begin = ring->data + ring_offset_of(ring, ring->consumed);
+	head->nr_apart = 0;
+	head->has_other = false;
 	bounds.end = head->begin + left;
-	state = read_ahead(head, &bounds, ring->floor, head->begin + (ahead < left ? ahead : left));
+	stop = head->begin + ahead < bounds.wrap ? head->begin + ahead : bounds.wrap;
+	r.at = head->begin;
+	r.floor = ring->floor;
+	state = read_until(head, &bounds, &r, certain_until(&bounds, r.at, stop), true);
+	if (state == HEAD_RECORD)
+		state = read_until(head, &bounds, &r, stop, false);
+	r.next->tsc = RING_NO_STAMP;
+	head->next = head->ahead;
+	head->end = r.next;
+	head->behind = (uint8_t *)(uintptr_t)r.at;
+	head->nr_records = (uint64_t)(r.next - head->ahead) + r.joined;
 	if (head->next != head->end)
 		return HEAD_RECORD;
 	return head->behind < bounds.end ? state : HEAD_END;
 }
 
-/* --- merging ---------------------------------------------------------------------------------- */
+/* Those of a ring that has none left. False: the next one is unusual. */
+static inline bool find_more(struct ring_merge *merge, unsigned int cpu, uint64_t horizon)
+{
+	const enum head_state state = read_next(merge, cpu, horizon);
 
-/* Find the first record of each ring. False: one is unusual. */
+	if (state == HEAD_RECORD)
+		merge->active[merge->nr_active++] = cpu;
+	return state != HEAD_UNUSUAL;
+}
+
+/* Find the first records of each ring. False: one is unusual. */
 static bool find_heads(struct ring_merge *merge, uint64_t horizon)
 {
 	bool usual = true;
 
-	ring_order_clear(merge);
-	for (unsigned int cpu = merge->nr_rings; cpu-- > 0;) {
+	merge->nr_active = 0;
+	for (unsigned int cpu = 0; cpu < merge->nr_rings; cpu++) {
 		struct ring *ring = merge->rings[cpu];
 		struct ring_head *head = &merge->heads[cpu];
-		enum head_state state;
 
 		head->next = head->end = head->ahead;
 		head->begin = head->behind = ring->data;
 		head->stop = ring_snapshot(ring);
 		head->kept = 0;
-		state = read_next(merge, cpu, horizon);
-		if (state == HEAD_RECORD)
-			ring_order_add(merge, cpu, head->next->tsc);
-		usual &= state != HEAD_UNUSUAL;
+		usual &= find_more(merge, cpu, horizon);
 	}
 	return usual;
 }
 
-/*
- * A batch of records in order: in runs of the first CPU, as long as its are older than those of all
- * others. It ends where the first CPU has no more that was read ahead, and its stamp is that of no
- * record; or where there may be no room for the next run. Returns how many records.
- */
-static size_t fill_batch(struct ring_merge *merge)
+/* --- windows ---------------------------------------------------------------------------------- */
+
+/* The latest stamp up to which all records were read. */
+static uint64_t window_end(const struct ring_merge *merge)
 {
-	const struct ring_taken **to = merge->batch, *next;
-	const struct ring_taken **const full = to + RING_BATCH - RING_AHEAD;
+	uint64_t until = RING_NO_STAMP;
+
+	for (unsigned int i = 0; i < merge->nr_active; i++) {
+		const uint64_t last = merge->heads[merge->active[i]].end[-1].tsc;
+
+		until = last < until ? last : until;
+	}
+	return until;
+}
+
+/* marks[]: 1 + the number of the ring that has a stack's records, or one of these. */
+enum {
+	MARK_SHARED = RING_STACK_OPEN - 1, /* several stacks with this hash have some */
+	MARK_OPEN = RING_STACK_OPEN,       /* a call may be open, and no record is known yet */
+};
+_Static_assert((int)RING_MERGE_MAX < (int)MARK_SHARED, "numbers of rings are marks");
+
+static uint64_t stack_of(const struct ring_merge *merge, const struct ring_taken *taken)
+{
+	return ring_stack_of(merge->stacks, taken->key + RING_KEY_BIAS);
+}
+
+/* The order on this record's stack matters. False: and it may not be that of its ring. */
+static bool mark(struct ring_merge *merge, const struct ring_taken *taken)
+{
+	const uint64_t stack = stack_of(merge, taken);
+	const unsigned int hash = ring_stack_hash(stack);
+	const uint8_t own = (uint8_t)(taken->ring + 1), mark = merge->marks[hash];
+
+	if (!mark || mark == MARK_OPEN) {
+		merge->touched[merge->nr_touched++] = (uint16_t)hash;
+		merge->marks[hash] = own;
+		merge->marked[hash] = stack;
+		return true;
+	}
+	if (mark == MARK_SHARED || merge->marked[hash] == stack)
+		return mark == own;
+	merge->marks[hash] = MARK_SHARED;
+	return true;
+}
+
+/* One whose stack has a mark, or another one of the same hash. Likewise. */
+static __attribute__((noinline)) bool is_in_order(struct ring_merge *merge,
+						  struct ring_taken *taken)
+{
+	const uint64_t stack = stack_of(merge, taken);
+	const unsigned int hash = ring_stack_hash(stack);
+
+	taken->alone = false;
+	if (merge->stacks->open[hash])
+		return mark(merge, taken);
+	if (merge->marks[hash] == MARK_SHARED)
+		return false;
+	return merge->marked[hash] != stack || merge->marks[hash] == taken->ring + 1;
+}
+
+/* At first no record is known. */
+static void begin_marks(struct ring_merge *merge)
+{
+	memcpy(merge->marks, merge->stacks->open, sizeof(merge->marks));
+	merge->nr_touched = 0;
+}
+
+/* Behind a window: calls have begun and ended only on stacks that had a mark. */
+static void clear_marks(struct ring_merge *merge)
+{
+	for (unsigned int i = 0; i < merge->nr_touched; i++) {
+		const uint16_t hash = merge->touched[i];
+
+		merge->marks[hash] = merge->stacks->open[hash];
+	}
+	merge->nr_touched = 0;
+}
+
+/* Mark the stacks of records that are apart. False: some are in several rings, or not known. */
+static bool mark_apart(struct ring_merge *merge)
+{
+	bool known = true;
+
+	for (unsigned int i = 0; i < merge->nr_active; i++) {
+		const struct ring_head *head = &merge->heads[merge->active[i]];
+
+		known &= !head->has_other;
+		for (unsigned int k = 0; k < head->nr_apart; k++) {
+			const struct ring_taken *taken = &head->ahead[head->apart[k]];
+
+			if (taken >= head->next)
+				known &= mark(merge, taken);
+		}
+	}
+	return known;
+}
+
+/* Find what a ring has in the window. False: the order of its records among others' matters. */
+static bool find_until(struct ring_merge *merge, struct ring_head *head, uint64_t until)
+{
+	const unsigned int shift = merge->stacks->shift;
+	struct ring_taken *taken = head->next;
+	bool in_order = true;
+
+	for (; taken->tsc <= until; taken++)
+		if (merge->marks[ring_stack_hash((taken->key + RING_KEY_BIAS) >> shift)])
+			in_order &= is_in_order(merge, taken);
+	head->until = taken;
+	return in_order;
+}
+
+/* Some record may be of a call around any other. */
+static void leave_none_alone(struct ring_head *head)
+{
+	for (struct ring_taken *taken = head->next; taken < head->until; taken++)
+		taken->alone = false;
+}
+
+/* Find what is in the window. False: it must be merged. */
+static bool find_window(struct ring_merge *merge, uint64_t until)
+{
+	bool in_order = mark_apart(merge), other = false;
+
+	for (unsigned int i = 0; i < merge->nr_active; i++) {
+		struct ring_head *head = &merge->heads[merge->active[i]];
+
+		in_order &= find_until(merge, head, until);
+		other |= head->has_other;
+	}
+	for (unsigned int i = 0; other && i < merge->nr_active; i++)
+		leave_none_alone(&merge->heads[merge->active[i]]);
+	return in_order;
+}
+
+static void emit_rings(struct ring_merge *merge, ring_emit_fn *emit, void *arg)
+{
+	for (unsigned int i = 0; i < merge->nr_active; i++) {
+		struct ring_head *head = &merge->heads[merge->active[i]];
+
+		if (head->until > head->next)
+			emit(arg, head->next, (size_t)(head->until - head->next));
+		head->next = head->until;
+	}
+}
+
+static void make_order(struct ring_merge *merge)
+{
+	ring_order_clear(merge);
+	for (unsigned int i = merge->nr_active; i-- > 0;) {
+		const struct ring_head *head = &merge->heads[merge->active[i]];
+
+		if (head->until > head->next)
+			ring_order_add(merge, merge->active[i], head->next->tsc);
+	}
+}
+
+/* In runs of the first CPU, as long as its are older than those of all others. */
+static void emit_merged(struct ring_merge *merge, ring_emit_fn *emit, void *arg)
+{
 	struct ring_place *const first = merge->order;
 
-	for (;;) {
+	make_order(merge);
+	while (merge->nr_order) {
 		const uint64_t before = ring_order_before(merge);
-		struct ring_head *const head = &merge->heads[first->cpu];
+		struct ring_head *head = &merge->heads[first->cpu];
+		struct ring_taken *next = head->next;
 
-		next = head->next;
 		do
-			*to++ = next++;
-		while (next->tsc < before);
+			next++;
+		while (next < head->until && next->tsc < before);
+		emit(arg, head->next, (size_t)(next - head->next));
 		head->next = next;
 		first->tsc = next->tsc;
-		if (next->tsc == RING_NO_STAMP || to > full)
-			return (size_t)(to - merge->batch);
-		ring_order_settle(merge);
+		if (next < head->until)
+			ring_order_settle(merge);
+		else
+			ring_order_drop(merge);
 	}
+}
+
+/* Behind a window. False: a ring's next record is unusual. */
+static bool read_more(struct ring_merge *merge, uint64_t horizon)
+{
+	const unsigned int n = merge->nr_active;
+	bool usual = true;
+
+	merge->nr_active = 0;
+	for (unsigned int i = 0; i < n; i++) {
+		const unsigned int cpu = merge->active[i];
+
+		if (merge->heads[cpu].next < merge->heads[cpu].end)
+			merge->active[merge->nr_active++] = cpu;
+		else
+			usual &= find_more(merge, cpu, horizon);
+	}
+	return usual;
 }
 
 /* No ring has a record that is older than what was emitted. */
@@ -267,21 +556,14 @@ void ring_merge_straight(struct ring_merge *merge, uint64_t horizon, ring_emit_f
 {
 	bool usual = find_heads(merge, horizon);
 
-	while (usual && merge->nr_order) {
-		const size_t n = fill_batch(merge);
-		struct ring_place *const first = merge->order;
-		enum head_state state = HEAD_RECORD;
-
-		emit(arg, merge->batch, n);
-		if (first->tsc == RING_NO_STAMP) {
-			state = read_next(merge, first->cpu, horizon);
-			first->tsc = merge->heads[first->cpu].next->tsc;
-		}
-		if (state == HEAD_RECORD)
-			ring_order_settle(merge);
-		else if (state == HEAD_END)
-			ring_order_drop(merge);
-		usual = state != HEAD_UNUSUAL;
+	begin_marks(merge);
+	while (usual && merge->nr_active) {
+		clear_marks(merge);
+		if (find_window(merge, window_end(merge)))
+			emit_rings(merge, emit, arg);
+		else
+			emit_merged(merge, emit, arg);
+		usual = read_more(merge, horizon);
 	}
 	raise_floors(merge);
 }

@@ -153,7 +153,7 @@ static bool take_return(void *arg, const struct probe_ref *ref, const struct pro
 	(void)ref;
 	if (!link || !(*link)->entry.probe->simple)
 		return false;
-	call = call_table_unlink(chain, link);
+	call = call_table_unlink(s->calls, chain, link);
 	if (!call->ignored &&
 	    call->tracer->ops->take_return(call->tracer, call->probe, record, call))
 		call_table_note_inner(s->calls, chain, key,
@@ -174,7 +174,7 @@ probe_take_fn *session_taker(const struct probe_ref *ref)
 size_t session_take_run(void *arg, const struct probe_run *run)
 {
 	const struct trace_session *s = arg;
-	struct tracer *tracer = run->writers[run->taken[0]->id].ref->tracer;
+	struct tracer *tracer = run->writers[run->taken->id].ref->tracer;
 
 	return s->boot.returns_out ? 0 : tracer->ops->take_run(tracer, run);
 }

@@ -24,6 +24,7 @@ int session_create_engines(struct trace_session *s, struct error *err)
 					     .arg = s,
 					     .asks = &s->asks.config,
 					     .pids = &s->pids,
+					     .stacks = &s->calls->stacks,
 					     .ring_bytes = s->options.ring_bytes,
 					     .drop = s->options.drop};
 	int ret = 0;

@@ -36,13 +36,14 @@ static void index_fields(struct trampoline_place *place)
  * where it lies. */
 static enum ring_role role_of(const struct trampoline_place *place)
 {
-	if (place->layout.items || place->layout.offset[FIELD_CHAIN] ||
-	    place->layout.offset[FIELD_KEY] != sizeof(struct ring_record))
+	if (place->layout.offset[FIELD_KEY] != sizeof(struct ring_record))
 		return RING_OTHER;
+	if (place->layout.items || place->layout.offset[FIELD_CHAIN])
+		return RING_KEYED;
 	if (place->capture.point == POINT_RETURN)
-		return place->layout.offset[FIELD_STACK] ? RING_OTHER : RING_RETURN;
+		return place->layout.offset[FIELD_STACK] ? RING_KEYED : RING_RETURN;
 	if (!place->ref->probe->in_runs)
-		return RING_OTHER;
+		return RING_KEYED;
 	return place->ref->probe->wants_return ? RING_CALL : RING_WHOLE;
 }
 
@@ -99,8 +100,12 @@ static int add_code(const struct maker *m, uint32_t number, struct error *err)
 	place->has_words = code.layout.items || code.layout.offset[FIELD_STACK];
 	index_fields(place);
 	m->set->shapes[number].role = role_of(place);
-	m->set->writers[number] = (struct probe_writer){
-		place->ref, place->ref ? place->ref->probe->plan : NULL, place->index};
+	m->set->writers[number] =
+		(struct probe_writer){.ref = place->ref,
+				      .plan = place->ref ? place->ref->probe->plan : NULL,
+				      .index = place->index,
+				      .result = place->index[FIELD_RESULT],
+				      .slab_cache = place->index[FIELD_SLAB_CACHE]};
 	m->set->made++;
 	return 0;
 }

@@ -8,20 +8,28 @@
 #include "patcher/ring/ring.h"
 #include "tests/lib/ring-writer.h"
 
-enum { NR_RINGS = 3, DATA = RING_MIN_LARGE, QUEUE = 2 * RING_MAX_RECORD, NR_IDS = 4 };
+enum { NR_RINGS = 3, DATA = RING_MIN_LARGE, QUEUE = 2 * RING_MAX_RECORD, NR_IDS = 5, NR_LAST = 16 };
 
 static const struct ring_shape shapes[NR_IDS] = {{.size = 24, .items = 32},
 						 {.size = 136, .role = RING_CALL},
 						 {.size = RING_MAX_RECORD, .role = RING_RETURN},
-						 {0}};
+						 {0},
+						 {.size = 32, .role = RING_WHOLE}};
 
 struct state {
 	uint8_t *memory[NR_RINGS];
 	struct ring rings[NR_RINGS];
 	struct ring_record *pending[NR_RINGS]; /* reserved and not yet committed */
+	struct ring_stacks stacks;
 	struct ring_merge merge;
 	struct ring_clock clock;
-	uint64_t last_tsc, latest_tsc;
+	uint64_t emitted_tsc; /* the latest of the passes before */
+	uint64_t newest_tsc;  /* likewise, with this one */
+	uint64_t latest_tsc;
+	uint64_t last_tsc[NR_RINGS];
+	struct {
+		uint64_t stack, tsc;
+	} stacks_last[NR_LAST]; /* of records that are not alone, some */
 	uint64_t nr_out[NR_RINGS];
 };
 
@@ -35,12 +43,13 @@ static void create(struct state *s)
 {
 	const struct ring_config config = {DATA, QUEUE, shapes, NR_IDS};
 
-	*s = (struct state){.clock = {.tsc = 1000, .margin = 10, .stall_ns = 50, .late_ns = 50}};
+	*s = (struct state){.stacks.shift = 14,
+			    .clock = {.tsc = 1000, .margin = 10, .stall_ns = 50, .late_ns = 50}};
 	for (int i = 0; i < NR_RINGS; i++) {
 		s->memory[i] = malloc(ring_stride(DATA));
 		require(s->memory[i] && !ring_init(&s->rings[i], s->memory[i], &config, NULL));
 	}
-	require(!ring_merge_init(&s->merge, s->rings, NR_RINGS, NULL));
+	require(!ring_merge_init(&s->merge, s->rings, NR_RINGS, &s->stacks, NULL));
 }
 
 static void destroy(struct state *s)
@@ -51,6 +60,18 @@ static void destroy(struct state *s)
 	}
 }
 
+/* On one stack, those that are not alone are in order, whatever ring they are in. */
+static void check_stack(struct state *s, const struct ring_taken *taken)
+{
+	const uint64_t stack = ring_stack_of(&s->stacks, taken->key + RING_KEY_BIAS);
+	const unsigned int i = ring_stack_hash(stack) % NR_LAST;
+
+	if (s->stacks_last[i].stack == stack)
+		require(taken->tsc >= s->stacks_last[i].tsc);
+	s->stacks_last[i].stack = stack;
+	s->stacks_last[i].tsc = taken->tsc;
+}
+
 /* What holds for each record that is emitted, whatever the guest wrote. */
 static void check_record(struct state *s, const struct ring_taken *taken)
 {
@@ -59,17 +80,23 @@ static void check_record(struct state *s, const struct ring_taken *taken)
 	require(taken->ring < NR_RINGS && taken->id < NR_IDS);
 	shape = &shapes[taken->id];
 	require(shape->size && taken->items <= shape->items);
-	require(taken->tsc >= s->last_tsc && taken->tsc <= s->latest_tsc);
-	require(!taken->returned || (shape->role == RING_CALL && taken->whole &&
-				     shapes[taken->returned_id].role == RING_RETURN));
-	s->last_tsc = taken->tsc;
+	require(taken->tsc >= s->last_tsc[taken->ring] && taken->tsc <= s->latest_tsc);
+	require(taken->tsc >= s->emitted_tsc);
+	require(!taken->returned ||
+		(shape->role == RING_CALL && shapes[taken->returned_id].role == RING_RETURN));
+	require(!taken->alone || taken->returned || shape->role == RING_WHOLE);
+	if (!taken->alone && shape->role != RING_OTHER)
+		check_stack(s, taken);
+	s->last_tsc[taken->ring] = taken->tsc;
+	if (s->newest_tsc < taken->tsc)
+		s->newest_tsc = taken->tsc;
 	s->nr_out[taken->ring] += taken->returned ? 2 : 1;
 }
 
-static void check_records(void *arg, const struct ring_taken *const *taken, size_t n)
+static void check_records(void *arg, const struct ring_taken *taken, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
-		check_record(arg, taken[i]);
+		check_record(arg, &taken[i]);
 }
 
 static uint64_t nr_queued(const struct ring *ring)
@@ -107,6 +134,7 @@ static void pass(struct state *s, uint8_t ticks, int8_t clock_step)
 		s->latest_tsc = s->clock.tsc;
 	s->clock.now_ns += ticks;
 	s->clock.late_ns = s->clock.stall_ns && ticks % 2 ? 20 : s->clock.stall_ns;
+	s->emitted_tsc = s->newest_tsc;
 	ring_merge_pass(&s->merge, &s->clock, check_records, s);
 	for (int i = 0; i < NR_RINGS; i++)
 		check_ring(s, i, consumed[i]);
@@ -116,7 +144,7 @@ static struct ring_sample pick_sample(uint8_t choice)
 {
 	static const struct ring_sample samples[] = {
 		{0, 24, 0},   {1, 136, 0},  {2, RING_MAX_RECORD, 0},
-		{3, 40, 0},   {4, 16, 0},   {0, 32, 1},
+		{3, 40, 0},   {4, 32, 0},   {0, 32, 1},
 		{0, 280, 32}, {0, 288, 33},
 	};
 

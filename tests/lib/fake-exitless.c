@@ -69,6 +69,7 @@ void fake_exitless_init(struct fake_exitless *f, enum trampoline_full full)
 					   .reader = &f->reader,
 					   .failure = &f->failure,
 					   .emit = keep_hit,
+					   .stacks = &f->calls->stacks,
 					   .arg = f,
 					   .ring_bytes = FAKE_RING_BYTES,
 					   .drop = full == TRAMPOLINE_DROP};

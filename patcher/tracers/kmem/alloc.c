@@ -111,7 +111,7 @@ static inline const struct event_task *task_of(const struct kmem_tracer *t,
 static inline int fill_from_cache(const struct kmem_tracer *t, const struct kmem_moment *at,
 				  uint64_t cache, struct kmem_record *record)
 {
-	const struct cache_info *info = cache_ids_get(t->caches, cache, at->batch);
+	const struct cache_info *info = cache_ids_get(t->caches, cache, at->batch, at->ns);
 
 	if (!info)
 		return -EFAULT;

@@ -30,6 +30,12 @@ void cache_ids_destroy(struct cache_ids *ids)
 	free(ids);
 }
 
+/* What a cache is known by that was read for a hit of this batch: that of none if it is 0. */
+static uint64_t batch_of(uint64_t batch)
+{
+	return batch ? batch : CACHE_NO_BATCH;
+}
+
 /* Merging a new cache into an old one raises the old one's object size. A new one at the same
  * address has another name, if the free of the old one was not seen. */
 static bool is_current(const struct cache_ids *ids, uint64_t cache, uint64_t batch,
@@ -37,9 +43,9 @@ static bool is_current(const struct cache_ids *ids, uint64_t cache, uint64_t bat
 {
 	uint64_t object_size, size, name_at;
 
-	if (batch && batch == known->batch)
+	if (batch == known->batch)
 		return true;
-	known->batch = batch;
+	known->batch = batch_of(batch);
 	return !slab_cache_sizes(ids->slab, cache, &object_size, &size, NULL) &&
 	       object_size == known->object_size && size == known->size &&
 	       !slab_cache_name_at(ids->slab, cache, &name_at, NULL) && name_at == known->name_at;
@@ -69,7 +75,7 @@ static void keep(struct cache_ids *ids, uint64_t cache, const struct cache_info 
 
 static const struct cache_info *read_cache(struct cache_ids *ids, uint64_t cache, uint64_t batch)
 {
-	struct cache_info info = {.batch = batch};
+	struct cache_info info = {.batch = batch_of(batch), .until = INT64_MAX};
 	struct slab_cache read;
 
 	if (slab_cache_read(ids->slab, cache, &read, NULL))
@@ -87,27 +93,72 @@ static const struct cache_info *read_cache(struct cache_ids *ids, uint64_t cache
 	return remember(ids, cache, &info);
 }
 
-const struct cache_info *cache_ids_look_up(struct cache_ids *ids, uint64_t cache, uint64_t batch)
+/* What is known of a cache at some time. NULL: it was not seen since another one was freed there.
+ */
+static struct cache_info *find_known(struct cache_ids *ids, uint64_t cache, int64_t ns)
 {
 	struct cache_info *known = u64_map_find(&ids->by_address, cache);
 
+	if (!known || ns <= known->until)
+		return known;
+	u64_map_remove(&ids->by_address, cache);
+	return NULL;
+}
+
+const struct cache_info *cache_ids_look_up(struct cache_ids *ids, uint64_t cache, uint64_t batch,
+					   int64_t ns)
+{
+	struct cache_info *known = find_known(ids, cache, ns);
+
+	if (known && known->until != INT64_MAX)
+		return known;
 	if (known && is_current(ids, cache, batch, known))
 		return remember(ids, cache, known);
 	return read_cache(ids, cache, batch);
 }
 
-const struct cache_info *cache_ids_look_up_any(struct cache_ids *ids, uint64_t cache)
+const struct cache_info *cache_ids_look_up_any(struct cache_ids *ids, uint64_t cache, int64_t ns)
 {
-	const struct cache_info *known = u64_map_find(&ids->by_address, cache);
+	const struct cache_info *known = find_known(ids, cache, ns);
 
+	if (known && known->until != INT64_MAX)
+		return known;
 	return known ? remember(ids, cache, known) : read_cache(ids, cache, 0);
 }
 
-void cache_ids_remove(struct cache_ids *ids, uint64_t cache)
+void cache_ids_mark_freed(struct cache_ids *ids, uint64_t cache, int64_t ns)
 {
 	const unsigned int recent = cache_ids_hash(cache, CACHE_RECENT_BITS);
+	struct cache_info *known = u64_map_find(&ids->by_address, cache);
 
-	u64_map_remove(&ids->by_address, cache);
 	if (ids->recent[recent].cache == cache)
 		ids->recent[recent].cache = 0;
+	if (!known)
+		return;
+	known->until = ns < known->until ? ns : known->until;
+	ids->has_freed = true;
+}
+
+static uint64_t find_freed(const struct cache_ids *ids)
+{
+	const struct cache_info *known;
+	uint64_t cache;
+	size_t pos = 0;
+
+	while ((known = u64_map_next(&ids->by_address, &pos, &cache)))
+		if (known->until != INT64_MAX)
+			return cache;
+	return 0;
+}
+
+void cache_ids_forget_freed(struct cache_ids *ids)
+{
+	uint64_t cache;
+
+	while (ids->has_freed) {
+		cache = find_freed(ids);
+		ids->has_freed = cache;
+		if (cache)
+			u64_map_remove(&ids->by_address, cache);
+	}
 }

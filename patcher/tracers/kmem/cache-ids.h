@@ -13,9 +13,12 @@
 struct cache_info {
 	uint64_t object_size, size; /* bytes */
 	uint64_t name_at;           /* gva of its name */
-	uint64_t batch;             /* of the hit for which the sizes were read last; 0: of none */
+	uint64_t batch;             /* of the hit for which the sizes were read last */
+	int64_t until;              /* ns: when the guest freed it; INT64_MAX: it did not */
 	uint16_t id;                /* in the trace's cache table; 0: it has no name yet */
 };
+
+#define CACHE_NO_BATCH UINT64_MAX
 
 enum { CACHE_RECENT_BITS = 8, CACHE_KNOWN_BITS = 12 };
 
@@ -31,6 +34,7 @@ struct cache_ids {
 	/* A bit set, by hash: one that is not in it is not in by_address. */
 	uint64_t known[(1 << CACHE_KNOWN_BITS) / 64];
 	struct cache_info unnamed; /* the last one that had no name */
+	bool has_freed;            /* some of by_address were freed */
 };
 
 /* `slab` and `writer` are borrowed. The table comes out of the budget, which may be NULL; a cache
@@ -40,46 +44,52 @@ int cache_ids_create(struct slab_view *slab, struct trace_writer *writer, struct
 void cache_ids_destroy(struct cache_ids *ids);
 
 /* cache_ids_get() and cache_ids_find() without a look at the recent ones. */
-const struct cache_info *cache_ids_look_up(struct cache_ids *ids, uint64_t cache, uint64_t batch);
-const struct cache_info *cache_ids_look_up_any(struct cache_ids *ids, uint64_t cache);
+const struct cache_info *cache_ids_look_up(struct cache_ids *ids, uint64_t cache, uint64_t batch,
+					   int64_t ns);
+const struct cache_info *cache_ids_look_up_any(struct cache_ids *ids, uint64_t cache, int64_t ns);
 
-/* cache_ids_forget() of one that may be known. */
-void cache_ids_remove(struct cache_ids *ids, uint64_t cache);
+/* cache_ids_free() of one that may be known. */
+void cache_ids_mark_freed(struct cache_ids *ids, uint64_t cache, int64_t ns);
 
 static inline unsigned int cache_ids_hash(uint64_t cache, unsigned int bits)
 {
 	return (unsigned int)(cache * UINT64_C(0x9e3779b97f4a7c15) >> (64 - bits));
 }
 
-/* A cache for a hit of this batch; 0: as it is now. Valid until the next call; NULL if it cannot be
- * read. */
+/* A cache for a hit of this batch (0: as it is now) and time. Valid until the next call; NULL if it
+ * cannot be read. */
 static inline const struct cache_info *cache_ids_get(struct cache_ids *ids, uint64_t cache,
-						     uint64_t batch)
+						     uint64_t batch, int64_t ns)
 {
 	const unsigned int i = cache_ids_hash(cache, CACHE_RECENT_BITS);
 
-	if (ids->recent[i].cache == cache && batch && ids->recent[i].info.batch == batch)
+	if (ids->recent[i].cache == cache && ids->recent[i].info.batch == batch)
 		return &ids->recent[i].info;
-	return cache_ids_look_up(ids, cache, batch);
+	return cache_ids_look_up(ids, cache, batch, ns);
 }
 
 /* The same for its id alone: the sizes may be old. */
-static inline const struct cache_info *cache_ids_find(struct cache_ids *ids, uint64_t cache)
+static inline const struct cache_info *cache_ids_find(struct cache_ids *ids, uint64_t cache,
+						      int64_t ns)
 {
 	const unsigned int i = cache_ids_hash(cache, CACHE_RECENT_BITS);
 
 	if (ids->recent[i].cache == cache)
 		return &ids->recent[i].info;
-	return cache_ids_look_up_any(ids, cache);
+	return cache_ids_look_up_any(ids, cache, ns);
 }
 
-/* The guest freed an object at this address: a struct kmem_cache there may become another one. */
-static inline void cache_ids_forget(struct cache_ids *ids, uint64_t cache)
+/* The guest freed an object at this address: a struct kmem_cache there may become another one. Hits
+ * of before that may still come, as other vCPUs' do. */
+static inline void cache_ids_free(struct cache_ids *ids, uint64_t cache, int64_t ns)
 {
 	const unsigned int i = cache_ids_hash(cache, CACHE_KNOWN_BITS);
 
 	if (ids->known[i / 64] >> i % 64 & 1)
-		cache_ids_remove(ids, cache);
+		cache_ids_mark_freed(ids, cache, ns);
 }
+
+/* All hits that come are later than those so far: forget what was freed. */
+void cache_ids_forget_freed(struct cache_ids *ids);
 
 #endif

@@ -72,7 +72,7 @@ static inline void emit_object(const struct kmem_tracer *t, const struct alloc_e
 {
 	/* a struct kmem_cache comes from a cache (mm/slab_common.c) */
 	if (entry->type == KMEM_TYPE_CACHE)
-		cache_ids_forget(t->caches, object);
+		cache_ids_free(t->caches, object, at->ns);
 	record->ptr = object;
 	kmem_emit(t, at, record);
 }
@@ -88,9 +88,9 @@ static void free_object(struct free_call *call, uint64_t object)
 	emit_object(call->t, call->entry, &call->at, object, &call->record);
 }
 
-static inline uint16_t find_cache(const struct kmem_tracer *t, uint64_t cache)
+static inline uint16_t find_cache(const struct kmem_tracer *t, uint64_t cache, int64_t ns)
 {
-	const struct cache_info *info = cache ? cache_ids_find(t->caches, cache) : NULL;
+	const struct cache_info *info = cache ? cache_ids_find(t->caches, cache, ns) : NULL;
 
 	return info ? info->id : 0;
 }
@@ -104,7 +104,7 @@ static void set_sheaf(struct free_call *call)
 	if (is_kmalloc)
 		call->record.type_id = KMEM_TYPE_KMALLOC; /* has no cache */
 	else
-		call->record.cache = find_cache(call->t, call->hit->owner);
+		call->record.cache = find_cache(call->t, call->hit->owner, call->at.ns);
 }
 
 static void free_many_objects(struct free_call *call)
@@ -237,7 +237,7 @@ __attribute__((noinline)) static void take_inner(const struct kmem_tracer *t,
 	call.record.call_site = taken_argument(entry, record, ALLOC_ROLE_CALLER, call_site);
 	if (entry->type == KMEM_TYPE_CACHE)
 		find_undone(&call);
-	call.record.cache = find_cache(t, call.cache);
+	call.record.cache = find_cache(t, call.cache, call.at.ns);
 	free_object(&call, taken_argument(entry, record, ALLOC_ROLE_OBJECT, 0));
 }
 
@@ -250,7 +250,7 @@ static inline void take_alone(const struct kmem_tracer *t, const struct alloc_en
 	struct kmem_record out = begin_record(entry);
 
 	out.call_site = taken_argument(entry, record, ALLOC_ROLE_CALLER, call_site);
-	out.cache = find_cache(t, taken_argument(entry, record, ALLOC_ROLE_CACHE, 0));
+	out.cache = find_cache(t, taken_argument(entry, record, ALLOC_ROLE_CACHE, 0), at.ns);
 	if (is_object(t, object))
 		emit_object(t, entry, &at, object, &out);
 }

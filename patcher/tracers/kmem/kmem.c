@@ -490,6 +490,7 @@ static bool kmem_return(struct tracer *tracer, const struct probe *probe,
 static void kmem_emitted(struct tracer *tracer)
 {
 	kmem_pending_put_all(kmem_of(tracer));
+	cache_ids_forget_freed(kmem_of(tracer)->caches);
 }
 
 const struct tracer_ops tracer_kmem = {

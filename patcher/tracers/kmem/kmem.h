@@ -52,8 +52,11 @@ struct kmem_gap {
  */
 struct kmem_plan {
 	const struct alloc_entry *entry;
-	enum kmem_class class;        /* of its events */
-	uint8_t type;                 /* enum kmem_type_id */
+	uint64_t counted_from, counted_bytes; /* of alloc_call_counts(): gva and size of the body */
+	bool lists_calls;                     /* likewise: it has a list */
+	enum kmem_class class;                /* of its events */
+	uint32_t class_bit;
+	uint8_t event, type;          /* enum kmem_event_id, enum kmem_type_id */
 	uint8_t word[ALLOC_NR_ROLES]; /* by role: the argument */
 	uint8_t called_from;          /* the return address */
 	uint8_t site;                 /* the call site to report, but of pages, where it is ... */
@@ -182,7 +185,7 @@ struct kmem_pending {
 	uint64_t vcpus; /* bit per vCPU that has some */
 	struct kmem_pending_vcpu {
 		size_t n;
-		struct kmem_task_record *next; /* behind the n-th */
+		uint32_t seen; /* bit per enum kmem_class: that there are records of */
 		uint8_t classes[KMEM_PENDING]; /* enum kmem_class */
 		struct kmem_task_record records[KMEM_PENDING]; /* tasks: as far as captured */
 	} v[];
@@ -195,22 +198,27 @@ void kmem_pending_put(const struct kmem_tracer *t, unsigned int vcpu);
 /* Those of all vCPUs. */
 void kmem_pending_put_all(const struct kmem_tracer *t);
 
+/* A vCPU's, with room for one more at least: records[n] and classes[n]. */
+static inline struct kmem_pending_vcpu *kmem_pending_room(const struct kmem_tracer *t,
+							  unsigned int vcpu)
+{
+	struct kmem_pending_vcpu *p = &t->pending->v[vcpu];
+
+	if (p->n == KMEM_PENDING)
+		kmem_pending_put(t, vcpu);
+	t->pending->vcpus |= UINT64_C(1) << vcpu;
+	return p;
+}
+
 /* Where the vCPU's next record goes, which is complete before the next call. */
 static inline struct kmem_task_record *
 kmem_pending_next(const struct kmem_tracer *t, unsigned int vcpu, enum kmem_class class)
 {
-	struct kmem_pending_vcpu *p = &t->pending->v[vcpu];
-	size_t n = p->n;
+	struct kmem_pending_vcpu *p = kmem_pending_room(t, vcpu);
 
-	if (n == KMEM_PENDING) {
-		kmem_pending_put(t, vcpu);
-		n = 0;
-	}
-	if (!n)
-		t->pending->vcpus |= UINT64_C(1) << vcpu;
-	p->n = n + 1;
-	p->classes[n] = (uint8_t) class;
-	return p->next++;
+	p->seen |= 1u << class;
+	p->classes[p->n] = (uint8_t) class;
+	return &p->records[p->n++];
 }
 
 /* Whether an instance wants a record. */

@@ -11,8 +11,6 @@ int kmem_pending_create(unsigned int nr_vcpus, struct kmem_pending **out, struct
 
 	if (!p)
 		return error_set(err, ENOMEM, "out of memory");
-	for (unsigned int vcpu = 0; vcpu < nr_vcpus; vcpu++)
-		p->v[vcpu].next = p->v[vcpu].records;
 	*out = p;
 	return 0;
 }
@@ -67,9 +65,17 @@ static void put_wanted(const struct kmem_tracer *t, const struct kmem_output *ou
 	put(t, output, vcpu, first, p->n - first);
 }
 
-static bool wants_all(const struct kmem_output *output, unsigned int vcpu)
+/* A bit per enum kmem_class: those of its types. */
+static uint32_t classes_of(const struct kmem_output *output)
 {
-	return output->types == (1 << KMEM_TYPE_COUNT) - 1 && output->vcpus >> vcpu & 1 &&
+	return output->types << KMEM_CLASS_KMALLOC | output->types << KMEM_CLASS_KFREE;
+}
+
+/* All that there is of the vCPU. */
+static bool wants_all(const struct kmem_tracer *t, const struct kmem_output *output,
+		      unsigned int vcpu)
+{
+	return !(t->pending->v[vcpu].seen & ~classes_of(output)) && output->vcpus >> vcpu & 1 &&
 	       !output->filter && !output->nr_pids;
 }
 
@@ -78,13 +84,13 @@ void kmem_pending_put(const struct kmem_tracer *t, unsigned int vcpu)
 	struct kmem_pending_vcpu *p = &t->pending->v[vcpu];
 
 	for (size_t i = 0; i < t->nr_outputs; i++) {
-		if (wants_all(&t->outputs[i], vcpu))
+		if (wants_all(t, &t->outputs[i], vcpu))
 			put(t, &t->outputs[i], vcpu, 0, p->n);
 		else
 			put_wanted(t, &t->outputs[i], vcpu);
 	}
 	p->n = 0;
-	p->next = p->records;
+	p->seen = 0;
 	t->pending->vcpus &= ~(UINT64_C(1) << vcpu);
 }
 

@@ -46,9 +46,15 @@ bool kmem_plan_make(const struct kmem_tracer *t, const struct probe *probe, stru
 		return false;
 	*plan = (struct kmem_plan){
 		.entry = entry,
+		.counted_from = entry->counted_by.start + t->context.kernel->virt_slide,
+		.counted_bytes = entry->counted_by.end - entry->counted_by.start,
+		.lists_calls = entry->nr_calls,
+		.event = probe->wants_return ? KMEM_EVENT_ALLOC : KMEM_EVENT_FREE,
 		.type = (uint8_t)entry->type,
 		.class =
 			(probe->wants_return ? KMEM_CLASS_KMALLOC : KMEM_CLASS_KFREE) + entry->type,
+		.class_bit = 1u << ((probe->wants_return ? KMEM_CLASS_KMALLOC : KMEM_CLASS_KFREE) +
+				    entry->type),
 		.called_from = number_of(&layout, FIELD_CALL_SITE),
 		.stack = number_of(&layout, FIELD_STACK),
 		.stack_words = probe->entry.stack_words,
@@ -69,30 +75,41 @@ bool kmem_plan_make(const struct kmem_tracer *t, const struct probe *probe, stru
 
 /* --- words of records, which are read once ---------------------------------------------------- */
 
-static inline uint64_t word(const uint64_t *words, uint8_t number)
+#define INLINE inline __attribute__((always_inline))
+
+static INLINE uint64_t word(const uint64_t *words, uint8_t number)
 {
 	return __atomic_load_n(&words[number], __ATOMIC_RELAXED);
 }
 
-static inline uint64_t word_or(const uint64_t *words, uint8_t number, uint64_t otherwise)
+static INLINE uint64_t word_or(const uint64_t *words, uint8_t number, uint64_t otherwise)
 {
 	return number ? word(words, number) : otherwise;
 }
 
 /* --- records ---------------------------------------------------------------------------------- */
 
-/* One of a run, and what it is taken with. */
+/* What those of a run are taken with: copies, for registers. */
 struct taking {
 	const struct kmem_tracer *t;
-	const struct kmem_plan *plan;
-	const struct probe_run *run;
-	const struct probe_cpu *cpu;
-	const struct ring_taken *taken;
+	struct cache_ids *caches;
+	const struct probe_writer *writers;
+	uint64_t batch;
 };
 
-/* All that it needs stays in registers where tasks are not recorded. */
-__attribute__((noinline)) static void set_task(const struct kmem_plan *plan, const uint64_t *words,
-					       struct event_task *task)
+/* One of them. */
+struct taken {
+	const struct kmem_plan *plan;
+	const uint64_t *words;
+	int64_t ns;
+};
+
+static INLINE uint64_t argument(const struct taken *one, enum alloc_role role, uint64_t otherwise)
+{
+	return word_or(one->words, one->plan->word[role], otherwise);
+}
+
+static void set_task(const struct kmem_plan *plan, const uint64_t *words, struct event_task *task)
 {
 	*task = (struct event_task){
 		.pid = (uint32_t)word_or(words, plan->pid, 0),
@@ -106,210 +123,210 @@ __attribute__((noinline)) static void set_task(const struct kmem_plan *plan, con
 	}
 }
 
-static inline struct kmem_record *next_record(const struct taking *k)
+static INLINE void set_request(const struct taken *one, uint64_t site, struct kmem_record *record)
 {
-	struct kmem_task_record *next = kmem_pending_next(k->t, k->cpu->vcpu, k->plan->class);
-
-	next->record.timestamp = (int64_t)tsc_quick_ns(&k->cpu->clock, k->taken->tsc);
-	if (k->t->task.fields)
-		set_task(k->plan, k->taken->fields, &next->task);
-	return &next->record;
-}
-
-static inline void set_ids(const struct taking *k, enum kmem_event_id event,
-			   struct kmem_record *record)
-{
-	record->event_id = (uint8_t)event;
-	record->type_id = k->plan->type;
-}
-
-static inline void set_request(const struct taking *k, uint64_t site, struct kmem_record *record)
-{
-	const uint64_t *words = k->taken->fields;
-
-	set_ids(k, KMEM_EVENT_ALLOC, record);
-	record->node = (int32_t)word_or(words, k->plan->word[ALLOC_ROLE_NODE], (uint64_t)-1);
-	record->gfp_flags = (uint32_t)word_or(words, k->plan->word[ALLOC_ROLE_GFP], 0);
 	record->call_site = site;
+	record->gfp_flags = (uint32_t)argument(one, ALLOC_ROLE_GFP, 0);
+	record->node = -1;
+	if (one->plan->word[ALLOC_ROLE_NODE])
+		record->node = (int32_t)argument(one, ALLOC_ROLE_NODE, 0);
 }
 
-/* A word of the return's record. */
-static inline uint64_t returned_word(const struct taking *k, enum record_field field)
+static INLINE bool take_alloc(const struct taking *k, const struct taken *one,
+			      const struct ring_taken *taken, bool has_size,
+			      struct kmem_record *record)
 {
-	return word(k->taken->returned, k->run->writers[k->taken->returned_id].index[field]);
-}
-
-/* The cache that is asked, or that the guest has found for the object; 0: none. */
-static inline uint64_t cache_of(const struct taking *k)
-{
-	if (k->plan->word[ALLOC_ROLE_CACHE])
-		return word(k->taken->fields, k->plan->word[ALLOC_ROLE_CACHE]);
-	return k->plan->finds_cache ? returned_word(k, FIELD_SLAB_CACHE) : 0;
-}
-
-static inline bool take_alloc(const struct taking *k)
-{
-	const uint64_t object = returned_word(k, FIELD_RESULT);
-	const uint64_t cache = cache_of(k);
-	const uint64_t *words = k->taken->fields;
+	const struct probe_writer *const returned = &k->writers[taken->returned_id];
+	const uint64_t object = word(taken->returned, returned->result);
+	const uint64_t cache = one->plan->finds_cache ? word(taken->returned, returned->slab_cache)
+						      : argument(one, ALLOC_ROLE_CACHE, 0);
 	const struct cache_info *info;
-	struct kmem_record *record;
 
 	if (object <= KMEM_ZERO_SIZE_PTR || !cache)
 		return false;
-	info = cache_ids_get(k->t->caches, cache, k->cpu->batch);
+	info = cache_ids_get(k->caches, cache, k->batch, one->ns);
 	if (!info)
 		return false;
-	record = next_record(k);
-	set_request(k, word(words, k->plan->site), record);
 	record->cache = info->id;
 	record->ptr = object;
 	record->bytes_alloc = info->size;
-	record->bytes_req = k->plan->class == KMEM_CLASS_CACHE_ALLOC
-				    ? info->object_size
-				    : word_or(words, k->plan->word[ALLOC_ROLE_SIZE], 0);
+	record->bytes_req = has_size ? argument(one, ALLOC_ROLE_SIZE, 0) : info->object_size;
+	set_request(one, word(one->words, one->plan->site), record);
 	return true;
 }
 
 /* Of pages: the first caller outside of the page allocator. */
-static inline uint64_t page_site(const struct taking *k)
+static uint64_t page_site(const struct taking *k, const struct taken *one)
 {
-	return page_callers_resolve(k->t->page_callers,
-				    word(k->taken->fields, k->plan->called_from),
-				    k->taken->fields + k->plan->stack, k->plan->stack_words);
+	return page_callers_resolve(k->t->page_callers, word(one->words, one->plan->called_from),
+				    one->words + one->plan->stack, one->plan->stack_words);
 }
 
-/* Some number of pages. */
-struct pages {
-	uint64_t address;
-	uint32_t order;
-};
-
-static inline bool find_pages(const struct taking *k, uint64_t page, struct pages *pages)
+/* 2^order pages at struct page `page`. */
+static bool set_pages(const struct taking *k, const struct taken *one, uint64_t page,
+		      struct kmem_record *record)
 {
-	pages->order = (uint32_t)word_or(k->taken->fields, k->plan->word[ALLOC_ROLE_ORDER], 0);
-	return kmem_believes(pages->order) &&
-	       kmem_page_address(k->t, k->cpu->batch, page, &pages->address);
-}
+	const uint32_t order = (uint32_t)argument(one, ALLOC_ROLE_ORDER, 0);
 
-static inline void set_pages(const struct pages *pages, struct kmem_record *record)
-{
-	record->cache = 0;
-	record->ptr = pages->address;
-	record->bytes_req = record->bytes_alloc = (uint64_t)KMEM_PAGE_SIZE << pages->order;
-}
-
-static inline bool take_page_alloc(const struct taking *k)
-{
-	const uint64_t page = returned_word(k, FIELD_RESULT);
-	struct kmem_record *record;
-	struct pages pages;
-
-	if (page <= KMEM_ZERO_SIZE_PTR || !find_pages(k, page, &pages))
+	if (!kmem_believes(order) || !kmem_page_address(k->t, k->batch, page, &record->ptr))
 		return false;
-	record = next_record(k);
-	set_request(k, page_site(k), record);
-	set_pages(&pages, record);
+	record->cache = 0;
+	record->bytes_req = record->bytes_alloc = (uint64_t)KMEM_PAGE_SIZE << order;
 	return true;
 }
 
-static inline void set_free(const struct taking *k, uint64_t site, struct kmem_record *record)
+static INLINE bool take_page_alloc(const struct taking *k, const struct taken *one,
+				   const struct ring_taken *taken, struct kmem_record *record)
 {
-	set_ids(k, KMEM_EVENT_FREE, record);
+	const uint64_t page = word(taken->returned, k->writers[taken->returned_id].result);
+
+	if (page <= KMEM_ZERO_SIZE_PTR || !set_pages(k, one, page, record))
+		return false;
+	set_request(one, page_site(k, one), record);
+	return true;
+}
+
+static INLINE void set_free(uint64_t site, struct kmem_record *record)
+{
+	record->call_site = site;
 	record->node = 0;
 	record->gfp_flags = 0;
-	record->call_site = site;
 }
 
-static inline bool counts(const struct taking *k)
+/* alloc_call_counts() of its caller. */
+static INLINE bool counts(const struct taking *k, const struct taken *one)
 {
-	const uint64_t called_from = word(k->taken->fields, k->plan->called_from);
+	const struct kmem_plan *plan = one->plan;
+	const uint64_t called_from = word(one->words, plan->called_from);
 
-	return alloc_call_counts(k->plan->entry, kernel_link(k->t->context.kernel, called_from));
+	/* a return address may lie right behind the body */
+	if (called_from - 1 - plan->counted_from < plan->counted_bytes)
+		return false;
+	return !plan->lists_calls ||
+	       alloc_call_is_listed(plan->entry, kernel_link(k->t->context.kernel, called_from));
 }
 
-static inline uint16_t known_cache(const struct taking *k)
+/* The id of the cache that an object goes back to; 0: it is not known. */
+static INLINE uint16_t cache_freed_to(const struct taking *k, const struct taken *one)
 {
-	const uint64_t cache = word_or(k->taken->fields, k->plan->word[ALLOC_ROLE_CACHE], 0);
-	const struct cache_info *info = cache ? cache_ids_find(k->t->caches, cache) : NULL;
+	const uint64_t cache = argument(one, ALLOC_ROLE_CACHE, 0);
+	const struct cache_info *info = cache ? cache_ids_find(k->caches, cache, one->ns) : NULL;
 
 	return info ? info->id : 0;
 }
 
-static inline bool take_free(const struct taking *k)
+static INLINE bool take_free(const struct taking *k, const struct taken *one, bool to_cache,
+			     struct kmem_record *record)
 {
-	const uint64_t *words = k->taken->fields;
-	const uint64_t object = word_or(words, k->plan->word[ALLOC_ROLE_OBJECT], 0);
-	struct kmem_record *record;
+	const uint64_t object = argument(one, ALLOC_ROLE_OBJECT, 0);
 
-	if (object <= KMEM_ZERO_SIZE_PTR || !counts(k))
+	if (object <= KMEM_ZERO_SIZE_PTR || !counts(k, one))
 		return false;
-	record = next_record(k);
-	set_free(k, word(words, k->plan->site), record);
-	record->cache = known_cache(k);
-	/* a struct kmem_cache comes from a cache (mm/slab_common.c) */
-	if (k->plan->class == KMEM_CLASS_CACHE_FREE)
-		cache_ids_forget(k->t->caches, object);
 	record->ptr = object;
 	record->bytes_req = record->bytes_alloc = 0;
+	record->cache = to_cache ? cache_freed_to(k, one) : 0;
+	/* a struct kmem_cache comes from a cache (mm/slab_common.c) */
+	if (to_cache)
+		cache_ids_free(k->caches, object, one->ns);
+	set_free(word(one->words, one->plan->site), record);
 	return true;
 }
 
-static inline bool take_page_free(const struct taking *k)
+static INLINE bool take_page_free(const struct taking *k, const struct taken *one,
+				  struct kmem_record *record)
 {
-	const uint64_t page = word_or(k->taken->fields, k->plan->word[ALLOC_ROLE_PAGE], 0);
-	struct kmem_record *record;
-	struct pages pages;
+	const uint64_t page = argument(one, ALLOC_ROLE_PAGE, 0);
 
-	if (!page || !counts(k) || !find_pages(k, page, &pages))
+	if (!page || !counts(k, one) || !set_pages(k, one, page, record))
 		return false;
-	record = next_record(k);
-	set_free(k, page_site(k), record);
-	set_pages(&pages, record);
+	set_free(page_site(k, one), record);
 	return true;
 }
 
-/* Whether no call is open on its stack, and none that shares its chain. */
-static inline bool is_alone(const struct taking *k)
+static INLINE bool take(const struct taking *k, const struct taken *one,
+			const struct ring_taken *taken, struct kmem_record *record)
 {
-	const uint64_t key = k->taken->returned ? k->taken->key : word(k->taken->fields, 0);
-
-	return call_table_is_clear(k->t->context.calls, key + RECORD_KEY_BIAS);
+	switch (one->plan->class) {
+	case KMEM_CLASS_KMALLOC:
+		return take_alloc(k, one, taken, true, record);
+	case KMEM_CLASS_CACHE_ALLOC:
+		return take_alloc(k, one, taken, false, record);
+	case KMEM_CLASS_PAGE_ALLOC:
+		return take_page_alloc(k, one, taken, record);
+	case KMEM_CLASS_KFREE:
+		return take_free(k, one, false, record);
+	case KMEM_CLASS_CACHE_FREE:
+		return take_free(k, one, true, record);
+	default:
+		return take_page_free(k, one, record);
+	}
 }
 
-static inline bool take(const struct taking *k)
+/* How it is taken; NULL: not here. */
+static INLINE const struct kmem_plan *plan_of(const struct taking *k,
+					      const struct ring_taken *taken)
 {
-	switch (k->plan->class) {
-	case KMEM_CLASS_KMALLOC:
-	case KMEM_CLASS_CACHE_ALLOC:
-		return is_alone(k) && take_alloc(k);
-	case KMEM_CLASS_PAGE_ALLOC:
-		return is_alone(k) && take_page_alloc(k);
-	case KMEM_CLASS_PAGE_FREE:
-		return take_page_free(k);
-	default:
-		return is_alone(k) && take_free(k);
+	const struct probe_writer *writer = &k->writers[taken->id];
+
+	if (!taken->alone || writer->ref->tracer != &k->t->tracer ||
+	    atomic_load_explicit(&writer->ref->off, memory_order_relaxed))
+		return NULL;
+	return writer->plan;
+}
+
+/* The first of `n` at most, whose stamps are near; returns how many. */
+static size_t take_some(const struct taking k, const struct tsc_near_clock near,
+			const struct ring_taken *taken, size_t n, struct kmem_pending_vcpu *p)
+{
+	struct kmem_task_record *const records = &p->records[p->n];
+	uint8_t *const classes = &p->classes[p->n];
+	const bool has_tasks = k.t->task.fields;
+	uint32_t seen = p->seen;
+	size_t i;
+
+	for (i = 0; i < n; i++) {
+		struct kmem_record *record = &records[i].record;
+		const struct taken one = {.plan = plan_of(&k, &taken[i]),
+					  .words = taken[i].fields,
+					  .ns = (int64_t)tsc_near_ns(&near, taken[i].tsc)};
+
+		if (!one.plan || !take(&k, &one, &taken[i], record))
+			break;
+		record->event_id = one.plan->event;
+		record->type_id = one.plan->type;
+		record->timestamp = one.ns;
+		classes[i] = (uint8_t)one.plan->class;
+		seen |= one.plan->class_bit;
+		if (has_tasks)
+			set_task(one.plan, one.words, &records[i].task);
 	}
+	p->seen = seen;
+	p->n += i;
+	return i;
+}
+
+/* How many of `n` have room, and stamps near the first one's: one at least. */
+static size_t near_ones(const struct kmem_pending_vcpu *p, const struct tsc_near_clock *near,
+			const struct ring_taken *taken, size_t n)
+{
+	n = n < KMEM_PENDING - p->n ? n : KMEM_PENDING - p->n;
+	return tsc_is_near(near, taken[n - 1].tsc) ? n : 1;
 }
 
 size_t kmem_take_run(struct tracer *tracer, const struct probe_run *run)
 {
-	struct taking k = {.t = (const struct kmem_tracer *)tracer, .run = run};
+	const struct kmem_tracer *t = (const struct kmem_tracer *)tracer;
+	const struct taking k = {t, t->caches, run->writers, run->cpu->batch};
+	size_t done = 0, some, n;
 
-	for (size_t i = 0; i < run->n; i++) {
-		const struct probe_writer *writer;
+	do {
+		struct kmem_pending_vcpu *p = kmem_pending_room(t, run->cpu->vcpu);
+		const struct ring_taken *taken = run->taken + done;
+		const struct tsc_near_clock near = tsc_clock_near(&run->cpu->clock, taken->tsc);
 
-		k.taken = run->taken[i];
-		if (!k.taken->whole)
-			return i;
-		writer = &run->writers[k.taken->id];
-		if (writer->ref->tracer != tracer ||
-		    atomic_load_explicit(&writer->ref->off, memory_order_relaxed))
-			return i;
-		k.plan = writer->plan;
-		k.cpu = &run->cpus[k.taken->ring];
-		if (!take(&k))
-			return i;
-	}
-	return run->n;
+		n = near_ones(p, &near, taken, run->n - done);
+		some = take_some(k, near, taken, n, p);
+		done += some;
+	} while (some == n && done < run->n);
+	return done;
 }

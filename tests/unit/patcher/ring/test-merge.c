@@ -26,6 +26,7 @@ struct fixture {
 	void *memory[RING_MERGE_MAX];
 	struct ring rings[RING_MERGE_MAX];
 	struct ring_writer writers[RING_MERGE_MAX];
+	struct ring_stacks stacks;
 	struct ring_merge merge;
 	struct ring_clock clock;
 	/* What was emitted. */
@@ -34,7 +35,7 @@ struct fixture {
 		uint64_t tsc, value, returned;
 		unsigned int cpu;
 		uint32_t id;
-		bool whole;
+		bool alone;
 	} * out;
 	unsigned int wrong;
 };
@@ -48,17 +49,17 @@ static void note(struct fixture *f, const struct ring_taken *taken)
 	f->out[f->nr_out].tsc = taken->tsc;
 	f->out[f->nr_out].value = taken->fields[0];
 	f->out[f->nr_out].id = taken->id;
-	f->out[f->nr_out].whole = taken->whole;
+	f->out[f->nr_out].alone = taken->alone;
 	f->out[f->nr_out].returned = taken->returned ? taken->returned[1] : 0;
 	f->out[f->nr_out++].cpu = taken->ring;
-	f->wrong += taken->returned && (taken->returned_id != RETURN || !taken->whole ||
-					taken->key != taken->fields[0]);
+	f->wrong +=
+		taken->returned && (taken->returned_id != RETURN || taken->key != taken->fields[0]);
 }
 
-static void record_out(void *arg, const struct ring_taken *const *taken, size_t n)
+static void record_out(void *arg, const struct ring_taken *taken, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
-		note(arg, taken[i]);
+		note(arg, &taken[i]);
 }
 
 static struct fixture *setup_with(unsigned int nr_cpus, size_t queue_bytes, uint32_t data)
@@ -75,8 +76,9 @@ static struct fixture *setup_with(unsigned int nr_cpus, size_t queue_bytes, uint
 			abort();
 		f->writers[cpu] = ring_writer(f->memory[cpu], data);
 	}
-	if (ring_merge_init(&f->merge, f->rings, nr_cpus, NULL))
+	if (ring_merge_init(&f->merge, f->rings, nr_cpus, &f->stacks, NULL))
 		abort();
+	f->stacks.shift = 14;
 	f->clock = (struct ring_clock){.tsc = 1000, .stall_ns = STALL_NS, .late_ns = STALL_NS};
 	return f;
 }
@@ -247,9 +249,9 @@ static void test_calls(void)
 	put_keyed(f, 0, RETURN, 30, 1, 77);
 	put_keyed(f, 1, WHOLE, 20, 1, 0);
 	pass(f);
-	ok(f->nr_out == 2 && f->out[0].id == WHOLE && f->out[0].whole && !f->out[0].returned,
+	ok(f->nr_out == 2 && f->out[0].id == WHOLE && f->out[0].alone && !f->out[0].returned,
 	   "a call that returns in the next record is older than what came before its return");
-	ok(f->out[1].id == CALL && f->out[1].whole && f->out[1].tsc == 30 &&
+	ok(f->out[1].id == CALL && f->out[1].alone && f->out[1].tsc == 30 &&
 		   f->out[1].returned == 77,
 	   "it comes with its return, and with that one's stamp");
 	is_u64(f->rings[0].counts.records, 2, "both records are counted");
@@ -260,9 +262,9 @@ static void test_calls(void)
 	put_keyed(f, 0, RETURN, 1042, 2, 78);
 	put_keyed(f, 0, RETURN, 1043, 1, 79);
 	pass(f);
-	ok(f->nr_out == 3 && f->out[0].id == CALL && !f->out[0].whole && f->out[1].whole &&
-		   f->out[1].returned == 78 && f->out[2].id == RETURN && !f->out[2].whole,
-	   "a call with another one in it is two records");
+	ok(f->nr_out == 3 && f->out[0].id == CALL && !f->out[0].alone && f->out[1].returned == 78 &&
+		   !f->out[1].alone && f->out[2].id == RETURN && !f->out[2].alone,
+	   "a call with another one in it is two records, and that one is not alone");
 	f->nr_out = 0;
 	f->clock.tsc = 3000;
 	put_keyed(f, 0, CALL, 2050, 1, 0);
@@ -272,10 +274,70 @@ static void test_calls(void)
 	f->clock.tsc = 4000;
 	put_keyed(f, 0, RETURN, 3053, 3, 81);
 	pass(f);
-	ok(f->nr_out == 4 && !f->out[0].whole && !f->out[1].whole && !f->out[2].whole &&
+	ok(f->nr_out == 4 && !f->out[0].alone && !f->out[1].alone && !f->out[2].alone &&
 		   f->out[3].id == RETURN,
 	   "a return of another call, or in another pass, is a record by itself");
 	is_u64(f->wrong, 0, "a call has the key that was read, and the id of its return");
+	teardown(f);
+}
+
+/* The number of a record that was emitted, by its value. */
+static uint64_t place_of(const struct fixture *f, uint64_t value)
+{
+	for (uint64_t i = 0; i < f->nr_out; i++)
+		if (f->out[i].value == value)
+			return i;
+	return UINT64_MAX;
+}
+
+/* Keys are addresses on stacks: those of a task that has moved to another CPU are in two rings. */
+static void test_stacks(void)
+{
+	enum { A = 0x10000, B = 0x20000, C = 0x30000, WITHIN = 8 };
+	struct fixture *f = setup(3, DATA);
+
+	put_keyed(f, 0, CALL, 10, A, 0);
+	put_keyed(f, 0, WHOLE, 20, B, 0);
+	put_keyed(f, 0, RETURN, 30, A, 0);
+	put_keyed(f, 1, WHOLE, 5, C, 0);
+	put_keyed(f, 1, WHOLE, 15, C + WITHIN, 0);
+	pass(f);
+	ok(f->nr_out == 5 && f->out[0].tsc == 10 && f->out[1].tsc == 5 && f->out[2].tsc == 15,
+	   "up to where all rings were read, those of one follow those of another");
+	ok(!f->out[0].alone && f->out[1].alone && f->out[2].alone && f->out[3].alone &&
+		   !f->out[4].alone,
+	   "only what is on a call's stack is not alone");
+	f->nr_out = 0;
+	f->clock.tsc = 2000;
+	put_keyed(f, 2, CALL, 1010, A, 0);
+	put_keyed(f, 0, WHOLE, 1020, A - WITHIN, 0);
+	put_keyed(f, 2, WHOLE, 1030, B, 0);
+	put_keyed(f, 1, RETURN, 1040, A, 0);
+	put_keyed(f, 1, WHOLE, 1050, A + WITHIN, 0);
+	f->stamps_back = f->last = 0;
+	pass(f);
+	ok(f->nr_out == 5 && !f->stamps_back,
+	   "a task that moves in the middle of a call has its records in order");
+	ok(place_of(f, B) == 2 && f->out[2].alone && !f->out[1].alone && !f->out[4].alone,
+	   "others are alone nevertheless");
+	f->nr_out = 0;
+	f->clock.tsc = 3000;
+	f->stacks.open[ring_stack_hash(ring_stack_of(&f->stacks, C + RING_KEY_BIAS))] =
+		RING_STACK_OPEN;
+	put_keyed(f, 1, WHOLE, 2010, C, 0);
+	put_keyed(f, 0, WHOLE, 2020, B, 0);
+	put_keyed(f, 0, WHOLE, 2030, C + WITHIN, 0);
+	f->stamps_back = f->last = 0;
+	pass(f);
+	ok(f->nr_out == 3 && !f->stamps_back && !f->out[0].alone && f->out[1].alone &&
+		   !f->out[2].alone,
+	   "nothing is alone on the stack of a call that is open, and all of it is in order");
+	f->clock.tsc = 4000;
+	f->nr_out = 0;
+	put_keyed(f, 1, WHOLE, 3010, B, 0);
+	put(f, 0, 3020);
+	pass(f);
+	ok(f->nr_out == 2 && !f->out[0].alone, "nor is anything beside a record without a stack");
 	teardown(f);
 }
 
@@ -284,7 +346,7 @@ static void test_many_calls(void)
 {
 	enum { CALLS = 200 };
 	struct fixture *f = setup_with(1, RING_MIN_LARGE, RING_MIN_LARGE);
-	uint64_t whole = 0, values = 0;
+	uint64_t joined = 0;
 
 	for (unsigned int round = 0; round < 20; round++) {
 		for (uint64_t i = 0; i < CALLS; i++) {
@@ -295,14 +357,12 @@ static void test_many_calls(void)
 		pass(f);
 		f->clock.tsc += 1000;
 	}
-	for (uint64_t i = 0; i < f->nr_out; i++) {
-		whole += f->out[i].whole;
-		values += f->out[i].returned;
-	}
+	for (uint64_t i = 0; i < f->nr_out; i++)
+		joined += f->out[i].returned;
 	is_u64(f->rings[0].counts.records, 20 * (2 * CALLS + 1), "all records were taken");
-	ok(whole == values && whole > 20 * CALLS - 20 && f->nr_out == 20 * (2 * CALLS + 1) - whole,
+	ok(joined > 20 * CALLS - 20 && f->nr_out == 20 * (2 * CALLS + 1) - joined,
 	   "all calls but those across the ring's end have their returns (%llu of %d)",
-	   (unsigned long long)whole, 20 * CALLS);
+	   (unsigned long long)joined, 20 * CALLS);
 	teardown(f);
 }
 
@@ -362,8 +422,9 @@ static void test_limits(void)
 	struct fixture *f = setup(RING_MERGE_MAX, DATA);
 	struct ring_merge merge;
 
-	ok(ring_merge_init(&merge, f->rings, 0, NULL) == -EINVAL, "no rings are refused");
-	ok(ring_merge_init(&merge, f->rings, RING_MERGE_MAX + 1, NULL) == -EINVAL,
+	ok(ring_merge_init(&merge, f->rings, 0, &f->stacks, NULL) == -EINVAL,
+	   "no rings are refused");
+	ok(ring_merge_init(&merge, f->rings, RING_MERGE_MAX + 1, &f->stacks, NULL) == -EINVAL,
 	   "too many rings are refused");
 	for (uint64_t i = 0; i < 640; i++)
 		put(f, (unsigned int)(i * 37 % RING_MERGE_MAX), i + 1);
@@ -445,6 +506,7 @@ int main(void)
 	test_queue_full();
 	test_late();
 	test_calls();
+	test_stacks();
 	test_many_calls();
 	test_close();
 	test_clock_back();

@@ -45,14 +45,14 @@ static void test_caches(void)
 	if (slab_view_create(&fs.fg.kernel, &slab, NULL) ||
 	    cache_ids_create(slab, fs.writer, &budget, &ids, NULL))
 		abort();
-	ok(cache_ids_get(ids, fake_cache(), 1) && budget.used,
+	ok(cache_ids_get(ids, fake_cache(), 1, 0) && budget.used,
 	   "a cache that is remembered comes out of the budget");
 	cache_ids_destroy(ids);
 	is_u64(budget.used, 0, "which has it back in the end");
 	budget_init(&budget, 1);
 	if (cache_ids_create(slab, fs.writer, &budget, &ids, NULL))
 		abort();
-	ok(cache_ids_get(ids, fake_cache(), 1) && cache_ids_get(ids, fake_cache(), 2) &&
+	ok(cache_ids_get(ids, fake_cache(), 1, 0) && cache_ids_get(ids, fake_cache(), 2, 0) &&
 		   budget.refused,
 	   "a cache that does not fit is known nevertheless");
 	cache_ids_destroy(ids);

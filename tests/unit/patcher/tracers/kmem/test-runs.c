@@ -11,7 +11,15 @@
 #include "tests/lib/ring-writer.h"
 #include "tests/lib/tap.h"
 
-enum { VCPUS = 2, SCRIPTS = 24, STEPS = 40, STACKS = 3, DEPTH = 3, PATIENCE_MS = 20000 };
+enum {
+	VCPUS = 2,
+	SCRIPTS = 24,
+	STEPS = 60,
+	STACKS = 8,
+	NESTING = 3,
+	DEPTH = 3,
+	PATIENCE_MS = 20000
+};
 enum { TICKS = 10, SLACK_NS = 1000000, LARGE = 20000, SITES = 4 };
 
 static struct fake_session fs;
@@ -158,6 +166,7 @@ struct stack {
 	uint64_t top;
 	struct call calls[DEPTH]; /* that are open */
 	unsigned int n, vcpu;
+	bool nests; /* calls may stay open */
 };
 
 static struct call draw_call(const struct stack *stack)
@@ -199,7 +208,7 @@ static void call_one(struct stack *stack)
 		call.object = fake_object();
 		enter(stack->vcpu, &call);
 	}
-	if (below(4))
+	if (below(4) || !stack->nests)
 		leave(stack->vcpu, &call);
 	else
 		stack->calls[stack->n++] = call;
@@ -227,7 +236,7 @@ static void step(struct stack *stack)
 		stack->vcpu = below(VCPUS);
 	if (stack->n && (stack->n == DEPTH || !below(3)))
 		leave(stack->vcpu, &stack->calls[--stack->n]);
-	else if (!below(10))
+	else if (stack->nests && !below(10))
 		call_large(stack);
 	else if (below(3))
 		call_one(stack);
@@ -240,8 +249,10 @@ static void play(unsigned int script)
 	struct stack stacks[STACKS] = {0};
 
 	seed = script;
-	for (unsigned int i = 0; i < STACKS; i++)
+	for (unsigned int i = 0; i < STACKS; i++) {
 		stacks[i].top = 0xffffc90000003f00 + i * 0x8000;
+		stacks[i].nests = i < NESTING;
+	}
 	for (unsigned int i = 0; i < STEPS; i++)
 		step(&stacks[below(STACKS)]);
 	drain();

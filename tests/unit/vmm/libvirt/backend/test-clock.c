@@ -109,17 +109,18 @@ struct trace {
 	struct ring rings[CPUS];
 	struct ring_writer writers[CPUS];
 	uint64_t *memory[CPUS];
+	struct ring_stacks stacks;
 	struct ring_merge merge;
 	uint64_t nr_out, wrong; /* a record's field is its true stamp */
 };
 
-static void record_out(void *arg, const struct ring_taken *const *taken, size_t n)
+static void record_out(void *arg, const struct ring_taken *taken, size_t n)
 {
 	struct trace *t = arg;
 
 	t->nr_out += n;
 	for (size_t i = 0; i < n; i++)
-		t->wrong += taken[i]->tsc != taken[i]->fields[0];
+		t->wrong += taken[i].tsc != taken[i].fields[0];
 }
 
 static void setup(struct trace *t)
@@ -135,7 +136,7 @@ static void setup(struct trace *t)
 			abort();
 		t->writers[i] = ring_writer(t->memory[i], DATA);
 	}
-	if (ring_merge_init(&t->merge, t->rings, CPUS, NULL))
+	if (ring_merge_init(&t->merge, t->rings, CPUS, &t->stacks, NULL))
 		abort();
 }
 
