@@ -274,8 +274,8 @@ static INLINE const struct kmem_plan *plan_of(const struct taking *k,
 	return writer->plan;
 }
 
-/* The first of `n` at most, whose stamps are near; returns how many. */
-static size_t take_some(const struct taking k, const struct tsc_near_clock near,
+/* The first of `n` at most; returns how many. */
+static size_t take_some(const struct taking k, const struct tsc_quick_clock *clock,
 			const struct ring_taken *taken, size_t n, struct kmem_pending_vcpu *p)
 {
 	struct kmem_task_record *const records = &p->records[p->n];
@@ -288,7 +288,7 @@ static size_t take_some(const struct taking k, const struct tsc_near_clock near,
 		struct kmem_record *record = &records[i].record;
 		const struct taken one = {.plan = plan_of(&k, &taken[i]),
 					  .words = taken[i].fields,
-					  .ns = (int64_t)tsc_near_ns(&near, taken[i].tsc)};
+					  .ns = (int64_t)tsc_quick_ns(clock, taken[i].tsc)};
 
 		if (!one.plan || !take(&k, &one, &taken[i], record))
 			break;
@@ -305,14 +305,6 @@ static size_t take_some(const struct taking k, const struct tsc_near_clock near,
 	return i;
 }
 
-/* How many of `n` have room, and stamps near the first one's: one at least. */
-static size_t near_ones(const struct kmem_pending_vcpu *p, const struct tsc_near_clock *near,
-			const struct ring_taken *taken, size_t n)
-{
-	n = n < KMEM_PENDING - p->n ? n : KMEM_PENDING - p->n;
-	return tsc_is_near(near, taken[n - 1].tsc) ? n : 1;
-}
-
 size_t kmem_take_run(struct tracer *tracer, const struct probe_run *run)
 {
 	const struct kmem_tracer *t = (const struct kmem_tracer *)tracer;
@@ -321,11 +313,10 @@ size_t kmem_take_run(struct tracer *tracer, const struct probe_run *run)
 
 	do {
 		struct kmem_pending_vcpu *p = kmem_pending_room(t, run->cpu->vcpu);
-		const struct ring_taken *taken = run->taken + done;
-		const struct tsc_near_clock near = tsc_clock_near(&run->cpu->clock, taken->tsc);
 
-		n = near_ones(p, &near, taken, run->n - done);
-		some = take_some(k, near, taken, n, p);
+		n = run->n - done;
+		n = n < KMEM_PENDING - p->n ? n : KMEM_PENDING - p->n;
+		some = take_some(k, &run->cpu->clock, run->taken + done, n, p);
 		done += some;
 	} while (some == n && done < run->n);
 	return done;
