@@ -263,8 +263,7 @@ typedef bool probe_take_fn(void *arg, const struct probe_ref *ref,
 struct probe_writer {
 	const struct probe_ref *ref; /* NULL: it writes returns */
 	const void *plan;            /* the probe's */
-	const uint8_t *index;        /* as in struct probe_record ... */
-	uint8_t result, slab_cache;  /* ... of these fields */
+	const uint8_t *index;        /* as in struct probe_record */
 };
 
 /* Records of a vCPU that follow each other: an array. */

@@ -29,6 +29,10 @@ enum ring_role {
 	RING_RETURN, /* ... here, be it of this call or of another one */
 };
 
+/* Which of its fields a record of RING_RETURN has the result in, and the object's cache if it has
+ * that. */
+enum { RING_RETURN_RESULT = 1, RING_RETURN_CACHE = 2 };
+
 /* The records with one id. */
 struct ring_shape {
 	uint16_t size;  /* bytes without items, 0 = there are no such records */
@@ -209,7 +213,9 @@ enum { RING_MERGE_MAX = 128 };
 struct ring_taken {
 	uint64_t tsc;
 	const uint64_t *fields;
-	const uint64_t *returned; /* of a call: the fields of its return; NULL: that is not here */
+	/* Of a call: the fields of its return, whose record lies behind the call's; NULL: that is
+	 * not here. */
+	const uint64_t *returned;
 	uint64_t key;             /* the first field, which is read already; 0 with RING_OTHER */
 	uint32_t id, items;
 	uint32_t returned_id;

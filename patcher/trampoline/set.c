@@ -32,6 +32,16 @@ static void index_fields(struct trampoline_place *place)
 	}
 }
 
+/* Whether its words are where those of RING_RETURN are. */
+static bool is_plain_return(const struct trampoline_place *place)
+{
+	const uint8_t cache = place->index[FIELD_SLAB_CACHE];
+
+	return !place->layout.offset[FIELD_STACK] &&
+	       place->index[FIELD_RESULT] == RING_RETURN_RESULT &&
+	       (!cache || cache == RING_RETURN_CACHE);
+}
+
 /* What its records may be to others in the same ring: those with a stack, too, as that is read
  * where it lies. */
 static enum ring_role role_of(const struct trampoline_place *place)
@@ -41,7 +51,7 @@ static enum ring_role role_of(const struct trampoline_place *place)
 	if (place->layout.items || place->layout.offset[FIELD_CHAIN])
 		return RING_KEYED;
 	if (place->capture.point == POINT_RETURN)
-		return place->layout.offset[FIELD_STACK] ? RING_KEYED : RING_RETURN;
+		return is_plain_return(place) ? RING_RETURN : RING_KEYED;
 	if (!place->ref->probe->in_runs)
 		return RING_KEYED;
 	return place->ref->probe->wants_return ? RING_CALL : RING_WHOLE;
@@ -103,9 +113,7 @@ static int add_code(const struct maker *m, uint32_t number, struct error *err)
 	m->set->writers[number] =
 		(struct probe_writer){.ref = place->ref,
 				      .plan = place->ref ? place->ref->probe->plan : NULL,
-				      .index = place->index,
-				      .result = place->index[FIELD_RESULT],
-				      .slab_cache = place->index[FIELD_SLAB_CACHE]};
+				      .index = place->index};
 	m->set->made++;
 	return 0;
 }

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* A guest has a few hundred caches; a hostile one gets no more memory than this. */
 enum { MAX_CACHES = 65535 };
@@ -15,6 +16,7 @@ int cache_ids_create(struct slab_view *slab, struct trace_writer *writer, struct
 	if (!ids)
 		return error_set(err, ENOMEM, "out of memory");
 	ids->slab = slab;
+	ids->recent[0].info.may_have_caches = true;
 	ids->writer = writer;
 	u64_map_init(&ids->by_address, sizeof(struct cache_info));
 	u64_map_set_budget(&ids->by_address, budget);
@@ -54,13 +56,13 @@ static bool is_current(const struct cache_ids *ids, uint64_t cache, uint64_t bat
 static const struct cache_info *remember(struct cache_ids *ids, uint64_t cache,
 					 const struct cache_info *info)
 {
-	const unsigned int recent = cache_ids_hash(cache, CACHE_RECENT_BITS);
 	const unsigned int known = cache_ids_hash(cache, CACHE_KNOWN_BITS);
+	struct cache_recent *recent = cache_ids_recent(ids, cache);
 
 	ids->known[known / 64] |= UINT64_C(1) << known % 64;
-	ids->recent[recent].cache = cache;
-	ids->recent[recent].info = *info;
-	return &ids->recent[recent].info;
+	recent->cache = cache;
+	recent->info = *info;
+	return &recent->info;
 }
 
 static void keep(struct cache_ids *ids, uint64_t cache, const struct cache_info *info)
@@ -85,9 +87,11 @@ static const struct cache_info *read_cache(struct cache_ids *ids, uint64_t cache
 	info.name_at = read.name_at;
 	/* In early boot a cache has its sizes before its name: it is read again the next time. */
 	if (read.name[0] == '?' || read.name[0] == '\0') {
+		info.may_have_caches = true;
 		ids->unnamed = info;
 		return &ids->unnamed;
 	}
+	info.may_have_caches = !strcmp(read.name, "kmem_cache");
 	info.id = trace_writer_cache_id(ids->writer, read.name, read.object_size, read.size);
 	keep(ids, cache, &info);
 	return remember(ids, cache, &info);
@@ -128,11 +132,11 @@ const struct cache_info *cache_ids_look_up_any(struct cache_ids *ids, uint64_t c
 
 void cache_ids_mark_freed(struct cache_ids *ids, uint64_t cache, int64_t ns)
 {
-	const unsigned int recent = cache_ids_hash(cache, CACHE_RECENT_BITS);
+	struct cache_recent *recent = cache_ids_recent(ids, cache);
 	struct cache_info *known = u64_map_find(&ids->by_address, cache);
 
-	if (ids->recent[recent].cache == cache)
-		ids->recent[recent].cache = 0;
+	if (recent->cache == cache)
+		recent->cache = 0;
 	if (!known)
 		return;
 	known->until = ns < known->until ? ns : known->until;

@@ -16,6 +16,7 @@ struct cache_info {
 	uint64_t batch;             /* of the hit for which the sizes were read last */
 	int64_t until;              /* ns: when the guest freed it; INT64_MAX: it did not */
 	uint16_t id;                /* in the trace's cache table; 0: it has no name yet */
+	bool may_have_caches;       /* its objects may be caches (mm/slab_common.c) */
 };
 
 #define CACHE_NO_BATCH UINT64_MAX
@@ -26,11 +27,12 @@ struct cache_ids {
 	struct slab_view *slab;
 	struct trace_writer *writer;
 	struct u64_map by_address; /* -> struct cache_info */
-	/* Some of these, by hash. */
-	struct {
+	/* Some of these, by hash. The first one is no cache. */
+	struct cache_recent {
 		uint64_t cache;
 		struct cache_info info;
-	} recent[1 << CACHE_RECENT_BITS];
+		uint64_t unused; /* a power of two is found quickly */
+	} recent[1 + (1 << CACHE_RECENT_BITS)];
 	/* A bit set, by hash: one that is not in it is not in by_address. */
 	uint64_t known[(1 << CACHE_KNOWN_BITS) / 64];
 	struct cache_info unnamed; /* the last one that had no name */
@@ -56,15 +58,23 @@ static inline unsigned int cache_ids_hash(uint64_t cache, unsigned int bits)
 	return (unsigned int)(cache * UINT64_C(0x9e3779b97f4a7c15) >> (64 - bits));
 }
 
+/* Where a cache is, or another one of its hash. Of no cache, 0, all is known: nothing. */
+static inline struct cache_recent *cache_ids_recent(struct cache_ids *ids, uint64_t cache)
+{
+	const uint64_t hash = cache * UINT64_C(0x9e3779b97f4a7c15);
+
+	return &ids->recent[(hash >> (64 - CACHE_RECENT_BITS)) + (hash != 0)];
+}
+
 /* A cache for a hit of this batch (0: as it is now) and time. Valid until the next call; NULL if it
  * cannot be read. */
 static inline const struct cache_info *cache_ids_get(struct cache_ids *ids, uint64_t cache,
 						     uint64_t batch, int64_t ns)
 {
-	const unsigned int i = cache_ids_hash(cache, CACHE_RECENT_BITS);
+	const struct cache_recent *recent = cache_ids_recent(ids, cache);
 
-	if (ids->recent[i].cache == cache && ids->recent[i].info.batch == batch)
-		return &ids->recent[i].info;
+	if (recent->cache == cache && recent->info.batch == batch)
+		return &recent->info;
 	return cache_ids_look_up(ids, cache, batch, ns);
 }
 
@@ -72,10 +82,10 @@ static inline const struct cache_info *cache_ids_get(struct cache_ids *ids, uint
 static inline const struct cache_info *cache_ids_find(struct cache_ids *ids, uint64_t cache,
 						      int64_t ns)
 {
-	const unsigned int i = cache_ids_hash(cache, CACHE_RECENT_BITS);
+	const struct cache_recent *recent = cache_ids_recent(ids, cache);
 
-	if (ids->recent[i].cache == cache)
-		return &ids->recent[i].info;
+	if (recent->cache == cache)
+		return &recent->info;
 	return cache_ids_look_up_any(ids, cache, ns);
 }
 

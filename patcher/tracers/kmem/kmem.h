@@ -46,23 +46,35 @@ struct kmem_gap {
 	struct probe_gap gap;
 };
 
+/* A word of a record, or none: then the mask is 0. */
+struct kmem_word {
+	uint64_t mask;
+	uint8_t number;
+};
+
 /*
- * How records of a probe are taken in runs: the number of the word that has what is asked for, 0 if
- * it has no such word (word 0 is the key).
+ * How records of a probe are taken in runs: the numbers of the words that have what is asked for, 0
+ * if it has no such word (word 0 is the key).
  */
 struct kmem_plan {
 	const struct alloc_entry *entry;
-	uint64_t counted_from, counted_bytes; /* of alloc_call_counts(): gva and size of the body */
-	bool lists_calls;                     /* likewise: it has a list */
-	enum kmem_class class;                /* of its events */
 	uint32_t class_bit;
-	uint8_t event, type;          /* enum kmem_event_id, enum kmem_type_id */
+	uint8_t event, type, class;   /* of its events: enum kmem_event_id and so on */
 	uint8_t word[ALLOC_NR_ROLES]; /* by role: the argument */
 	uint8_t called_from;          /* the return address */
 	uint8_t site;                 /* the call site to report, but of pages, where it is ... */
 	uint8_t stack, stack_words;   /* ... called_from, or found in these words */
 	uint8_t pid, tgid, comm, cgroup; /* of the task */
 	bool finds_cache;                /* the return's record has the cache */
+	/* What a record says of an object: the words that have it, those of the return's record
+	 * included. Masks are all ones, or 0: such a record does not say it. */
+	uint8_t object;
+	struct kmem_word cache, size, gfp, node;
+	int32_t no_node;               /* what it has instead */
+	uint64_t allocated, requested; /* masks: the cache's sizes */
+	uint64_t has_no_cache;         /* not 0: it may say none */
+	bool all_count;                /* alloc_call_counts() is true */
+	bool may_free_caches;          /* what it frees may be a struct kmem_cache */
 };
 
 /* Where the guest's pages are, as read for the hits of a batch (struct probe_hit); 0: of none. */

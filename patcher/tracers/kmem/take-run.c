@@ -36,9 +36,47 @@ static bool lacks_caches(const struct kmem_tracer *t, const struct alloc_entry *
 	       (slab_missing(t->slab, SLAB_CACHES) || slab_missing(t->slab, SLAB_OBJECTS));
 }
 
+/* Of an argument that there may not be. */
+static struct kmem_word word_of(const struct kmem_plan *plan, enum alloc_role role)
+{
+	return (struct kmem_word){plan->word[role] ? UINT64_MAX : 0, plan->word[role]};
+}
+
+/* The return's record lies behind the call's (struct ring_taken). */
+static uint8_t returned_word(const struct record_layout *layout, uint8_t number)
+{
+	return (uint8_t)(layout->size / sizeof(uint64_t) + number);
+}
+
+/* Its records have what there is to say of a slab's object: where. */
+static void plan_slab(const struct record_layout *layout, struct kmem_plan *plan)
+{
+	const bool allocs = plan->event == KMEM_EVENT_ALLOC;
+
+	plan->cache = word_of(plan, ALLOC_ROLE_CACHE);
+	plan->size = word_of(plan, ALLOC_ROLE_SIZE);
+	plan->gfp = word_of(plan, ALLOC_ROLE_GFP);
+	plan->node = word_of(plan, ALLOC_ROLE_NODE);
+	plan->object =
+		allocs ? returned_word(layout, RING_RETURN_RESULT) : plan->word[ALLOC_ROLE_OBJECT];
+	if (allocs && plan->finds_cache)
+		plan->cache =
+			(struct kmem_word){UINT64_MAX, returned_word(layout, RING_RETURN_CACHE)};
+	plan->no_node = allocs && !plan->node.mask ? -1 : 0;
+	plan->allocated = allocs ? UINT64_MAX : 0;
+	plan->has_no_cache = !allocs;
+	plan->requested = plan->class == KMEM_CLASS_CACHE_ALLOC ? UINT64_MAX : 0;
+	if (plan->requested || !allocs)
+		plan->size.mask = 0;
+	plan->may_free_caches = plan->class == KMEM_CLASS_CACHE_FREE;
+	plan->all_count = plan->entry->counted_by.start == plan->entry->counted_by.end &&
+			  !plan->entry->nr_calls;
+}
+
 bool kmem_plan_make(const struct kmem_tracer *t, const struct probe *probe, struct kmem_plan *plan)
 {
 	const struct alloc_entry *entry = probe->data;
+	const bool allocs = probe->wants_return;
 	struct record_layout layout;
 
 	if (t->task.fields & EVENT_TASK_STACK || !is_single(entry) || !is_of_one_class(entry) ||
@@ -46,15 +84,10 @@ bool kmem_plan_make(const struct kmem_tracer *t, const struct probe *probe, stru
 		return false;
 	*plan = (struct kmem_plan){
 		.entry = entry,
-		.counted_from = entry->counted_by.start + t->context.kernel->virt_slide,
-		.counted_bytes = entry->counted_by.end - entry->counted_by.start,
-		.lists_calls = entry->nr_calls,
-		.event = probe->wants_return ? KMEM_EVENT_ALLOC : KMEM_EVENT_FREE,
+		.event = allocs ? KMEM_EVENT_ALLOC : KMEM_EVENT_FREE,
 		.type = (uint8_t)entry->type,
-		.class =
-			(probe->wants_return ? KMEM_CLASS_KMALLOC : KMEM_CLASS_KFREE) + entry->type,
-		.class_bit = 1u << ((probe->wants_return ? KMEM_CLASS_KMALLOC : KMEM_CLASS_KFREE) +
-				    entry->type),
+		.class = (uint8_t)((allocs ? KMEM_CLASS_KMALLOC : KMEM_CLASS_KFREE) + entry->type),
+		.class_bit = 1u << ((allocs ? KMEM_CLASS_KMALLOC : KMEM_CLASS_KFREE) + entry->type),
 		.called_from = number_of(&layout, FIELD_CALL_SITE),
 		.stack = number_of(&layout, FIELD_STACK),
 		.stack_words = probe->entry.stack_words,
@@ -70,7 +103,8 @@ bool kmem_plan_make(const struct kmem_tracer *t, const struct probe *probe, stru
 				number_of(&layout, FIELD_ARG0 + entry->argument[role] - 1);
 	plan->site =
 		plan->word[ALLOC_ROLE_CALLER] ? plan->word[ALLOC_ROLE_CALLER] : plan->called_from;
-	return true;
+	plan_slab(&layout, plan);
+	return plan->type == KMEM_TYPE_PAGES || plan->object;
 }
 
 /* --- words of records, which are read once ---------------------------------------------------- */
@@ -87,29 +121,102 @@ static INLINE uint64_t word_or(const uint64_t *words, uint8_t number, uint64_t o
 	return number ? word(words, number) : otherwise;
 }
 
+/* 0: there is none. */
+static INLINE uint64_t masked(const uint64_t *words, const struct kmem_word *place)
+{
+	return word(words, place->number) & place->mask;
+}
+
 /* --- records ---------------------------------------------------------------------------------- */
 
-/* What those of a run are taken with: copies, for registers. */
+/* What those of a run are taken with. */
 struct taking {
 	const struct kmem_tracer *t;
 	struct cache_ids *caches;
-	const struct probe_writer *writers;
 	uint64_t batch;
 };
 
-/* One of them. */
-struct taken {
-	const struct kmem_plan *plan;
-	const uint64_t *words;
-	int64_t ns;
-};
-
-static INLINE uint64_t argument(const struct taken *one, enum alloc_role role, uint64_t otherwise)
+static bool counts(const struct taking *k, const struct kmem_plan *plan, const uint64_t *words)
 {
-	return word_or(one->words, one->plan->word[role], otherwise);
+	const uint64_t called_from = word(words, plan->called_from);
+
+	return alloc_call_counts(plan->entry, kernel_link(k->t->context.kernel, called_from));
 }
 
-static void set_task(const struct kmem_plan *plan, const uint64_t *words, struct event_task *task)
+/* A cache that is not among the recent ones. NULL: what an allocation is about cannot be read. */
+static __attribute__((noinline)) const struct cache_info *
+find_cache(const struct taking *k, const struct kmem_plan *plan, uint64_t cache, int64_t ns)
+{
+	const struct cache_info *info;
+
+	if (plan->event == KMEM_EVENT_ALLOC)
+		return cache_ids_look_up(k->caches, cache, k->batch, ns);
+	info = cache_ids_look_up_any(k->caches, cache, ns);
+	return info ? info : &cache_ids_recent(k->caches, 0)->info;
+}
+
+/* Without a branch for what an object is, or whether it is freed: that changes from one record to
+ * the next. */
+static INLINE bool take_object(const struct taking *k, const struct kmem_plan *plan,
+			       const uint64_t *words, struct kmem_record *record)
+{
+	const uint64_t object = word(words, plan->object), cache = masked(words, &plan->cache);
+	const struct cache_recent *recent = cache_ids_recent(k->caches, cache);
+	const struct cache_info *info = &recent->info;
+
+	if (object <= KMEM_ZERO_SIZE_PTR || (!plan->all_count && !counts(k, plan, words)) ||
+	    !(cache | plan->has_no_cache))
+		return false;
+	if (recent->cache != cache || (info->batch ^ k->batch) & plan->allocated)
+		info = find_cache(k, plan, cache, record->timestamp);
+	if (!info)
+		return false;
+	/* a struct kmem_cache comes from a cache (mm/slab_common.c) */
+	if (info->may_have_caches & plan->may_free_caches)
+		cache_ids_free(k->caches, object, record->timestamp);
+	record->cache = info->id;
+	record->node = (int32_t)masked(words, &plan->node) | plan->no_node;
+	record->call_site = word(words, plan->site);
+	record->ptr = object;
+	record->bytes_req = masked(words, &plan->size) | (info->object_size & plan->requested);
+	record->bytes_alloc = info->size & plan->allocated;
+	record->gfp_flags = (uint32_t)masked(words, &plan->gfp);
+	return true;
+}
+
+/* 2^order pages at struct page `page`; the first caller outside of the page allocator. */
+static bool take_pages(const struct taking *k, const struct kmem_plan *plan, const uint64_t *words,
+		       uint64_t page, struct kmem_record *record)
+{
+	const uint32_t order = (uint32_t)word_or(words, plan->word[ALLOC_ROLE_ORDER], 0);
+
+	if (!kmem_believes(order) || !kmem_page_address(k->t, k->batch, page, &record->ptr))
+		return false;
+	record->cache = 0;
+	record->bytes_req = record->bytes_alloc = (uint64_t)KMEM_PAGE_SIZE << order;
+	record->call_site = page_callers_resolve(k->t->page_callers, word(words, plan->called_from),
+						 words + plan->stack, plan->stack_words);
+	record->gfp_flags = (uint32_t)masked(words, &plan->gfp);
+	record->node = (int32_t)masked(words, &plan->node) | plan->no_node;
+	return true;
+}
+
+static __attribute__((noinline)) bool take_page(const struct taking *k,
+						const struct kmem_plan *plan, const uint64_t *words,
+						struct kmem_record *record)
+{
+	uint64_t page;
+
+	if (plan->event == KMEM_EVENT_ALLOC) {
+		page = word(words, plan->object);
+		return page > KMEM_ZERO_SIZE_PTR && take_pages(k, plan, words, page, record);
+	}
+	page = word_or(words, plan->word[ALLOC_ROLE_PAGE], 0);
+	return page && counts(k, plan, words) && take_pages(k, plan, words, page, record);
+}
+
+static __attribute__((noinline)) void set_task(const struct kmem_plan *plan, const uint64_t *words,
+					       struct event_task *task)
 {
 	*task = (struct event_task){
 		.pid = (uint32_t)word_or(words, plan->pid, 0),
@@ -123,182 +230,47 @@ static void set_task(const struct kmem_plan *plan, const uint64_t *words, struct
 	}
 }
 
-static INLINE void set_request(const struct taken *one, uint64_t site, struct kmem_record *record)
-{
-	record->call_site = site;
-	record->gfp_flags = (uint32_t)argument(one, ALLOC_ROLE_GFP, 0);
-	record->node = -1;
-	if (one->plan->word[ALLOC_ROLE_NODE])
-		record->node = (int32_t)argument(one, ALLOC_ROLE_NODE, 0);
-}
-
-static INLINE bool take_alloc(const struct taking *k, const struct taken *one,
-			      const struct ring_taken *taken, bool has_size,
-			      struct kmem_record *record)
-{
-	const struct probe_writer *const returned = &k->writers[taken->returned_id];
-	const uint64_t object = word(taken->returned, returned->result);
-	const uint64_t cache = one->plan->finds_cache ? word(taken->returned, returned->slab_cache)
-						      : argument(one, ALLOC_ROLE_CACHE, 0);
-	const struct cache_info *info;
-
-	if (object <= KMEM_ZERO_SIZE_PTR || !cache)
-		return false;
-	info = cache_ids_get(k->caches, cache, k->batch, one->ns);
-	if (!info)
-		return false;
-	record->cache = info->id;
-	record->ptr = object;
-	record->bytes_alloc = info->size;
-	record->bytes_req = has_size ? argument(one, ALLOC_ROLE_SIZE, 0) : info->object_size;
-	set_request(one, word(one->words, one->plan->site), record);
-	return true;
-}
-
-/* Of pages: the first caller outside of the page allocator. */
-static uint64_t page_site(const struct taking *k, const struct taken *one)
-{
-	return page_callers_resolve(k->t->page_callers, word(one->words, one->plan->called_from),
-				    one->words + one->plan->stack, one->plan->stack_words);
-}
-
-/* 2^order pages at struct page `page`. */
-static bool set_pages(const struct taking *k, const struct taken *one, uint64_t page,
-		      struct kmem_record *record)
-{
-	const uint32_t order = (uint32_t)argument(one, ALLOC_ROLE_ORDER, 0);
-
-	if (!kmem_believes(order) || !kmem_page_address(k->t, k->batch, page, &record->ptr))
-		return false;
-	record->cache = 0;
-	record->bytes_req = record->bytes_alloc = (uint64_t)KMEM_PAGE_SIZE << order;
-	return true;
-}
-
-static INLINE bool take_page_alloc(const struct taking *k, const struct taken *one,
-				   const struct ring_taken *taken, struct kmem_record *record)
-{
-	const uint64_t page = word(taken->returned, k->writers[taken->returned_id].result);
-
-	if (page <= KMEM_ZERO_SIZE_PTR || !set_pages(k, one, page, record))
-		return false;
-	set_request(one, page_site(k, one), record);
-	return true;
-}
-
-static INLINE void set_free(uint64_t site, struct kmem_record *record)
-{
-	record->call_site = site;
-	record->node = 0;
-	record->gfp_flags = 0;
-}
-
-/* alloc_call_counts() of its caller. */
-static INLINE bool counts(const struct taking *k, const struct taken *one)
-{
-	const struct kmem_plan *plan = one->plan;
-	const uint64_t called_from = word(one->words, plan->called_from);
-
-	/* a return address may lie right behind the body */
-	if (called_from - 1 - plan->counted_from < plan->counted_bytes)
-		return false;
-	return !plan->lists_calls ||
-	       alloc_call_is_listed(plan->entry, kernel_link(k->t->context.kernel, called_from));
-}
-
-/* The id of the cache that an object goes back to; 0: it is not known. */
-static INLINE uint16_t cache_freed_to(const struct taking *k, const struct taken *one)
-{
-	const uint64_t cache = argument(one, ALLOC_ROLE_CACHE, 0);
-	const struct cache_info *info = cache ? cache_ids_find(k->caches, cache, one->ns) : NULL;
-
-	return info ? info->id : 0;
-}
-
-static INLINE bool take_free(const struct taking *k, const struct taken *one, bool to_cache,
-			     struct kmem_record *record)
-{
-	const uint64_t object = argument(one, ALLOC_ROLE_OBJECT, 0);
-
-	if (object <= KMEM_ZERO_SIZE_PTR || !counts(k, one))
-		return false;
-	record->ptr = object;
-	record->bytes_req = record->bytes_alloc = 0;
-	record->cache = to_cache ? cache_freed_to(k, one) : 0;
-	/* a struct kmem_cache comes from a cache (mm/slab_common.c) */
-	if (to_cache)
-		cache_ids_free(k->caches, object, one->ns);
-	set_free(word(one->words, one->plan->site), record);
-	return true;
-}
-
-static INLINE bool take_page_free(const struct taking *k, const struct taken *one,
-				  struct kmem_record *record)
-{
-	const uint64_t page = argument(one, ALLOC_ROLE_PAGE, 0);
-
-	if (!page || !counts(k, one) || !set_pages(k, one, page, record))
-		return false;
-	set_free(page_site(k, one), record);
-	return true;
-}
-
-static INLINE bool take(const struct taking *k, const struct taken *one,
-			const struct ring_taken *taken, struct kmem_record *record)
-{
-	switch (one->plan->class) {
-	case KMEM_CLASS_KMALLOC:
-		return take_alloc(k, one, taken, true, record);
-	case KMEM_CLASS_CACHE_ALLOC:
-		return take_alloc(k, one, taken, false, record);
-	case KMEM_CLASS_PAGE_ALLOC:
-		return take_page_alloc(k, one, taken, record);
-	case KMEM_CLASS_KFREE:
-		return take_free(k, one, false, record);
-	case KMEM_CLASS_CACHE_FREE:
-		return take_free(k, one, true, record);
-	default:
-		return take_page_free(k, one, record);
-	}
-}
-
 /* How it is taken; NULL: not here. */
-static INLINE const struct kmem_plan *plan_of(const struct taking *k,
+static INLINE const struct kmem_plan *plan_of(const struct kmem_tracer *t,
+					      const struct probe_writer *writers,
 					      const struct ring_taken *taken)
 {
-	const struct probe_writer *writer = &k->writers[taken->id];
+	const struct probe_writer *writer = &writers[taken->id];
 
-	if (!taken->alone || writer->ref->tracer != &k->t->tracer ||
+	if (!taken->alone || writer->ref->tracer != &t->tracer ||
 	    atomic_load_explicit(&writer->ref->off, memory_order_relaxed))
 		return NULL;
 	return writer->plan;
 }
 
 /* The first of `n` at most; returns how many. */
-static size_t take_some(const struct taking k, const struct tsc_quick_clock *clock,
+static size_t take_some(const struct taking *k, const struct probe_run *run,
 			const struct ring_taken *taken, size_t n, struct kmem_pending_vcpu *p)
 {
+	const struct tsc_quick_clock *const clock = &run->cpu->clock;
 	struct kmem_task_record *const records = &p->records[p->n];
 	uint8_t *const classes = &p->classes[p->n];
-	const bool has_tasks = k.t->task.fields;
+	const bool has_tasks = k->t->task.fields;
 	uint32_t seen = p->seen;
 	size_t i;
 
 	for (i = 0; i < n; i++) {
 		struct kmem_record *record = &records[i].record;
-		const struct taken one = {.plan = plan_of(&k, &taken[i]),
-					  .words = taken[i].fields,
-					  .ns = (int64_t)tsc_quick_ns(clock, taken[i].tsc)};
+		const struct kmem_plan *plan = plan_of(k->t, run->writers, &taken[i]);
+		const uint64_t *words = taken[i].fields;
 
-		if (!one.plan || !take(&k, &one, &taken[i], record))
+		if (!plan)
 			break;
-		record->event_id = one.plan->event;
-		record->type_id = one.plan->type;
-		record->timestamp = one.ns;
-		classes[i] = (uint8_t)one.plan->class;
-		seen |= one.plan->class_bit;
+		record->timestamp = (int64_t)tsc_quick_ns(clock, taken[i].tsc);
+		record->event_id = plan->event;
+		record->type_id = plan->type;
+		classes[i] = plan->class;
+		seen |= plan->class_bit;
+		if (!(plan->type == KMEM_TYPE_PAGES ? take_page(k, plan, words, record)
+						    : take_object(k, plan, words, record)))
+			break;
 		if (has_tasks)
-			set_task(one.plan, one.words, &records[i].task);
+			set_task(plan, words, &records[i].task);
 	}
 	p->seen = seen;
 	p->n += i;
@@ -308,7 +280,7 @@ static size_t take_some(const struct taking k, const struct tsc_quick_clock *clo
 size_t kmem_take_run(struct tracer *tracer, const struct probe_run *run)
 {
 	const struct kmem_tracer *t = (const struct kmem_tracer *)tracer;
-	const struct taking k = {t, t->caches, run->writers, run->cpu->batch};
+	const struct taking k = {t, t->caches, run->cpu->batch};
 	size_t done = 0, some, n;
 
 	do {
@@ -316,7 +288,7 @@ size_t kmem_take_run(struct tracer *tracer, const struct probe_run *run)
 
 		n = run->n - done;
 		n = n < KMEM_PENDING - p->n ? n : KMEM_PENDING - p->n;
-		some = take_some(k, &run->cpu->clock, run->taken + done, n, p);
+		some = take_some(&k, run, run->taken + done, n, p);
 		done += some;
 	} while (some == n && done < run->n);
 	return done;
