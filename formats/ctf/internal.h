@@ -8,6 +8,7 @@
 #include "formats/base/bit-cursor.h"
 #include "formats/ctf/ctf.h"
 #include "formats/event/record-stream.h"
+#include "formats/event/task.h"
 
 /* What the files of this room share. */
 
@@ -43,6 +44,14 @@ struct ctf_instance {
 	struct ctf_dictionary code, flags, strings, stacks;
 };
 
+/* A task as events of kmem have it, which begin with these bits. */
+struct ctf_task {
+	struct event_task task;
+	uint32_t packet; /* that uses its strings; 0: none yet */
+	unsigned int nr_bits;
+	uint64_t bits[2];
+};
+
 /* A stream: events are gathered into packets, each as long as its content. */
 struct ctf_writer {
 	struct stream_writer base;
@@ -66,6 +75,7 @@ struct ctf_writer {
 	unsigned int last_string_id;
 	uint64_t last_stack[EVENT_STACK_WORDS]; /* likewise */
 	unsigned int last_stack_id;
+	struct ctf_task last_task;
 	uint64_t last_flags; /* likewise */
 	unsigned int last_flags_id;
 	uint16_t *used_caches; /* by the packet */

@@ -14,6 +14,8 @@ void ctf_use_cache(struct ctf_writer *w, uint16_t id);
 ctf_put_fn *ctf_put_kmem(const struct event_class *class, unsigned int form);
 /* ctf_put_mix_fn, of kmem_classes. */
 size_t ctf_put_kmem_mix(struct ctf_writer *w, const struct event_mix *mix, size_t n);
+/* Likewise, of kmem_classes_of() fields of tasks, without stacks. */
+size_t ctf_put_kmem_task_mix(struct ctf_writer *w, const struct event_mix *mix, size_t n);
 
 /* The id of a string; 0: it has none. */
 uint64_t ctf_string_id(struct ctf_writer *w, const uint8_t *string, size_t size);

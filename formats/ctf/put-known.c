@@ -261,9 +261,19 @@ ctf_put_run_fn *ctf_put_run_known(const struct event_class *class)
 	return calls ? calls->run : NULL;
 }
 
+static ctf_put_mix_fn *find_kmem_mix(const struct event_class *classes)
+{
+	if (classes == kmem_classes)
+		return ctf_put_kmem_mix;
+	for (unsigned int fields = 1; fields <= EVENT_TASK_ALL; fields++)
+		if (classes == kmem_classes_of(fields))
+			return ctf_put_kmem_task_mix;
+	return NULL;
+}
+
 ctf_put_mix_fn *ctf_put_mix_known(const struct event_class *classes)
 {
-	ctf_put_mix_fn *mix = classes == kmem_classes ? ctf_put_kmem_mix : NULL;
+	ctf_put_mix_fn *mix = find_kmem_mix(classes);
 
 	if (!mix)
 		mix = find_graph_mix(classes);

@@ -65,6 +65,8 @@ __attribute__((noinline)) uint64_t ctf_string_id(struct ctf_writer *w, const uin
 {
 	struct ctf_value raw = {{0}}, value;
 
+	if (!*string)
+		return 0;
 	memcpy(&raw, string, size);
 	if (w->last_string_id && !memcmp(&raw, &w->last_string, sizeof(raw)))
 		return w->last_string_id;

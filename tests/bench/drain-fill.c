@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* What the vCPUs write into the rings. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "patcher/tracers/kmem/kmem.h"
@@ -74,6 +75,20 @@ static void set_result(const struct drain_mix *m, struct ring_record *record,
 	set_field(record, place, FIELD_SLAB_CACHE, m->caches[call->site->cache].gva);
 }
 
+/* Whose stack it is. */
+static void set_task(struct ring_record *record, const struct trampoline_place *place, uint64_t key)
+{
+	const uint64_t task = key >> 15 & 0xffff;
+	char comm[sizeof(uint64_t) + 1];
+	uint64_t word;
+
+	snprintf(comm, sizeof(comm), "task%u", (unsigned int)task % 1000);
+	memcpy(&word, comm, sizeof(word));
+	set_field(record, place, FIELD_PID, 1 + task);
+	set_field(record, place, FIELD_TGID, 1 + task);
+	set_field(record, place, FIELD_COMM, word);
+}
+
 static void put_record(struct drain_mix *m, unsigned int vcpu, uint32_t id,
 		       const struct mix_call *call)
 {
@@ -85,6 +100,7 @@ static void put_record(struct drain_mix *m, unsigned int vcpu, uint32_t id,
 	record->tsc = next_stamp(m);
 	set_field(record, place, FIELD_KEY, call->key);
 	set_field(record, place, FIELD_CALL_SITE, call->address);
+	set_task(record, place, call->key);
 	if (place->capture.point == POINT_ENTRY)
 		set_arguments(m, record, place, call);
 	else

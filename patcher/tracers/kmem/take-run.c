@@ -215,19 +215,16 @@ static __attribute__((noinline)) bool take_page(const struct taking *k,
 	return page && counts(k, plan, words) && take_pages(k, plan, words, page, record);
 }
 
-static __attribute__((noinline)) void set_task(const struct kmem_plan *plan, const uint64_t *words,
-					       struct event_task *task)
+static void set_task(const struct kmem_plan *plan, const uint64_t *words, struct event_task *task)
 {
-	*task = (struct event_task){
-		.pid = (uint32_t)word_or(words, plan->pid, 0),
-		.tgid = (uint32_t)word_or(words, plan->tgid, 0),
-		.cgroup = word_or(words, plan->cgroup, 0),
-	};
-	for (uint8_t i = 0; plan->comm && i < CAPTURE_COMM_SIZE / 8; i++) {
-		const uint64_t part = word(words, (uint8_t)(plan->comm + i));
+	uint64_t comm[CAPTURE_COMM_SIZE / sizeof(uint64_t)] = {0};
 
-		memcpy(task->comm + i * sizeof(part), &part, sizeof(part));
-	}
+	task->pid = (uint32_t)word_or(words, plan->pid, 0);
+	task->tgid = (uint32_t)word_or(words, plan->tgid, 0);
+	task->cgroup = word_or(words, plan->cgroup, 0);
+	for (uint8_t i = 0; plan->comm && i < CAPTURE_COMM_SIZE / sizeof(uint64_t); i++)
+		comm[i] = word(words, (uint8_t)(plan->comm + i));
+	memcpy(task->comm, comm, sizeof(comm));
 }
 
 /* How it is taken; NULL: not here. */

@@ -19,6 +19,7 @@ struct made_event {
 	int64_t ns;
 	union {
 		struct kmem_record record;
+		struct kmem_task_record of_task;
 		struct function_event call;
 		struct graph_event graph;
 		struct call_stack_event chain;
@@ -66,6 +67,23 @@ static void make_record(struct made_event *event)
 	r->cache = (uint16_t)draw_value(3, 16);
 	r->gfp_flags = draw_value(4, 12);
 	r->node = draw(3) ? -1 : (int32_t)draw(6);
+}
+
+/* Tasks run for some time; now and then one has what only the last form holds. */
+static void make_record_of_task(struct made_event *event)
+{
+	static const char names[][sizeof(((struct event_task *)0)->comm)] = {
+		"sh", "", "kworker/0:1", "a name of 16 ch", "\x01\xff", "sh\0garbage"};
+	static struct event_task task;
+
+	if (!draw(3)) {
+		task = (struct event_task){.pid = (uint32_t)draw_value(22, draw(3) ? 22 : 32),
+					   .tgid = (uint32_t)draw_value(15, draw(3) ? 22 : 32),
+					   .cgroup = draw_value(20, draw(3) ? 20 : 64)};
+		memcpy(task.comm, names[draw(8) % 6], sizeof(task.comm));
+	}
+	make_record(event);
+	event->of_task.task = task;
 }
 
 static void make_call(struct made_event *event)
@@ -233,6 +251,11 @@ int main(void)
 
 	make_events(make_record);
 	compare(kmem_classes, KMEM_NR_CLASSES, "kmem");
+	make_events(make_record_of_task);
+	for (unsigned int fields = 1; fields <= EVENT_TASK_ALL; fields++) {
+		snprintf(label, sizeof(label), "kmem with fields 0x%x", fields);
+		compare(kmem_classes_of(fields), KMEM_NR_CLASSES, label);
+	}
 	make_events(make_call);
 	for (unsigned int fields = 0; fields < FUNCTION_SETS; fields++) {
 		snprintf(label, sizeof(label), "functions with fields 0x%x", fields);
