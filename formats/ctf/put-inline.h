@@ -96,20 +96,17 @@ static INLINE size_t size_of(const struct event_field *fields, size_t n, unsigne
 
 enum { MAX_WORDS = 7 };
 
-/* An event as words, of which it sets as many as it has, and one more. `fields` and all numbers are
- * constants. Returns false if the form cannot express it. */
-static INLINE bool make_words(struct ctf_writer *w, struct ctf_values_search *code,
-			      const struct event_field *fields, size_t n, unsigned int form,
-			      uint64_t header, const uint8_t *bytes, uint64_t words[MAX_WORDS + 1])
+/* `fields` and all numbers are constants. Returns false if the form cannot express the event. */
+static INLINE bool put_at(struct ctf_writer *w, struct ctf_values_search *code,
+			  const struct event_field *fields, size_t n, unsigned int form,
+			  uint64_t header, const uint8_t *bytes, uint8_t *at)
 {
+	uint64_t words[MAX_WORDS + 1] = {header};
 	unsigned int pos = 8 * CTF_HEADER_BYTES;
 
 	/* a constant: such a form is left to the loop over steps */
 	if (size_of(fields, n, form) > sizeof(uint64_t) * MAX_WORDS)
 		return false;
-#pragma GCC unroll 8
-	for (unsigned int i = 0; i <= MAX_WORDS; i++)
-		words[i] = i ? 0 : header;
 #pragma GCC unroll 16
 	for (size_t i = 0; i < n; i++) {
 		const unsigned int bits = fields[i].bits[form];
@@ -127,22 +124,8 @@ static INLINE bool make_words(struct ctf_writer *w, struct ctf_values_search *co
 			words[pos / 64 + 1] = value >> (64 - pos % 64);
 		pos += bits;
 	}
-	return true;
-}
-
-/* Likewise behind what is at `at`. */
-static INLINE bool put_at(struct ctf_writer *w, struct ctf_values_search *code,
-			  const struct event_field *fields, size_t n, unsigned int form,
-			  uint64_t header, const uint8_t *bytes, uint8_t *at)
-{
-	const size_t nr_words =
-		(size_of(fields, n, form) + sizeof(uint64_t) - 1) / sizeof(uint64_t);
-	uint64_t words[MAX_WORDS + 1];
-
-	if (!make_words(w, code, fields, n, form, header, bytes, words))
-		return false;
 #pragma GCC unroll 8
-	for (size_t i = 0; i < nr_words; i++)
+	for (unsigned int i = 0; 64 * i < pos; i++)
 		ctf_store_word(at + i * sizeof(uint64_t), words[i]);
 	return true;
 }

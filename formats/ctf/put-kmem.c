@@ -151,7 +151,7 @@ static INLINE uint64_t shifted(uint64_t above, uint64_t below, unsigned int bits
 	return above << bits | below >> 1 >> (63 - bits);
 }
 
-/* The event of `n` words, a constant, behind the task's bits. */
+/* The event of `n` words, a constant, as they are on disk, behind the task's bits. */
 static INLINE void put_behind(const struct ctf_task *t, const uint64_t *words, unsigned int n,
 			      uint8_t *at)
 {
@@ -161,7 +161,8 @@ static INLINE void put_behind(const struct ctf_task *t, const uint64_t *words, u
 
 #pragma GCC unroll 3
 	for (unsigned int i = 0; i < n; i++)
-		body[i] = shifted(i + 1 < n ? words[i + 1] : 0, words[i], HEADER_BITS);
+		body[i] = shifted(i + 1 < n ? le64toh(words[i + 1]) : 0, le64toh(words[i]),
+				  HEADER_BITS);
 	if (t->nr_bits < 64)
 #pragma GCC unroll 4
 		for (unsigned int i = 0; i <= n; i++)
@@ -170,7 +171,7 @@ static INLINE void put_behind(const struct ctf_task *t, const uint64_t *words, u
 #pragma GCC unroll 4
 		for (unsigned int i = 0; i <= n; i++)
 			out[i + 1] |= shifted(body[i], i ? body[i - 1] : 0, bits);
-	ctf_store_word(at, (uint32_t)words[0] | out[0] << HEADER_BITS);
+	ctf_store_word(at, (uint32_t)le64toh(words[0]) | out[0] << HEADER_BITS);
 #pragma GCC unroll 5
 	for (unsigned int i = 1; i < n + 2; i++)
 		ctf_store_word(at + 8 * i, shifted(out[i], out[i - 1], HEADER_BITS));
@@ -181,9 +182,9 @@ static INLINE bool put_fields(struct ctf_writer *w, struct ctf_values_search *co
 			      const struct event_field *fields, size_t n, unsigned int form,
 			      uint64_t header, const uint8_t *bytes, uint8_t *at)
 {
-	uint64_t words[MAX_WORDS + 1];
+	uint64_t words[MAX_WORDS];
 
-	if (!make_words(w, code, fields, n, form, header, bytes, words))
+	if (!put_at(w, code, fields, n, form, header, bytes, (uint8_t *)words))
 		return false;
 	put_behind(&w->last_task, words, (unsigned int)(size_of(fields, n, form) + 7) / 8, at);
 	return true;
