@@ -65,7 +65,8 @@ sub check_query {
 	note(join ', ', map { "$_ " . ($query->{$_} // 0) } qw(allocs frees unpaired_returns in_flight nested));
 }
 
-# The events of instances that record all of kmalloc's, one at a time: an address is allocated when it is free, and
+# The events of instances that record all objects of slabs (Linux 6.12 frees heads of skbs that a cache has by kfree()), one
+# at a time: an address is allocated when it is free, and
 # freed when it is not, but for what was allocated before.
 sub pair_events {
 	my ($trace) = @_;
