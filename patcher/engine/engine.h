@@ -46,8 +46,8 @@ typedef void engine_emit_fn(void *arg, const struct probe_ref *ref, enum probe_p
  */
 typedef probe_take_fn *engine_taker_fn(const struct probe_ref *ref);
 
-/* Takes some of the first records of a run, as long as each is `alone`, in the same order. Returns
- * how many; 0: the first one is for a taker, or a hit. */
+/* Takes some of the first records of a run, as long as each is alone (ring_is_alone()), in the same
+ * order. Returns how many; 0: the first one is for a taker, or a hit. */
 typedef size_t engine_take_run_fn(void *arg, const struct probe_run *run);
 
 typedef void engine_settle_fn(void *arg);

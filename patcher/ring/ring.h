@@ -220,9 +220,22 @@ struct ring_taken {
 	uint32_t id, items;
 	uint32_t returned_id;
 	uint16_t ring; /* its number; of those in a struct ring_head set once */
-	/* RING_WHOLE, or a call with its return; and no call is open on its stack. */
-	bool alone;
+	uint8_t alone; /* enum ring_alone */
 };
+
+/* Whether a record is RING_WHOLE, or a call with its return, and no call is open on its stack. */
+enum ring_alone {
+	RING_APART,    /* it is not */
+	RING_ALONE,    /* it is */
+	RING_IF_CLEAR, /* if none is when it is emitted: struct ring_stacks */
+};
+
+static inline bool ring_is_alone(const struct ring_taken *taken, const struct ring_stacks *stacks)
+{
+	return taken->alone == RING_ALONE ||
+	       (taken->alone == RING_IF_CLEAR &&
+		!stacks->open[ring_stack_hash(ring_stack_of(stacks, taken->key + RING_KEY_BIAS))]);
+}
 
 /*
  * The next records of a ring in a pass, of which the headers were read. RING_AHEAD: as many as

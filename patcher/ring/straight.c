@@ -118,7 +118,7 @@ static INLINE enum head_state check_tsc(const struct bounds *bounds, uint64_t fl
 }
 
 static INLINE void set(struct ring_taken *out, const uint8_t *at, uint32_t id, uint64_t tsc,
-		       uint64_t key, bool alone)
+		       uint64_t key, enum ring_alone alone)
 {
 	out->tsc = tsc;
 	out->fields = fields_of(at);
@@ -126,13 +126,13 @@ static INLINE void set(struct ring_taken *out, const uint8_t *at, uint32_t id, u
 	out->key = key;
 	out->id = id;
 	out->items = 0;
-	out->alone = alone;
+	out->alone = (uint8_t)alone;
 }
 
 static INLINE void set_apart(struct ring_head *head, struct ring_taken *out, const uint8_t *at,
 			     uint32_t id, uint64_t tsc, uint64_t key)
 {
-	set(out, at, id, tsc, key, false);
+	set(out, at, id, tsc, key, RING_APART);
 	head->apart[head->nr_apart++] = (uint8_t)(out - head->ahead);
 }
 
@@ -206,7 +206,7 @@ static INLINE size_t take_call(struct ring_head *head, const struct bounds *boun
 		set_apart(head, out, at, id, tsc, key);
 		return 0;
 	}
-	set(out, at, id, returned_tsc, key, true);
+	set(out, at, id, returned_tsc, key, RING_ALONE);
 	out->returned = fields_of(at + size);
 	out->returned_id = returned_id;
 	return bounds->shapes[returned_id].size;
@@ -249,7 +249,7 @@ static INLINE enum head_state read_until(struct ring_head *head, const struct bo
 		r.at += size;
 		r.floor = tsc;
 		if (role == RING_WHOLE) {
-			set(r.next++, at, id, tsc, read_key(at), true);
+			set(r.next++, at, id, tsc, read_key(at), RING_ALONE);
 		} else if (role == RING_CALL) {
 			returned = take_call(head, bounds, r.next, at, size, id, tsc, certain);
 			r.at += returned;
@@ -387,6 +387,13 @@ static bool mark(struct ring_merge *merge, const struct ring_taken *taken)
 	return true;
 }
 
+/* Records that are apart may open and close calls on its stack. */
+static void doubt(struct ring_taken *taken)
+{
+	if (taken->alone)
+		taken->alone = RING_IF_CLEAR;
+}
+
 /* One whose stack has a mark, or another one of the same hash. Likewise. */
 static __attribute__((noinline)) bool is_in_order(struct ring_merge *merge,
 						  struct ring_taken *taken)
@@ -394,7 +401,7 @@ static __attribute__((noinline)) bool is_in_order(struct ring_merge *merge,
 	const uint64_t stack = stack_of(merge, taken);
 	const unsigned int hash = ring_stack_hash(stack);
 
-	taken->alone = false;
+	doubt(taken);
 	if (merge->stacks->open[hash])
 		return mark(merge, taken);
 	if (merge->marks[hash] == MARK_SHARED)
@@ -453,11 +460,11 @@ static bool find_until(struct ring_merge *merge, struct ring_head *head, uint64_
 	return in_order;
 }
 
-/* Some record may be of a call around any other. */
-static void leave_none_alone(struct ring_head *head)
+/* A record whose stack is not known may be of a call around any other. */
+static void doubt_all(struct ring_head *head)
 {
 	for (struct ring_taken *taken = head->next; taken < head->until; taken++)
-		taken->alone = false;
+		doubt(taken);
 }
 
 /* Find what is in the window. False: it must be merged. */
@@ -472,7 +479,7 @@ static bool find_window(struct ring_merge *merge, uint64_t until)
 		other |= head->has_other;
 	}
 	for (unsigned int i = 0; other && i < merge->nr_active; i++)
-		leave_none_alone(&merge->heads[merge->active[i]]);
+		doubt_all(&merge->heads[merge->active[i]]);
 	return in_order;
 }
 

@@ -164,8 +164,8 @@ struct tracer_ops {
 	bool (*take_return)(struct tracer *tracer, const struct probe *probe,
 			    const struct probe_record *record, const struct open_call *call);
 	/* For probes that are `in_runs`: take some of the first records, as long as each is
-	 * `alone`; it may be another tracer's; returns how many. What it leaves comes to the others
-	 * above. NULL for a tracer without such probes. */
+	 * alone (ring_is_alone()); it may be another tracer's; returns how many. What it leaves
+	 * comes to the others above. NULL for a tracer without such probes. */
 	size_t (*take_run)(struct tracer *tracer, const struct probe_run *run);
 	/* After the last hits of a pass over the rings, or of a trap: events that the tracer has
 	 * kept so far are to go to their streams. NULL: it keeps none. */

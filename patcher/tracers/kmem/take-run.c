@@ -234,7 +234,7 @@ static INLINE const struct kmem_plan *plan_of(const struct kmem_tracer *t,
 {
 	const struct probe_writer *writer = &writers[taken->id];
 
-	if (!taken->alone || writer->ref->tracer != &t->tracer ||
+	if (!ring_is_alone(taken, &t->context.calls->stacks) || writer->ref->tracer != &t->tracer ||
 	    atomic_load_explicit(&writer->ref->off, memory_order_relaxed))
 		return NULL;
 	return writer->plan;
