@@ -146,30 +146,52 @@ static const struct mix_site *draw_site(struct drain_mix *m)
 	return &m->sites[(pages ? m->page_lots : m->slab_lots)[mix_draw_below(m, LOTS)]];
 }
 
+static struct mix_call draw_call(struct drain_mix *m, const struct mix_site *site, uint64_t key)
+{
+	struct mix_call call = {
+		.site = site, .address = site->address, .bytes = site->bytes, .key = key};
+
+	if (site->varies)
+		call.bytes -= mix_draw_below(m, site->bytes / 4 + 1);
+	return call;
+}
+
+static void put_return(struct drain_mix *m, unsigned int vcpu, struct mix_call *call)
+{
+	struct mix_vcpu *v = &m->vcpus[vcpu];
+
+	call->object.site = (uint16_t)(call->site - m->sites);
+	call->object.address = take_object(m, call->site);
+	v->live[v->nr_live++] = call->object;
+	put_record(m, vcpu, m->ret[call->site->function], call);
+}
+
 static void begin_call(struct drain_mix *m, unsigned int vcpu)
 {
 	struct mix_vcpu *v = &m->vcpus[vcpu];
-	const struct mix_site *site = draw_site(m);
 
-	v->call = (struct mix_call){.site = site,
-				    .address = site->address,
-				    .bytes = site->bytes,
-				    .key = next_key(m, v)};
-	if (site->varies)
-		v->call.bytes -= mix_draw_below(m, site->bytes / 4 + 1);
+	v->call = draw_call(m, draw_site(m), next_key(m, v));
 	v->open = true;
-	put_record(m, vcpu, m->entry[site->function], &v->call);
+	put_record(m, vcpu, m->entry[v->call.site->function], &v->call);
+}
+
+/* Now and then an allocation makes another one, of a page for its objects. */
+static void put_inner_call(struct drain_mix *m, unsigned int vcpu)
+{
+	const struct mix_vcpu *v = &m->vcpus[vcpu];
+	const struct mix_site *site = &m->sites[m->page_lots[mix_draw_below(m, LOTS)]];
+	struct mix_call inner = draw_call(m, site, v->call.key - INNER_DISTANCE);
+
+	put_record(m, vcpu, m->entry[inner.site->function], &inner);
+	put_return(m, vcpu, &inner);
 }
 
 static void end_call(struct drain_mix *m, unsigned int vcpu)
 {
 	struct mix_vcpu *v = &m->vcpus[vcpu];
 
-	v->call.object.site = (uint16_t)(v->call.site - m->sites);
-	v->call.object.address = take_object(m, v->call.site);
 	v->open = false;
-	v->live[v->nr_live++] = v->call.object;
-	put_record(m, vcpu, m->ret[v->call.site->function], &v->call);
+	put_return(m, vcpu, &v->call);
 }
 
 static void release(struct drain_mix *m, unsigned int vcpu, const struct mix_object *object)
@@ -198,27 +220,29 @@ static void release_one(struct drain_mix *m, unsigned int vcpu)
 	give_back(m, &object);
 }
 
-/* One record; returns how many events it completes. */
-static uint64_t step(struct drain_mix *m, unsigned int vcpu)
+/* One record, or two for a call in another one. */
+static void step(struct drain_mix *m, unsigned int vcpu, struct drain_mix_counts *counts)
 {
 	struct mix_vcpu *v = &m->vcpus[vcpu];
 	bool grow = v->nr_live < LIVE_MIN || (v->nr_live < LIVE_MAX && mix_draw(m) >> 63);
 
-	if (v->open) {
+	counts->records++;
+	if (v->open && m->has_pages && v->nr_live < LIVE_MAX && !mix_draw_below(m, INNER_EACH)) {
+		put_inner_call(m, vcpu);
+		counts->records++;
+		counts->events++;
+	} else if (v->open) {
 		end_call(m, vcpu);
-		return 1;
-	}
-	if (m->has_slab && !mix_draw_below(m, 40)) {
+		counts->events++;
+	} else if (m->has_slab && !mix_draw_below(m, 40)) {
 		/* kfree(NULL) is recorded, and no event */
 		release(m, vcpu, &(struct mix_object){0, m->slab_lots[0]});
-		return 0;
-	}
-	if (grow) {
+	} else if (grow) {
 		begin_call(m, vcpu);
-		return 0;
+	} else {
+		release_one(m, vcpu);
+		counts->events++;
 	}
-	release_one(m, vcpu);
-	return 1;
 }
 
 void drain_mix_fill_kmem(struct drain_mix *m, uint32_t bytes, struct drain_mix_counts *counts)
@@ -230,8 +254,7 @@ void drain_mix_fill_kmem(struct drain_mix *m, uint32_t bytes, struct drain_mix_c
 		vcpu = (unsigned int)mix_draw_below(m, m->nr_vcpus);
 		if (!has_room(&m->x->rings[vcpu], bytes))
 			break;
-		counts->events += step(m, vcpu);
-		counts->records++;
+		step(m, vcpu, counts);
 	}
 	end_fill(m);
 }

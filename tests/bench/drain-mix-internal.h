@@ -19,6 +19,9 @@ enum {
 	REUSED = 64,    /* free objects of a cache that are used again */
 	LIVE_MIN = 512, /* objects of a vCPU */
 	LIVE_MAX = 4096,
+	LIVE_SPARE = 1,         /* that a call in another one may add */
+	INNER_EACH = 40,        /* of so many calls one has another one in it ... */
+	INNER_DISTANCE = 0x100, /* ... so many bytes down the stack */
 	TASKS = 64,
 	FUNCTIONS = 37000,
 	SYSCALLS = 60, /* the first of these */
@@ -61,7 +64,7 @@ struct mix_vcpu {
 	uint64_t stack;
 	bool open; /* a call has not returned */
 	struct mix_call call;
-	struct mix_object live[LIVE_MAX];
+	struct mix_object live[LIVE_MAX + LIVE_SPARE];
 	unsigned int nr_live;
 	const struct mix_path *path;
 	unsigned int step, depth;
