@@ -69,6 +69,18 @@ void replay_print_share(const struct replay *replay, FILE *out, int indent)
 		   replay->instance->name);
 }
 
+bool replay_has_early(const struct replay *replay)
+{
+	size_t n;
+	const struct trace_instance *all = trace_reader_instances(replay->reader, &n);
+	bool has = false;
+
+	for (size_t i = 0; !has && i < n; i++)
+		has = replay_has_instance(replay, &all[i]) &&
+		      !sidecar_is_late(trace_reader_sidecar(replay->reader), &all[i]);
+	return has;
+}
+
 bool replay_is_from_first(const struct replay *replay)
 {
 	return replay->instance &&

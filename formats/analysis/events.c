@@ -317,19 +317,6 @@ static const char *view_of(const struct events *e)
 	return graph ? " --graph" : syscalls ? " --syscalls" : "";
 }
 
-/* Whether a chosen instance was on from the begin on. */
-static bool has_early(const struct replay *replay)
-{
-	size_t n;
-	const struct trace_instance *all = trace_reader_instances(replay->reader, &n);
-	bool has = false;
-
-	for (size_t i = 0; !has && i < n; i++)
-		has = replay_has_instance(replay, &all[i]) &&
-		      !sidecar_is_late(trace_reader_sidecar(replay->reader), &all[i]);
-	return has;
-}
-
 static void print_text(const struct analysis *base, FILE *out)
 {
 	const struct events *e = (const struct events *)base;
@@ -337,7 +324,7 @@ static void print_text(const struct analysis *base, FILE *out)
 					    .first_ns = e->first_ns,
 					    .last_ns = e->last_ns,
 					    .has_begin = replay_has_begin(base->replay) &&
-							 has_early(base->replay)};
+							 replay_has_early(base->replay)};
 
 	text_print_head(out, base->replay->reader, &window, LABEL);
 	replay_print_losses(base->replay, out, LABEL);

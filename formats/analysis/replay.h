@@ -148,6 +148,9 @@ static inline bool replay_has_begin(const struct replay *replay)
 	return replay->from_ns == INT64_MIN;
 }
 
+/* Whether an instance that the user chose was on from the trace's begin on. */
+bool replay_has_early(const struct replay *replay);
+
 /* Whether the user chose a time. */
 static inline bool replay_has_chosen_time(const struct replay *replay)
 {

@@ -319,7 +319,8 @@ static json_t *trace_json(const struct page *page)
 	failed |= json_object_set_new(
 		root, "from_boot",
 		json_boolean((replay->instance ? replay_is_from_first(replay)
-					       : sidecar_is_from_boot(sidecar)) &&
+					       : sidecar_is_from_boot(sidecar) &&
+							 replay_has_early(replay)) &&
 			     replay_has_begin(replay)));
 	failed |= json_object_set_new(root, "time_chosen",
 				      json_boolean(replay_has_chosen_time(replay)));
