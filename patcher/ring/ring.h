@@ -237,15 +237,9 @@ static inline bool ring_is_alone(const struct ring_taken *taken, const struct ri
 		!stacks->open[ring_stack_hash(ring_stack_of(stacks, taken->key + RING_KEY_BIAS))]);
 }
 
-/*
- * The next records of a ring in a pass, of which the headers were read. RING_AHEAD: as many as
- * begin in so much memory as is read ahead, of the smallest that there are.
- */
-enum {
-	RING_AHEAD_BYTES = 3072,
-	RING_MIN_RECORD = 24,
-	RING_AHEAD = RING_AHEAD_BYTES / RING_MIN_RECORD + 1,
-};
+/* The next records of a ring in a pass, of which the headers were read: so many, and they begin in
+ * so much memory. */
+enum { RING_AHEAD = 64, RING_AHEAD_BYTES = 8192, RING_MIN_RECORD = 24 };
 
 struct ring_head {
 	struct ring_taken *next, *end; /* in `ahead`: those that were not emitted yet */

@@ -217,10 +217,11 @@ static INLINE size_t take_call(struct ring_head *head, const struct bounds *boun
 static INLINE enum head_state read_until(struct ring_head *head, const struct bounds *bounds,
 					 struct reading *reading, const uint8_t *stop, bool certain)
 {
+	const struct ring_taken *const last = head->ahead + RING_AHEAD;
 	enum head_state state = HEAD_RECORD;
 	struct reading r = *reading;
 
-	while (r.at < stop) {
+	while (r.at < stop && r.next < last) {
 		const uint8_t *const at = r.at;
 		const uint32_t id = read_id(at);
 		enum ring_role role;
