@@ -143,26 +143,27 @@ void cache_ids_mark_freed(struct cache_ids *ids, uint64_t cache, int64_t ns)
 	ids->has_freed = true;
 }
 
-static uint64_t find_freed(const struct cache_ids *ids)
+/* Some that were freed; returns how many. A map must not change while it is gone through. */
+static size_t find_freed(const struct cache_ids *ids, uint64_t *caches, size_t max)
 {
 	const struct cache_info *known;
-	uint64_t cache;
-	size_t pos = 0;
+	size_t pos = 0, n = 0;
 
-	while ((known = u64_map_next(&ids->by_address, &pos, &cache)))
-		if (known->until != INT64_MAX)
-			return cache;
-	return 0;
+	while (n < max && (known = u64_map_next(&ids->by_address, &pos, &caches[n])))
+		n += known->until != INT64_MAX;
+	return n;
 }
 
 void cache_ids_forget_freed(struct cache_ids *ids)
 {
-	uint64_t cache;
+	enum { AT_ONCE = 256 };
+	uint64_t caches[AT_ONCE];
+	size_t n = ids->has_freed ? AT_ONCE : 0;
 
-	while (ids->has_freed) {
-		cache = find_freed(ids);
-		ids->has_freed = cache;
-		if (cache)
-			u64_map_remove(&ids->by_address, cache);
+	while (n == AT_ONCE) {
+		n = find_freed(ids, caches, AT_ONCE);
+		for (size_t i = 0; i < n; i++)
+			u64_map_remove(&ids->by_address, caches[i]);
 	}
+	ids->has_freed = false;
 }
