@@ -287,6 +287,7 @@ struct ring_merge {
 	uint64_t marked[RING_NR_STACKS];  /* the stack */
 	uint16_t touched[RING_NR_STACKS]; /* hashes of these */
 	unsigned int nr_touched;
+	bool has_other;                         /* the window may have records of RING_OTHER */
 	struct ring_head heads[RING_MERGE_MAX]; /* by CPU */
 };
 

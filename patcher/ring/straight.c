@@ -415,11 +415,17 @@ static void begin_marks(struct ring_merge *merge)
 {
 	memcpy(merge->marks, merge->stacks->open, sizeof(merge->marks));
 	merge->nr_touched = 0;
+	merge->has_other = false;
 }
 
-/* Behind a window: calls have begun and ended only on stacks that had a mark. */
+/* Behind a window: calls have begun and ended only on stacks that had a mark, but for those of
+ * records whose stacks are not known. */
 static void clear_marks(struct ring_merge *merge)
 {
+	if (merge->has_other) {
+		begin_marks(merge);
+		return;
+	}
 	for (unsigned int i = 0; i < merge->nr_touched; i++) {
 		const uint16_t hash = merge->touched[i];
 
@@ -471,15 +477,15 @@ static void doubt_all(struct ring_head *head)
 /* Find what is in the window. False: it must be merged. */
 static bool find_window(struct ring_merge *merge, uint64_t until)
 {
-	bool in_order = mark_apart(merge), other = false;
+	bool in_order = mark_apart(merge);
 
 	for (unsigned int i = 0; i < merge->nr_active; i++) {
 		struct ring_head *head = &merge->heads[merge->active[i]];
 
 		in_order &= find_until(merge, head, until);
-		other |= head->has_other;
+		merge->has_other |= head->has_other;
 	}
-	for (unsigned int i = 0; other && i < merge->nr_active; i++)
+	for (unsigned int i = 0; merge->has_other && i < merge->nr_active; i++)
 		doubt_all(&merge->heads[merge->active[i]]);
 	return in_order;
 }

@@ -27,6 +27,7 @@ struct fixture {
 	struct ring rings[RING_MERGE_MAX];
 	struct ring_writer writers[RING_MERGE_MAX];
 	struct ring_stacks stacks;
+	uint64_t opens; /* a key: who takes a record of OTHER opens a call on its stack; 0: none */
 	struct ring_merge merge;
 	struct ring_clock clock;
 	/* What was emitted. */
@@ -57,10 +58,20 @@ static void note(struct fixture *f, const struct ring_taken *taken)
 		taken->returned && (taken->returned_id != RETURN || taken->key != taken->fields[0]);
 }
 
+static unsigned int hash_of(const struct fixture *f, uint64_t key)
+{
+	return ring_stack_hash(ring_stack_of(&f->stacks, key + RING_KEY_BIAS));
+}
+
 static void record_out(void *arg, const struct ring_taken *taken, size_t n)
 {
-	for (size_t i = 0; i < n; i++)
-		note(arg, &taken[i]);
+	struct fixture *f = arg;
+
+	for (size_t i = 0; i < n; i++) {
+		note(f, &taken[i]);
+		if (f->opens && taken[i].id == OTHER)
+			f->stacks.open[hash_of(f, f->opens)] = RING_STACK_OPEN;
+	}
 }
 
 static struct fixture *setup_with(unsigned int nr_cpus, size_t queue_bytes, uint32_t data)
@@ -323,8 +334,7 @@ static void test_stacks(void)
 	   "others are alone nevertheless, and what is whole may be, on that stack");
 	f->nr_out = 0;
 	f->clock.tsc = 3000;
-	f->stacks.open[ring_stack_hash(ring_stack_of(&f->stacks, C + RING_KEY_BIAS))] =
-		RING_STACK_OPEN;
+	f->stacks.open[hash_of(f, C)] = RING_STACK_OPEN;
 	put_keyed(f, 1, WHOLE, 2010, C, 0);
 	put_keyed(f, 0, WHOLE, 2020, B, 0);
 	put_keyed(f, 0, WHOLE, 2030, C + WITHIN, 0);
@@ -340,6 +350,26 @@ static void test_stacks(void)
 	put(f, 0, 3020);
 	pass(f);
 	ok(f->nr_out == 2 && f->out[0].if_clear, "nor is anything beside a record without a stack");
+	teardown(f);
+}
+
+/* A record without a key opens a call, of which later windows of the pass must know. */
+static void test_unknown_stack(void)
+{
+	enum { B = 0x20000, C = 0x30000 };
+	struct fixture *f = setup_with(1, RING_MIN_LARGE, RING_MIN_LARGE);
+	uint64_t alone = 0;
+
+	f->opens = C;
+	put(f, 0, 1);
+	for (uint64_t i = 0; i < 2 * RING_AHEAD; i++)
+		put_keyed(f, 0, WHOLE, 2 + i, B, 0);
+	put_keyed(f, 0, WHOLE, 500, C, 0);
+	pass(f);
+	for (uint64_t i = 0; i < f->nr_out; i++)
+		alone += f->out[i].alone;
+	ok(f->nr_out == 2 * RING_AHEAD + 2 && alone >= RING_AHEAD && f->out[f->nr_out - 1].if_clear,
+	   "what a record without a key has opened is known in later windows");
 	teardown(f);
 }
 
@@ -509,6 +539,7 @@ int main(void)
 	test_late();
 	test_calls();
 	test_stacks();
+	test_unknown_stack();
 	test_many_calls();
 	test_close();
 	test_clock_back();
