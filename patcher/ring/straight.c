@@ -136,15 +136,14 @@ static INLINE void set_apart(struct ring_head *head, struct ring_taken *out, con
 	head->apart[head->nr_apart++] = (uint8_t)(out - head->ahead);
 }
 
-/* One that may have items, or no key. */
+/* One with this id, which was read already, that may have items, or no key. */
 static __attribute__((noinline)) enum head_state take_other(struct ring_head *head,
 							    const struct bounds *bounds,
-							    const uint8_t *at, uint64_t floor,
-							    struct ring_taken *out)
+							    const uint8_t *at, uint32_t id,
+							    uint64_t floor, struct ring_taken *out)
 {
 	const struct ring_record *record = (const void *)at;
-	const uint32_t id = read_id(at);
-	const struct ring_shape *shape = &bounds->shapes[id < bounds->nr_shapes ? id : 0];
+	const struct ring_shape *shape = &bounds->shapes[id];
 	const bool has_key = shape->role != RING_OTHER;
 	const uint64_t tsc = read_tsc(at);
 	size_t size = shape->size;
@@ -234,7 +233,7 @@ static INLINE enum head_state read_until(struct ring_head *head, const struct bo
 		size = bounds->shapes[id].size;
 		role = bounds->shapes[id].role;
 		if (role <= RING_KEYED) {
-			state = take_other(head, bounds, at, r.floor, r.next);
+			state = take_other(head, bounds, at, id, r.floor, r.next);
 			if (state != HEAD_RECORD)
 				break;
 			r.floor = r.next->tsc;
