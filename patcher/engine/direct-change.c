@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include "introspect/tasks/task-reader.h"
 #include "patcher/engine/ring-internal.h"
 #include "patcher/text/site.h"
 
@@ -12,73 +11,7 @@ enum {
 	JMP = 0xe9,
 	NOP = 0x90,
 	INT3 = 0xcc,
-	TASK_TRIES = 100, /* to find each vCPU with a task that runs ... */
-	TASK_WAIT_MS = 1,
 };
-
-/* --- facts ----------------------------------------------------------------------------------- */
-
-_Static_assert((int)DIRECT_PID == EVENT_TASK_PID && (int)DIRECT_TGID == EVENT_TASK_TGID &&
-		       (int)DIRECT_COMM == EVENT_TASK_COMM &&
-		       (int)DIRECT_CGROUP == EVENT_TASK_CGROUP &&
-		       (int)DIRECT_STACK == EVENT_TASK_STACK,
-	       "the task's fields by their bits");
-
-/* enum event_task_fields */
-static uint32_t wanted_of_task(const struct direct_change *change)
-{
-	uint32_t wanted = 0;
-
-	for (size_t i = 0; i < change->nr_wants; i++) {
-		const struct direct_want *want = &change->wants[i];
-
-		wanted |= want->fields & DIRECT_TASK_FIELDS;
-		wanted |= want->gate ? gate_task_fields(want->gate) : 0;
-	}
-	return wanted;
-}
-
-/* What is known by the image is checked on each vCPU. */
-static int read_task(struct ring_engine *x, uint32_t fields, struct error *err)
-{
-	struct task_places places;
-	struct percpu_task task;
-	int ret = task_places_find(x->kernel, fields & ~(uint32_t)EVENT_TASK_STACK, &places, err);
-
-	if (!ret)
-		ret = x->guest->control->stop(x->guest, err);
-	if (ret)
-		return ret;
-	ret = percpu_current_task(x->kernel, &task, err);
-	x->guest->control->resume(x->guest, NULL);
-	if (ret)
-		return ret;
-	x->facts.current_task = task.displacement;
-	x->facts.task_pid = task.pid;
-	x->facts.task_comm = task.comm;
-	if (fields & EVENT_TASK_TGID)
-		x->facts.task_tgid = places.tgid;
-	if (fields & EVENT_TASK_CGROUP)
-		memcpy(x->facts.cgroup_path, places.cgroup_path, sizeof(x->facts.cgroup_path));
-	x->direct.task_fields |= EVENT_TASK_PID | EVENT_TASK_COMM | EVENT_TASK_STACK | fields;
-	return 0;
-}
-
-/* A vCPU may be between two tasks. */
-static int find_task(struct ring_engine *x, uint32_t fields, struct error *err)
-{
-	int ret = -EAGAIN;
-
-	for (int i = 0; i < TASK_TRIES; i++) {
-		ret = read_task(x, fields, err);
-		if (ret != -EAGAIN)
-			break;
-		clock_wait_ms(TASK_WAIT_MS);
-	}
-	if (ret)
-		error_prefix(err, "tasks cannot be recorded: ");
-	return ret;
-}
 
 /* --- patches --------------------------------------------------------------------------------- */
 
@@ -105,7 +38,7 @@ static int find_code(struct ring_engine *x, const struct patch *place, const str
 {
 	int ret = direct_find_piece(x, use, out, err);
 
-	if (ret == -ENOSPC)
+	if (ret == -ENOSPC && use->mask)
 		error_prefix(err, "%s, which %d instances want: ", place->function,
 			     __builtin_popcount(use->mask));
 	return ret;
@@ -183,20 +116,22 @@ int direct_add_private(struct ring_engine *x, size_t number, uint32_t mask,
 		       struct direct_texts *texts, struct error *err)
 {
 	const struct trampoline_place *place = &x->set.places[number];
-	const struct direct_use use = {.mask = mask, .place = (int)number};
-	const struct patch *now = direct_patch(x, number);
 	struct direct_lane *lane = &x->direct;
+	const struct direct_use use = {.mask = mask,
+				       .place = (int)(lane->next_view * x->set.n + number)};
+	const struct patch *now = direct_patch(x, number);
 	const struct direct_piece *piece;
+	const bool extends = mask || lane->next_view;
 	struct patch patch = *now;
 	int ret;
 
 	patch.off = direct_will_be_off(x, number);
 	if (patch.off || !place->made)
 		return add_pair(texts, now, &patch, err);
-	ret = mask ? find_code(x, now, &use, &piece, err) : 0;
+	ret = extends ? find_code(x, now, &use, &piece, err) : 0;
 	if (ret)
 		return ret;
-	set_branch(&patch, JMP, mask ? piece->gva : place->gva);
+	set_branch(&patch, JMP, extends ? piece->gva : place->gva);
 	if (memcmp(patch.new_bytes, now->new_bytes, SITE_SIZE)) {
 		lane->jumps[lane->nr_jumps].number = number;
 		memcpy(lane->jumps[lane->nr_jumps++].bytes, patch.new_bytes, SITE_SIZE);
@@ -423,6 +358,24 @@ static bool will_be_guarded(const struct direct_lane *lane, const struct direct_
 	return fetches;
 }
 
+/* The places' numbers of the view that is to be captured. */
+static int find_view(struct ring_engine *x, const struct probe_view *view, struct error *err)
+{
+	struct direct_lane *lane = &x->direct;
+	int ret = 0;
+
+	lane->next_view = lane->view;
+	if (!view)
+		return 0;
+	if (direct_view_task_fields(x, view) & EVENT_TASK_STACK)
+		ret = ring_engine_check_chains(x->ring_bytes, err);
+	if (!ret)
+		ret = trampoline_set_add_view(&x->set, x->config.plan, view, &lane->next_view, err);
+	if (!ret)
+		ring_engine_find_takers(x, lane->next_view);
+	return ret;
+}
+
 static int prepare(struct ring_engine *x, const struct direct_change *change, struct error *err)
 {
 	unsigned int ids[DIRECT_MAX];
@@ -435,7 +388,9 @@ static int prepare(struct ring_engine *x, const struct direct_change *change, st
 				 "no memory for rings of the direct lane beside those of %u vCPUs",
 				 x->nr_vcpus);
 	x->direct.next_held = change->held;
-	ret = direct_find_slots(x, change, ids, err);
+	ret = find_view(x, change->view, err);
+	if (!ret)
+		ret = direct_find_slots(x, change, ids, err);
 	if (!ret)
 		ret = direct_make_groups(x, err);
 	if (!ret)
@@ -476,13 +431,9 @@ static int prepare_or_discard(struct ring_engine *x, const struct direct_change 
 int direct_prepare(struct engine *engine, const struct direct_change *change, struct error *err)
 {
 	struct ring_engine *x = ring_engine_of(engine);
-	const uint32_t of_task = wanted_of_task(change);
 	bool guarded;
-	int ret = 0;
+	int ret = direct_find_tasks(x, change, err);
 
-	/* that stops the guest, and others hold `change` with the guest stopped */
-	if (of_task & ~x->direct.task_fields)
-		ret = find_task(x, of_task, err);
 	if (ret)
 		return ret;
 	pthread_mutex_lock(&x->direct.change);
@@ -585,13 +536,16 @@ int direct_commit(struct engine *engine, size_t *switched, struct error *err)
 		ret = direct_renew_code(x, err);
 	if (!ret)
 		ret = direct_publish_traps(lane, err);
-	if (!ret)
+	if (!ret) {
+		trampoline_set_open_view(&x->set, lane->next_view);
 		ret = patch_set_apply(&lane->difference, x->kernel, err);
+	}
 	if (ret) {
 		direct_forget_new_traps(lane);
 	} else {
 		*switched = lane->difference.n;
 		lane->guarded = lane->next_guarded;
+		lane->view = lane->next_view;
 		turn_over(x);
 		keep_patches(x);
 		direct_drain_slots(x);

@@ -63,6 +63,16 @@ static int come(struct ring_engine *x, size_t number, struct direct_texts *texts
 	return direct_add_private(x, number, mask_of(x, number), texts, err);
 }
 
+/* To code of the next view. */
+static int turn(struct ring_engine *x, size_t number, struct direct_texts *texts, struct error *err)
+{
+	struct direct_piece *piece = piece_at(&x->direct, direct_patch(x, number));
+
+	if (piece)
+		piece->used = false;
+	return come(x, number, texts, err);
+}
+
 static int go(struct ring_engine *x, size_t number, struct direct_texts *texts, struct error *err)
 {
 	const bool is_entry = number < x->config.plan->entries.n;
@@ -74,6 +84,8 @@ static int go(struct ring_engine *x, size_t number, struct direct_texts *texts, 
 	if (ret || !piece)
 		return ret;
 	piece->used = false;
+	if (!piece->use.mask)
+		return 0;
 	ret = is_entry ? direct_add_shared(x, now, piece->use.mask, DIRECT_NO_PLACE, err)
 		       : direct_add_slot(x, now, piece->use.mask, x->set.places[number].next, err);
 	if (ret || now->yielded)
@@ -99,6 +111,8 @@ int direct_keep(struct ring_engine *x, struct direct_texts *texts, struct error 
 
 		if (off != direct_patch(x, i)->off)
 			ret = off ? go(x, i, texts, err) : come(x, i, texts, err);
+		else if (!off && lane->next_view != lane->view)
+			ret = turn(x, i, texts, err);
 	}
 	return ret;
 }

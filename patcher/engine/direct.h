@@ -11,10 +11,11 @@
 
 /*
  * The direct lane of the ring engine: direct-lane.c has its slots and rings, direct-code.c its
- * code, direct-change.c brings it from one set of instances to the next, direct-retire.c takes away
- * what is left behind, direct-drain.c empties the rings, direct-mix.c takes what several slots have
- * written in turn, direct-read.c makes events of records, and call chains of copied stacks,
- * direct-count.c has the rings whose memory is for counts.
+ * code, direct-change.c brings it from one set of instances to the next, direct-tasks.c finds the
+ * guest's tasks for it, direct-retire.c takes away what is left behind, direct-drain.c empties the
+ * rings, direct-mix.c takes what several slots have written in turn, direct-read.c makes events of
+ * records, and call chains of copied stacks, direct-count.c has the rings whose memory is for
+ * counts.
  */
 enum {
 	DIRECT_GROUPS =
@@ -98,9 +99,10 @@ struct direct_slow {
  * function, or a probe's own trampoline with records for others. A bell is an OUT in front of
  * shared code. */
 struct direct_use {
-	uint32_t mask; /* the slots that it writes records for; of a bell it may be 0 */
-	int place; /* of the probe, in the trampoline set; or DIRECT_NO_PLACE, _BELL, _SLOT, _INSIDE
-		    */
+	uint32_t mask; /* the slots that it writes records for; of a bell, and of a probe, it may be
+			* 0 */
+	int place; /* of the probe, in the trampoline set, by its view; or DIRECT_NO_PLACE, _BELL,
+		    * _SLOT, _INSIDE */
 	uint64_t next; /* DIRECT_SLOT: gva of the thunk that it goes to; 0: it returns */
 	struct displaced_insn insn; /* DIRECT_INSIDE */
 };
@@ -140,6 +142,7 @@ struct direct_lane {
 	struct u64_map by_trap; /* gva of a slow path -> struct direct_slow; changes with the guest
 				   stopped */
 	uint32_t task_fields;   /* of enum event_task_fields: whose facts are known */
+	size_t view;            /* of the probes, in the trampoline set */
 	bool guarded;           /* so is its code: an instance reads memory */
 
 	/* Code that is being left. What comes later waits until `quiesce` is over. */
@@ -148,6 +151,7 @@ struct direct_lane {
 
 	/* Of the change that is prepared. */
 	bool next_guarded;
+	size_t next_view;
 	bool next_held; /* by who prepares it: the guest stands still meanwhile */
 	struct patch_set next, next_slots, next_inside, difference;
 	struct patch_set unseen; /* of the plan's: they did not stand at their sites */
@@ -243,6 +247,15 @@ int direct_add_shared(struct ring_engine *x, const struct patch *site, uint32_t 
 /* Likewise a return slot that no probe holds, which goes on at the thunk `next`. */
 int direct_add_slot(struct ring_engine *x, const struct patch *slot, uint32_t mask, uint64_t next,
 		    struct error *err);
+
+/* --- direct-tasks.c -------------------------------------------------------------------------- */
+
+/* enum event_task_fields: of a view of the plan's probes; NULL: none. */
+uint32_t direct_view_task_fields(const struct ring_engine *x, const struct probe_view *view);
+/* Without `change` held, as this may stop the guest, and others hold it with the guest stopped:
+ * find where the fields of the task are that the change wants. Errors as task_places_find() and
+ * percpu_current_task(). */
+int direct_find_tasks(struct ring_engine *x, const struct direct_change *change, struct error *err);
 
 /* --- direct-keep.c ---------------------------------------------------------------------------- */
 

@@ -109,6 +109,9 @@ struct direct_change {
 	/* Which of the plan's patches are off from then on: a result of patch_plan_find_off(), read
 	 * by prepare() only. NULL: those that are. */
 	const bool *off;
+	/* What the plan's probes capture from then on; NULL: what they do now. After the commit
+	 * the caller makes the traps do so, too, before the guest runs. */
+	const struct probe_view *view;
 	bool held;     /* the guest stands still while it is prepared */
 	uint64_t bell; /* gva of a site that calls engine_config.bell first, wanted or not; 0: none.
 			  For guests with port traps. */

@@ -9,7 +9,7 @@
 struct trap_words {
 	uint64_t key, call_site, args[CAPTURE_ARGUMENTS], result, slab_cache, saved, owner;
 	uint64_t pid, tgid, cgroup, comm[CAPTURE_COMM_SIZE / 8];
-	uint32_t ref, nr_stack, nr_chain, unused;
+	uint32_t ref, nr_stack, nr_chain, captured;
 };
 
 _Static_assert(sizeof(struct trap_words) == TRAP_RECORD_WORDS * 8, "counted");
@@ -67,7 +67,8 @@ void trap_record_fill(struct ring_record *record, uint32_t ref, const struct pro
 				   .cgroup = hit->cgroup,
 				   .ref = ref,
 				   .nr_stack = (uint32_t)hit->nr_stack,
-				   .nr_chain = (uint32_t)nr_chain(hit)};
+				   .nr_chain = (uint32_t)nr_chain(hit),
+				   .captured = hit->fields};
 	uint64_t *to = record->fields + TRAP_RECORD_WORDS;
 
 	record->items = (uint32_t)(hit->nr_stack + words.nr_chain + hit->nr_items);
@@ -93,7 +94,8 @@ void trap_record_read(const struct ring_taken *taken, enum probe_point *point, u
 	memcpy(&words, taken->fields, sizeof(words));
 	*point = (enum probe_point)taken->id;
 	*ref = words.ref;
-	*hit = (struct probe_hit){.key = words.key,
+	*hit = (struct probe_hit){.fields = words.captured,
+				  .key = words.key,
 				  .call_site = words.call_site,
 				  .result = words.result,
 				  .slab_cache = words.slab_cache,

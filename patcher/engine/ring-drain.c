@@ -73,8 +73,8 @@ __attribute__((noinline)) static void emit_trap(struct ring_engine *x, unsigned 
 static bool take(struct ring_engine *x, unsigned int vcpu, const struct trampoline_place *place,
 		 const struct ring_taken *taken)
 {
-	const struct probe_record record = {&x->cpus[vcpu], taken->tsc, taken->fields,
-					    place->index};
+	const struct probe_record record = {&x->cpus[vcpu], taken->tsc, taken->fields, place->index,
+					    place->capture.fields};
 
 	return place->take && place->take(x->config.arg, place->ref, &record);
 }

@@ -269,7 +269,7 @@ static int make_rings(struct ring_engine *x, struct error *err)
 					     x->ring_bytes + RING_MAX_RECORD +
 					     (x->full == TRAMPOLINE_SPIN ? SPIN_QUEUE_BYTES : 0),
 				     .shapes = x->set.shapes,
-				     .nr_shapes = x->set.n};
+				     .nr_shapes = trampoline_set_room(&x->set)};
 	struct ring_config traps = {.data_bytes = TRAP_RING_BYTES,
 				    .queue_bytes = TRAP_RING_BYTES + RING_MAX_RECORD,
 				    .shapes = trap_record_shapes,
@@ -400,10 +400,10 @@ static int make_code(struct ring_engine *x, struct error *err)
 				   &room, err);
 }
 
-static void find_takers(struct ring_engine *x)
+void ring_engine_find_takers(struct ring_engine *x, size_t view)
 {
 	for (size_t i = 0; x->config.taker && i < x->set.n; i++) {
-		struct trampoline_place *place = &x->set.places[i];
+		struct trampoline_place *place = &x->set.places[view * x->set.n + i];
 
 		if (!place->has_words)
 			place->take = x->config.taker(place->ref);
@@ -444,7 +444,7 @@ int ring_engine_make_memory(struct ring_engine *x, struct error *err)
 		patch_plan_use_traps(x->config.plan);
 		return ret;
 	}
-	find_takers(x);
+	ring_engine_find_takers(x, 0);
 	ring_engine_pass_pids(&x->engine);
 	direct_begin(x);
 	x->margin = ring_engine_ticks(x, RING_MARGIN_NS);

@@ -191,11 +191,14 @@ static void see_task(const struct trap_reader *r, const struct capture *capture,
 	memcpy(hit->comm, task.comm, sizeof(hit->comm));
 }
 
-static void begin(struct seen_hit *seen, const struct guest_trap *trap)
+static void begin(struct seen_hit *seen, const struct guest_trap *trap,
+		  const struct capture *capture)
 {
 	seen->objects = (struct object_iter){0};
-	seen->hit = (struct probe_hit){
-		.vcpu = trap->vcpu, .time_ns = trap->time_ns, .key = trap->regs.rsp};
+	seen->hit = (struct probe_hit){.vcpu = trap->vcpu,
+				       .time_ns = trap->time_ns,
+				       .fields = capture->fields,
+				       .key = trap->regs.rsp};
 }
 
 /* The rest of the objects is not read. */
@@ -243,7 +246,7 @@ static void see_entry(struct trap_reader *r, struct engine *engine, const struct
 	struct seen_hit seen;
 	int ret;
 
-	begin(&seen, trap);
+	begin(&seen, trap, capture);
 	memcpy(seen.hit.args, args, sizeof(args));
 	seen.hit.call_site = return_address(r, trap);
 	see_stack(r, capture, &seen);
@@ -265,7 +268,7 @@ static void see_return(struct trap_reader *r, struct engine *engine, const struc
 {
 	struct seen_hit seen;
 
-	begin(&seen, trap);
+	begin(&seen, trap, capture);
 	seen.hit.result = trap->regs.rax;
 	see_slab_cache(capture, &seen.hit);
 	see_chain(r, capture, trap, &seen);

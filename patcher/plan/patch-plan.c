@@ -131,6 +131,30 @@ static bool share_return(struct trap *trap, const struct probe *probe)
 	return true;
 }
 
+struct capture patch_plan_return_capture(const struct patch_plan *plan, uint64_t gva,
+					 const struct probe *const *probes)
+{
+	struct capture capture = {.point = POINT_RETURN};
+
+	for (size_t i = 0; i < plan->nr_uses; i++)
+		if (plan->uses[i].gva == gva)
+			capture_merge_return(&capture, &probes[plan->uses[i].ref]->ret);
+	return capture;
+}
+
+void patch_plan_set_view(struct patch_plan *plan, const struct trap_table *traps,
+			 const struct probe_view *view)
+{
+	for (size_t i = 0; i < plan->returns.n; i++) {
+		const uint64_t gva = plan->returns.v[i].gva;
+		struct trap *trap = trap_table_find(traps, gva);
+
+		if (trap)
+			trap->capture = patch_plan_return_capture(plan, gva, view->probes);
+	}
+	plan->view = view->number;
+}
+
 static int add_return(const struct planner *p, const struct probe_ref *ref,
 		      const struct function_exit *exit, struct error *err)
 {
@@ -283,7 +307,8 @@ int patch_plan_make(struct patch_plan *plan, const struct patch_request *request
 	};
 	int ret;
 
-	*plan = (struct patch_plan){.refs = request->refs, .nr_refs = request->nr_refs};
+	*plan = (struct patch_plan){
+		.refs = request->refs, .nr_refs = request->nr_refs, .view = request->view};
 	if (!planner.function)
 		return error_set(err, ENOMEM, "out of memory");
 	ret = plan_probes(&planner, err);

@@ -59,6 +59,7 @@ struct patch_plan {
 	_Atomic bool has_others;      /* any of slots or inside. Any thread, while they change */
 	const struct probe_ref *refs; /* of all probes, refused ones too; borrowed */
 	size_t nr_refs;
+	unsigned int view; /* the number of what traps capture (struct probe_view) */
 	struct site_refusal *refused;
 	size_t nr_refused, refused_capacity;
 	struct plan_use *uses;
@@ -68,6 +69,7 @@ struct patch_plan {
 struct patch_request {
 	const struct probe_ref *refs; /* must outlive the plan and the traps */
 	size_t nr_refs;
+	unsigned int view; /* that they capture now */
 	/* Whether the caller will know when the guest's own ftrace gives a site back. Then a site
 	 * that ftrace holds is planned as yielded; else its function is refused. */
 	bool ftrace_handoff;
@@ -105,6 +107,14 @@ int patch_plan_change(struct patch_plan *plan, const bool *off, const struct ker
 		      struct error *err);
 /* The patches are in and out already. */
 void patch_plan_set_off(struct patch_plan *plan, const bool *off);
+
+/* What all functions that end at this return slot capture, of probes that are like those of the
+ * plan (struct probe_view). */
+struct capture patch_plan_return_capture(const struct patch_plan *plan, uint64_t gva,
+					 const struct probe *const *probes);
+/* With the guest stopped: the plan's probes have this view from now on; its traps capture that. */
+void patch_plan_set_view(struct patch_plan *plan, const struct trap_table *traps,
+			 const struct probe_view *view);
 
 /* Forget patches and refusals that are off. Nothing is applied. */
 void patch_plan_drop_off(struct patch_plan *plan);

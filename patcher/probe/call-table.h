@@ -27,7 +27,8 @@ struct open_call {
 	uint64_t items_at_entry;           /* items in the hits of a bulk call's entry */
 	uint64_t items_seen;               /* objects in the hits of its return */
 	uint64_t inner_result;             /* result of a call nested in this one, 0 = none */
-	struct event_task task;            /* of the entry, if its probe captures it */
+	struct event_task task;            /* of the entry: what was captured of it ... */
+	uint32_t task_fields;              /* ... which is CAPTURE(...) of each */
 	bool ignored; /* the tracer's: this call serves an outer one, which is the one to record */
 };
 

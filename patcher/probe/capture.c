@@ -190,6 +190,8 @@ struct probe_chain probe_record_chain(const struct probe_record *record)
 	const struct probe_hit *hit;
 	size_t at;
 
+	if (!(record->fields & CAPTURE(FIELD_CHAIN)))
+		return (struct probe_chain){0};
 	if (record->index == probe_hit_index) {
 		hit = (const void *)((const uint8_t *)record->words -
 				     offsetof(struct probe_hit, key));
@@ -201,8 +203,9 @@ struct probe_chain probe_record_chain(const struct probe_record *record)
 		.words = chain_room(sizeof(struct ring_record) + at * sizeof(uint64_t), false)};
 }
 
-struct event_task probe_record_task(const struct probe_record *record, uint32_t fields)
+struct event_task probe_record_task(const struct probe_record *record)
 {
+	const uint32_t fields = record->fields;
 	struct event_task task = {0};
 
 	if (fields & CAPTURE(FIELD_PID))
@@ -226,5 +229,5 @@ struct probe_record probe_record_of(const struct probe_hit *hit, struct probe_cp
 		.clock = {.mult = UINT32_C(1) << 31, .shift = 1}, .whole = 1, .most = INT64_MAX};
 
 	*cpu = (struct probe_cpu){hit->vcpu, hit->batch, in_ns};
-	return (struct probe_record){cpu, hit->time_ns, &hit->key, probe_hit_index};
+	return (struct probe_record){cpu, hit->time_ns, &hit->key, probe_hit_index, hit->fields};
 }

@@ -178,6 +178,17 @@ struct probe {
 	const void *plan; /* likewise, of probes that are `in_runs` */
 };
 
+/*
+ * What the probes of a session's ordered lane capture from some change on: probes[i] is that with
+ * the id i, and differs from it in `entry`, `ret`, `in_runs` and `plan` only. No other view has its
+ * number.
+ */
+enum { PROBE_VIEWS = 1 << EVENT_TASK_FIELDS };
+struct probe_view {
+	unsigned int number; /* less than PROBE_VIEWS */
+	const struct probe *const *probes;
+};
+
 /* A function whose calls a tracer cannot see, and why; all lives as long as the tracer. */
 struct probe_gap {
 	const char *function;
@@ -217,6 +228,7 @@ struct probe_hit {
 	/* Hits with the same number were all in the past when the first of them was emitted: what
 	 * was read from the guest for one serves all. 0: a number of its own. */
 	uint64_t batch;
+	uint32_t fields;                  /* CAPTURE(...) of each that was captured */
 	uint64_t key;                     /* gva of the return address on the stack */
 	uint64_t call_site;               /* the return address; at entries */
 	uint64_t args[CAPTURE_ARGUMENTS]; /* at entries */
@@ -250,6 +262,7 @@ struct probe_record {
 	uint64_t tsc;
 	const uint64_t *words;
 	const uint8_t *index; /* by field: which word it is; only of those that were captured */
+	uint32_t fields;      /* CAPTURE(...) of these */
 };
 
 /*
@@ -286,13 +299,14 @@ static inline uint64_t probe_record_ns(const struct probe_record *record)
 	return tsc_quick_ns(&record->cpu->clock, record->tsc);
 }
 
-/* The task of a hit or record with these of its fields. */
-struct event_task probe_record_task(const struct probe_record *record, uint32_t fields);
+/* The task of a record: what it has of one. All else is 0. */
+struct event_task probe_record_task(const struct probe_record *record);
 
 /* By field of one word, and of COMM the first: which word of a hit it is, from `key` on. */
 extern const uint8_t probe_hit_index[FIELD_COUNT];
 
-/* With FIELD_CHAIN. A record is that of a simple probe's place: what capture_fit_chain() says. */
+/* Empty without FIELD_CHAIN. A record is that of a simple probe's place: what capture_fit_chain()
+ * says. */
 struct probe_chain probe_record_chain(const struct probe_record *record);
 
 /* Lives as long as the hit and `cpu`, which is filled in. */

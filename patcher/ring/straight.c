@@ -110,6 +110,12 @@ static INLINE uint64_t read_key(const uint8_t *at)
 	return __atomic_load_n(fields_of(at), __ATOMIC_RELAXED);
 }
 
+/* Before the size: records of an id may become valid at any time. */
+static INLINE enum ring_role read_role(const struct bounds *bounds, uint32_t id)
+{
+	return __atomic_load_n(&bounds->shapes[id].role, __ATOMIC_ACQUIRE);
+}
+
 static INLINE enum head_state check_tsc(const struct bounds *bounds, uint64_t floor, uint64_t tsc)
 {
 	if (tsc > bounds->horizon)
@@ -185,7 +191,7 @@ static INLINE bool is_return(const struct bounds *bounds, const uint8_t *at, uin
 	if (!certain && (at >= bounds->end || at >= bounds->wrap))
 		return false;
 	*id = read_id(at);
-	if (*id >= bounds->nr_shapes || bounds->shapes[*id].role != RING_RETURN ||
+	if (*id >= bounds->nr_shapes || read_role(bounds, *id) != RING_RETURN ||
 	    read_key(at) != key || !is_there(bounds, at, bounds->shapes[*id].size, certain))
 		return false;
 	*tsc = read_tsc(at);
@@ -230,8 +236,8 @@ static INLINE enum head_state read_until(struct ring_head *head, const struct bo
 		state = HEAD_UNUSUAL;
 		if (id >= bounds->nr_shapes)
 			break;
+		role = read_role(bounds, id);
 		size = bounds->shapes[id].size;
-		role = bounds->shapes[id].role;
 		if (role <= RING_KEYED) {
 			state = take_other(head, bounds, at, id, r.floor, r.next);
 			if (state != HEAD_RECORD)

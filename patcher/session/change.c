@@ -65,9 +65,9 @@ static int change_rings(struct trace_session *s, struct instance_list *next,
 	if (direct) {
 		/* what has come before the change is not the change's: it is counted */
 		modules_follow(s, NULL);
-		ret = direct_apply(s, next, ordered_off(c), err);
+		ret = direct_apply(s, next, c, err);
 	} else if (c && ordered_patches_change(c))
-		ret = direct_keep_wants(s, ordered_off(c), err);
+		ret = direct_keep_wants(s, c, err);
 	if (ret)
 		return ret;
 	if (direct) {
@@ -87,8 +87,10 @@ static int change_stopped(struct trace_session *s, struct ordered_change *c, str
 	session_find_stacks(s);
 	if (!has_rings(s))
 		ret = patch_plan_change(&s->plan, ordered_off(c), &s->kernel, err);
-	if (!ret)
+	if (!ret) {
+		ordered_adopt(c);
 		ordered_settle(s, c);
+	}
 	return ret;
 }
 

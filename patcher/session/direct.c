@@ -60,7 +60,8 @@ static int check_plan(struct trace_session *s, const struct site_table *table,
 /* `table`: what was planned from; NULL: no sites were looked at. `held_ns`: since when the guest
  * has been stopped; 0: it runs. It is resumed in any case. */
 static int commit(struct trace_session *s, const struct site_table *table,
-		  const struct handoffs *handoffs, uint64_t held_ns, struct error *err)
+		  const struct handoffs *handoffs, struct ordered_change *ordered, uint64_t held_ns,
+		  struct error *err)
 {
 	struct engine *engine = s->ring_engine;
 	int ret = held_ns ? 0 : text_locks_stop(&s->kernel, err);
@@ -76,6 +77,8 @@ static int commit(struct trace_session *s, const struct site_table *table,
 		engine->ops->direct_discard(engine);
 	else
 		ret = engine->ops->direct_commit(engine, &switched, err);
+	if (!ret)
+		ordered_adopt(ordered);
 	s->guest->control->resume(s->guest, NULL);
 	direct_note_switch(s, switched, since);
 	return ret;
@@ -117,8 +120,11 @@ static void fill_change(const struct lane_plan *p, struct direct_change *change)
 {
 	const struct trace_session *s = p->session;
 
-	*change = (struct direct_change){
-		.wants = p->wants, .nr_wants = p->nr_wants, .sites = &p->sites, .off = p->off};
+	*change = (struct direct_change){.wants = p->wants,
+					 .nr_wants = p->nr_wants,
+					 .sites = &p->sites,
+					 .off = ordered_off(p->ordered),
+					 .view = ordered_view(p->ordered)};
 	if (p->slots.v)
 		change->slots = &p->slots;
 	if (p->part) {
@@ -164,7 +170,7 @@ static int try_change(struct lane_plan *p, bool hold, struct error *err)
 		return ret;
 	ret = prepare(p, hold, &change, &handoffs, err);
 	if (!ret)
-		ret = commit(s, &p->table, &handoffs, held_ns, err);
+		ret = commit(s, &p->table, &handoffs, p->ordered, held_ns, err);
 	else if (hold)
 		s->guest->control->resume(s->guest, NULL);
 	if (ret)
@@ -197,10 +203,10 @@ static int apply(const struct lane_plan *wanted, bool hold, struct error *err)
 	return ret;
 }
 
-int direct_apply(struct trace_session *s, struct instance_list *list, const bool *off,
-		 struct error *err)
+int direct_apply(struct trace_session *s, struct instance_list *list,
+		 struct ordered_change *ordered, struct error *err)
 {
-	const struct lane_plan all = {.session = s, .list = list, .off = off};
+	const struct lane_plan all = {.session = s, .list = list, .ordered = ordered};
 
 	return apply(&all, false, err);
 }
@@ -217,25 +223,26 @@ int direct_follow(struct trace_session *s, struct error *err)
 	return direct_apply(s, &s->instances, NULL, err);
 }
 
-static int try_keep(struct trace_session *s, const bool *off, struct error *err)
+static int try_keep(struct trace_session *s, struct ordered_change *ordered, struct error *err)
 {
-	const struct direct_change change = {.off = off};
+	const struct direct_change change = {.off = ordered_off(ordered),
+					     .view = ordered_view(ordered)};
 	struct handoffs handoffs;
 	int ret = note_handoffs(s, &handoffs, err);
 
 	if (!ret)
 		ret = s->ring_engine->ops->direct_prepare(s->ring_engine, &change, err);
-	return ret ? ret : commit(s, NULL, &handoffs, 0, err);
+	return ret ? ret : commit(s, NULL, &handoffs, ordered, 0, err);
 }
 
-int direct_keep_wants(struct trace_session *s, const bool *off, struct error *err)
+int direct_keep_wants(struct trace_session *s, struct ordered_change *ordered, struct error *err)
 {
 	int ret = -ESTALE;
 
 	for (int i = 0; ret == -ESTALE && i < CHANGE_TRIES; i++) {
 		ret = await_sites(s, err);
 		if (!ret)
-			ret = try_keep(s, off, err);
+			ret = try_keep(s, ordered, err);
 	}
 	return ret;
 }

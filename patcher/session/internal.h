@@ -419,8 +419,13 @@ void ordered_discard(struct ordered_change *change);
 
 /* The plan's patches that are off from then on (patch_plan_find_off()); NULL for NULL. */
 const bool *ordered_off(const struct ordered_change *change);
-/* Whether these are others than now. */
+/* What the probes capture from then on, if that is not what they do now; else NULL. */
+const struct probe_view *ordered_view(const struct ordered_change *change);
+/* Whether patches, or what they lead to, are others than now. */
 bool ordered_patches_change(const struct ordered_change *change);
+/* With the guest stopped, and patches that lead to what captures this: traps do, too. NULL: they go
+ * on. */
+void ordered_adopt(struct ordered_change *change);
 /* The patches are as it wants them. It is the session's from now on. Probes that come take hits
  * when it takes effect: a hit of before is of a call whose return may not have been recorded. */
 void ordered_settle(struct trace_session *session, struct ordered_change *change);
@@ -434,15 +439,16 @@ void ordered_forget(struct trace_session *session);
 
 /*
  * Lead the direct lane from what it records now to what the direct instances in `list` want, which
- * are prepared; and the plan's patches to those of `off` (struct direct_change). The guest runs,
+ * are prepared; and the plan's patches to those of `ordered`; NULL: they go on. The guest runs,
  * with rings. Errors as trace_session_set_instances().
  */
-int direct_apply(struct trace_session *session, struct instance_list *list, const bool *off,
-		 struct error *err);
+int direct_apply(struct trace_session *session, struct instance_list *list,
+		 struct ordered_change *ordered, struct error *err);
 /* Likewise for the session's instances, when modules have come or gone. */
 int direct_follow(struct trace_session *session, struct error *err);
-/* Only the patches of `off`. */
-int direct_keep_wants(struct trace_session *session, const bool *off, struct error *err);
+/* Only the plan's patches. */
+int direct_keep_wants(struct trace_session *session, struct ordered_change *ordered,
+		      struct error *err);
 /* -ENOTSUP: instances of the direct lane need what this kernel's image lacks. */
 int direct_check_image(const struct trace_session *session, struct error *err);
 /* While the guest boots, before it has modules: the functions that instances mean can be there.

@@ -13,7 +13,7 @@
 struct lane_plan {
 	struct trace_session *session;
 	struct instance_list *list;
-	const bool *off; /* struct direct_change */
+	struct ordered_change *ordered; /* that of the plan's patches; NULL: they go on */
 	bool part;
 	bool lenient;  /* an instance that means no function is left out, as others were before */
 	bool leads_in; /* functions of modules change what is wanted of the image's */
@@ -39,8 +39,8 @@ struct lane_plan {
 	struct function_tails *tails[TRACE_MAX_INSTANCES]; /* session_instance.tails */
 };
 
-/* From what stands in the guest now. `session`, `list`, `off`, `part` and `lenient` are filled in,
- * all else is zero. */
+/* From what stands in the guest now. `session`, `list`, `ordered`, `part` and `lenient` are filled
+ * in, all else is zero. */
 int lane_plan_make(struct lane_plan *plan, struct error *err);
 /* Also of one that was not made. */
 void lane_plan_deinit(struct lane_plan *plan);

@@ -133,11 +133,28 @@ const bool *ordered_off(const struct ordered_change *c)
 	return c ? c->off : NULL;
 }
 
+const struct probe_view *ordered_view(const struct ordered_change *c)
+{
+	return c && c->tracers.view.number != c->session->plan.view ? &c->tracers.view : NULL;
+}
+
+void ordered_adopt(struct ordered_change *c)
+{
+	const struct probe_view *view = ordered_view(c);
+	struct trace_session *s;
+
+	if (!view)
+		return;
+	s = c->session;
+	tracer_set_adopt(&s->tracers, &c->tracers);
+	patch_plan_set_view(&s->plan, &s->traps, view);
+}
+
 bool ordered_patches_change(const struct ordered_change *c)
 {
 	const struct patch_plan *plan = &c->session->plan;
 	const bool *off = c->off;
-	bool change = false;
+	bool change = ordered_view(c);
 
 	for (size_t i = 0; i < plan->entries.n; i++)
 		change |= plan->entries.v[i].off != off[i];

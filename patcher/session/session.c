@@ -215,7 +215,8 @@ static int create_tracers(struct trace_session *s, struct error *err)
 
 int session_plan(struct trace_session *s, struct error *err)
 {
-	struct patch_request request = {.refs = s->tracers.refs, .nr_refs = s->tracers.nr_refs};
+	struct patch_request request = {
+		.refs = s->tracers.refs, .nr_refs = s->tracers.nr_refs, .view = s->tracers.view};
 	int ret;
 
 	s->stacks = (struct task_stacks){0};

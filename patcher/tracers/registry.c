@@ -170,6 +170,19 @@ static int add_gaps(const struct tracer_ops *ops, const struct tracer_config *co
 	return 0;
 }
 
+/* Of the tracer's own probes. */
+static void set_view(const struct tracer_set *set, const struct tracer *tracer,
+		     const struct tracer_config *config, struct tracer_change *change)
+{
+	const struct probe *probes = NULL;
+
+	if (tracer->ops->view)
+		probes = tracer->ops->view(config, &change->view.number);
+	for (size_t r = 0; r < set->nr_refs; r++)
+		if (set->refs[r].tracer == tracer)
+			change->probes[r] = probes ? probes++ : set->refs[r].probe;
+}
+
 static int configure(struct tracer_set *set, size_t i, const struct trace_spec *specs,
 		     size_t nr_specs, const struct tracer_stream *streams,
 		     struct tracer_change *out, struct error *err)
@@ -183,6 +196,8 @@ static int configure(struct tracer_set *set, size_t i, const struct trace_spec *
 					     err);
 	if (!ret)
 		ret = add_gaps(tracer->ops, out->configs[i], out, err);
+	if (!ret)
+		set_view(set, tracer, out->configs[i], out);
 	for (size_t r = 0; !ret && r < set->nr_refs; r++)
 		if (set->refs[r].tracer == tracer)
 			out->off[r] = !any_wants(&own, &set->refs[r]);
@@ -225,7 +240,9 @@ int tracer_set_prepare(struct tracer_set *set, const char *const *specs,
 		return ret;
 	out->configs = calloc(set->n + 1, sizeof(struct tracer_config *));
 	out->off = calloc(set->nr_refs + 1, sizeof(*out->off));
-	if (!out->configs || !out->off)
+	out->probes = calloc(set->nr_refs + 1, sizeof(struct probe *));
+	out->view.probes = out->probes;
+	if (!out->configs || !out->off || !out->probes)
 		ret = error_set(err, ENOMEM, "out of memory");
 	if (!ret)
 		ret = check_tracers(set, parsed, nr_specs, err);
@@ -235,6 +252,14 @@ int tracer_set_prepare(struct tracer_set *set, const char *const *specs,
 	if (ret)
 		tracer_change_deinit(set, out);
 	return ret;
+}
+
+void tracer_set_adopt(struct tracer_set *set, const struct tracer_change *change)
+{
+	for (size_t i = 0; i < set->n; i++)
+		if (set->v[i]->ops->adopt)
+			set->v[i]->ops->adopt(set->v[i], change->configs[i]);
+	set->view = change->view.number;
 }
 
 void tracer_set_use(struct tracer_set *set, struct tracer_change *change)
@@ -260,6 +285,7 @@ void tracer_change_deinit(const struct tracer_set *set, struct tracer_change *ch
 		set->v[i]->ops->config_destroy(change->configs[i]);
 	free(change->configs);
 	free(change->off);
+	free(change->probes);
 	free(change->gaps);
 	*change = (struct tracer_change){0};
 }
@@ -338,6 +364,7 @@ int tracer_set_create(struct tracer_set *set, const char *const *specs,
 		tracer_set_destroy(set);
 		return ret;
 	}
+	tracer_set_adopt(set, &change);
 	tracer_set_use(set, &change);
 	tracer_set_take_gaps(set, &change);
 	tracer_change_deinit(set, &change);

@@ -116,12 +116,12 @@ struct tracer_ops {
 		    struct function_notes *notes, struct error *err);
 
 	/* On the ordered lane one tracer for all specs with its name: those that it begins with, if
-	 * any, decide what its probes capture; see `configure`. On the direct lane one for each
+	 * any, decide what its probes capture at first; see `view`. On the direct lane one for each
 	 * spec, which outlives it. */
 	int (*create)(const struct tracer_context *context, const struct trace_spec *const *specs,
 		      size_t nr_specs, struct tracer **out, struct error *err);
 	void (*destroy)(struct tracer *tracer);
-	/* The probes, owned by the tracer, constant. */
+	/* The probes, owned by the tracer, constant, but for `adopt`. */
 	const struct probe *(*probes)(struct tracer *tracer, size_t *n);
 	/* Whether an instance with this spec wants a probe's hits. */
 	bool (*wants)(const struct tracer *tracer, const struct trace_spec *spec,
@@ -132,6 +132,14 @@ struct tracer_ops {
 	int (*configure)(struct tracer *tracer, const struct trace_spec *const *specs,
 			 size_t nr_specs, const struct tracer_stream *streams,
 			 struct tracer_config **out, struct error *err);
+	/*
+	 * Both may be NULL, and are of one tracer at most: the probes as they have to capture for a
+	 * configuration, and the view's number (struct probe_view); the tracer owns them. With the
+	 * guest stopped, before hits of that view come: traps capture what it does, as `probes` are
+	 * like those from now on. Hits say what they have.
+	 */
+	const struct probe *(*view)(const struct tracer_config *config, unsigned int *number);
+	void (*adopt)(struct tracer *tracer, const struct tracer_config *config);
 	/* Between two hits: serve these from now on. Returns what was used until now, at first
 	 * NULL. The tracer destroys what it has at its end. */
 	struct tracer_config *(*use)(struct tracer *tracer, struct tracer_config *config);
@@ -246,6 +254,7 @@ struct tracer_set {
 	struct error *why;      /* by number in the registry: why it could not be created */
 	struct probe_ref *refs; /* by id */
 	size_t nr_refs;
+	unsigned int view; /* the number of that which traps capture (struct probe_view) */
 	struct probe_gap *gaps;
 	size_t nr_gaps;
 };
@@ -254,6 +263,8 @@ struct tracer_set {
 struct tracer_change {
 	struct tracer_config **configs; /* of the set's tracers; once in use: the former ones */
 	bool *off;                      /* by ref */
+	struct probe_view view;
+	const struct probe **probes; /* the view's */
 	struct probe_gap *gaps;
 	size_t nr_gaps;
 };
@@ -308,6 +319,8 @@ void tracer_set_give_up(struct tracer_set *set, const struct error *why);
 int tracer_set_prepare(struct tracer_set *set, const char *const *specs,
 		       const struct tracer_stream *streams, size_t nr_specs,
 		       struct tracer_change *out, struct error *err);
+/* With the guest stopped: traps capture what the change's view does. */
+void tracer_set_adopt(struct tracer_set *set, const struct tracer_change *change);
 /* Between two hits: serve them from now on. */
 void tracer_set_use(struct tracer_set *set, struct tracer_change *change);
 /* The set has the change's gaps from now on. */

@@ -43,8 +43,8 @@ static bool is_plain_return(const struct trampoline_place *place)
 }
 
 /* What its records may be to others in the same ring: those with a stack, too, as that is read
- * where it lies. */
-static enum ring_role role_of(const struct trampoline_place *place)
+ * where it lies. `probe` is NULL at returns. */
+static enum ring_role role_of(const struct trampoline_place *place, const struct probe *probe)
 {
 	if (place->layout.offset[FIELD_KEY] != sizeof(struct ring_record))
 		return RING_OTHER;
@@ -52,9 +52,28 @@ static enum ring_role role_of(const struct trampoline_place *place)
 		return RING_KEYED;
 	if (place->capture.point == POINT_RETURN)
 		return is_plain_return(place) ? RING_RETURN : RING_KEYED;
-	if (!place->ref->probe->in_runs)
+	if (!probe->in_runs)
 		return RING_KEYED;
-	return place->ref->probe->wants_return ? RING_CALL : RING_WHOLE;
+	return probe->wants_return ? RING_CALL : RING_WHOLE;
+}
+
+/* What is known of its records without the code. `probe` is as it captures here; NULL at returns.
+ */
+static void describe(struct trampoline_set *set, uint32_t number, const struct probe *probe)
+{
+	struct trampoline_place *place = &set->places[number];
+
+	place->made = true;
+	place->has_words = place->layout.items || place->layout.offset[FIELD_STACK];
+	place->hit.fields = place->capture.fields;
+	index_fields(place);
+	place->shape = (struct ring_shape){
+		.size = (uint16_t)place->layout.size,
+		.items = place->layout.items ? CAPTURE_MAX_ITEMS : 0,
+		.role = role_of(place, probe),
+	};
+	set->writers[number] = (struct probe_writer){
+		.ref = place->ref, .plan = probe ? probe->plan : NULL, .index = place->index};
 }
 
 static struct trampoline_spec spec_of(const struct trampoline_set *set, uint32_t number,
@@ -100,20 +119,12 @@ static int add_code(const struct maker *m, uint32_t number, struct error *err)
 		return error_set(err, ENOMEM, "out of memory");
 	*slot = number;
 	put_code(m, &code);
-	m->set->shapes[number].size = (uint16_t)code.layout.size;
-	m->set->shapes[number].items = code.layout.items ? CAPTURE_MAX_ITEMS : 0;
-	place->made = true;
 	place->gva = spec.gva;
 	place->retry = spec.gva + code.slow.retry;
 	place->skip = spec.gva + code.slow.skip;
 	place->layout = code.layout;
-	place->has_words = code.layout.items || code.layout.offset[FIELD_STACK];
-	index_fields(place);
-	m->set->shapes[number].role = role_of(place);
-	m->set->writers[number] =
-		(struct probe_writer){.ref = place->ref,
-				      .plan = place->ref ? place->ref->probe->plan : NULL,
-				      .index = place->index};
+	describe(m->set, number, place->ref ? place->ref->probe : NULL);
+	m->set->shapes[number] = place->shape;
 	m->set->made++;
 	return 0;
 }
@@ -218,16 +229,19 @@ int trampoline_set_make(struct trampoline_set *set, struct patch_plan *plan,
 			const struct trampoline_room *room, struct error *err)
 {
 	struct maker maker = {set, decoder, room};
-	size_t n = plan->entries.n + plan->returns.n;
+	size_t n = plan->entries.n + plan->returns.n, all = n * PROBE_VIEWS;
 	int ret;
 
-	*set = (struct trampoline_set){.n = n, .room = *room, .kernel = *room->kernel};
-	if (n >= RING_COMMITTED)
+	*set = (struct trampoline_set){
+		.n = n, .nr_views = 1, .room = *room, .kernel = *room->kernel};
+	set->views[0].number = plan->view;
+	set->views[0].open = true;
+	if (all >= RING_COMMITTED)
 		return error_set(err, E2BIG, "%zu places are too many for trampolines", n);
 	u64_map_init(&set->by_trap, sizeof(uint32_t));
-	set->places = calloc(n + 1, sizeof(*set->places));
-	set->shapes = calloc(n + 1, sizeof(*set->shapes));
-	set->writers = calloc(n + 1, sizeof(*set->writers));
+	set->places = calloc(all + 1, sizeof(*set->places));
+	set->shapes = calloc(all + 1, sizeof(*set->shapes));
+	set->writers = calloc(all + 1, sizeof(*set->writers));
 	if (!set->places || !set->shapes || !set->writers) {
 		trampoline_set_deinit(set);
 		return error_set(err, ENOMEM, "out of memory");
@@ -241,6 +255,75 @@ int trampoline_set_make(struct trampoline_set *set, struct patch_plan *plan,
 		trampoline_set_deinit(set);
 	}
 	return ret;
+}
+
+/* --- further views --------------------------------------------------------------------------- */
+
+static int add_place(struct trampoline_set *set, const struct patch_plan *plan,
+		     const struct probe_view *view, uint32_t first, uint32_t number,
+		     struct error *err)
+{
+	const struct trampoline_place *base = &set->places[number];
+	struct trampoline_place *place = &set->places[first + number];
+	const struct probe *probe = base->ref ? view->probes[base->ref->id] : NULL;
+	int ret;
+
+	if (!base->made)
+		return 0;
+	*place = (struct trampoline_place){
+		.ref = base->ref, .next = base->next, .epilogue = base->epilogue};
+	if (probe)
+		place->capture = probe->entry;
+	else
+		place->capture = patch_plan_return_capture(
+			plan, plan->returns.v[number - plan->entries.n].gva, view->probes);
+	ret = record_layout(&place->capture, &place->layout, err);
+	if (!ret)
+		describe(set, first + number, probe);
+	return ret;
+}
+
+static size_t find_view(const struct trampoline_set *set, unsigned int number)
+{
+	size_t i = 0;
+
+	while (i < set->nr_views && set->views[i].number != number)
+		i++;
+	return i;
+}
+
+int trampoline_set_add_view(struct trampoline_set *set, const struct patch_plan *plan,
+			    const struct probe_view *view, size_t *out, struct error *err)
+{
+	const size_t i = find_view(set, view->number);
+	int ret = 0;
+
+	*out = i;
+	if (i < set->nr_views && set->views[i].open)
+		return 0;
+	for (uint32_t k = 0; !ret && k < set->n; k++)
+		ret = add_place(set, plan, view, (uint32_t)(i * set->n), k, err);
+	if (ret || i < set->nr_views)
+		return ret;
+	set->views[i].number = view->number;
+	set->nr_views++;
+	return 0;
+}
+
+static void open_shape(struct ring_shape *to, const struct ring_shape *shape)
+{
+	__atomic_store_n(&to->items, shape->items, __ATOMIC_RELAXED);
+	__atomic_store_n(&to->size, shape->size, __ATOMIC_RELEASE);
+	__atomic_store_n(&to->role, shape->role, __ATOMIC_RELEASE);
+}
+
+void trampoline_set_open_view(struct trampoline_set *set, size_t index)
+{
+	if (set->views[index].open)
+		return;
+	for (size_t i = index * set->n; i < (index + 1) * set->n; i++)
+		open_shape(&set->shapes[i], &set->places[i].shape);
+	set->views[index].open = true;
 }
 
 int trampoline_set_extend(const struct trampoline_set *set, uint32_t number,

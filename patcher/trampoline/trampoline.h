@@ -191,7 +191,9 @@ int trampoline_generate(const struct trampoline_spec *spec, struct decoder *deco
 
 /*
  * One for each place of the plan that has room for a jump; smaller places keep their trap. A
- * place's number is the id of its records: it counts the plan's entries, then its returns.
+ * place's number is the id of its records: it counts the plan's entries, then its returns. All
+ * places are there once more for each further view of the probes (struct probe_view), with the next
+ * numbers: their code is what trampoline_set_extend() generates.
  */
 struct trampoline_place {
 	bool made;
@@ -202,6 +204,7 @@ struct trampoline_place {
 	uint64_t retry, skip;        /* gvas; see struct trampoline */
 	struct capture capture;
 	struct record_layout layout;
+	struct ring_shape shape;    /* of its records */
 	bool has_words;             /* stack or items */
 	probe_take_fn *take;        /* the engine's, of what has no such words; or NULL */
 	uint32_t fields;            /* of one word, CAPTURE(...) of each, that a hit has */
@@ -225,8 +228,14 @@ struct trampoline_room {
 struct trampoline_set {
 	struct trampoline_place *places;
 	struct probe_writer *writers; /* likewise, for runs of records */
-	struct ring_shape *shapes;    /* by place */
-	size_t n;
+	struct ring_shape *shapes;    /* by place; size 0: it writes no records yet */
+	size_t n;                     /* places of one view */
+	/* The probes' views. The code of the first one is the set's own. */
+	struct {
+		unsigned int number; /* struct probe_view */
+		bool open;           /* there may be records */
+	} views[PROBE_VIEWS];
+	size_t nr_views;
 	struct u64_map by_trap; /* gva of the slow path's OUT -> uint32_t place */
 	size_t code_bytes;
 	size_t made;
@@ -244,10 +253,24 @@ int trampoline_set_make(struct trampoline_set *set, struct patch_plan *plan,
 			const struct trampoline_room *room, struct error *err);
 void trampoline_set_deinit(struct trampoline_set *set);
 
+/* Of all places that the set's arrays have room for. */
+static inline size_t trampoline_set_room(const struct trampoline_set *set)
+{
+	return set->n * PROBE_VIEWS;
+}
+
+/* Places for this view, unless there are some: *out is its index in set->views. -EINVAL: such
+ * records are too large. */
+int trampoline_set_add_view(struct trampoline_set *set, const struct patch_plan *plan,
+			    const struct probe_view *view, size_t *out, struct error *err);
+/* From now on its places may write records. In a pass over the rings, too: who reads the role of a
+ * shape, and then its size, has either both or no role. */
+void trampoline_set_open_view(struct trampoline_set *set, size_t index);
+
 /*
- * Generate the trampoline of a place that is made once more, with direct records of its calls or
- * returns, to run at `gva`. Of `task` only the figures of the current task are used. Errors as
- * trampoline_generate().
+ * Generate the trampoline of a place that is made once more, for another view, or with direct
+ * records of its calls or returns, to run at `gva`. Of `task` only the figures of the current task
+ * are used. Errors as trampoline_generate().
  */
 int trampoline_set_extend(const struct trampoline_set *set, uint32_t number,
 			  const struct direct_spec *records, size_t n, uint64_t gva,

@@ -417,10 +417,28 @@ const struct probe_ref *fake_session_ref(const struct fake_session *fs, uint64_t
 	return NULL;
 }
 
+/* What the place captures; of returns, where the place is not known, what any of them does. */
+static uint32_t captured_by(const struct fake_session *fs, const struct probe_ref *ref,
+			    enum probe_point point)
+{
+	const struct tracer_set *set = &fs->session->tracers;
+	uint32_t fields = 0;
+
+	if (point == POINT_ENTRY)
+		return ref->probe->entry.fields;
+	for (size_t i = 0; i < set->nr_refs; i++)
+		fields |= set->refs[i].probe->ret.fields;
+	return fields;
+}
+
 void fake_session_emit(struct fake_session *fs, const struct probe_ref *ref, enum probe_point point,
 		       const struct probe_hit *hit)
 {
-	session_emit(fs->session, ref, point, hit);
+	struct probe_hit whole = *hit;
+
+	if (!whole.fields)
+		whole.fields = captured_by(fs, ref, point);
+	session_emit(fs->session, ref, point, &whole);
 	session_emitted(fs->session);
 }
 

@@ -176,7 +176,7 @@ void fake_session_set_sites(struct fake_session *fs, const char *bytes);
 
 /* The probe of a function, an offset in the text; NULL: it has none. */
 const struct probe_ref *fake_session_ref(const struct fake_session *fs, uint64_t function);
-/* A hit, as an engine emits it. */
+/* A hit, as an engine emits it. Without `fields` it has what the probes capture. */
 void fake_session_emit(struct fake_session *fs, const struct probe_ref *ref, enum probe_point point,
 		       const struct probe_hit *hit);
 

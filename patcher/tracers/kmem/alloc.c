@@ -42,6 +42,14 @@ static bool is_inner(const struct kmem_tracer *t, const struct alloc_entry *entr
 	return call->ignored;
 }
 
+/* Also if the view in use has none: the next one may, before the call returns. */
+static inline void note_task(struct open_call *call, const struct probe_record *record)
+{
+	call->task_fields = record->fields & CAPTURE_TASK;
+	if (call->task_fields)
+		call->task = probe_record_task(record);
+}
+
 void kmem_alloc_entry(const struct kmem_tracer *t, const struct probe *probe,
 		      const struct probe_hit *hit, struct open_call *call)
 {
@@ -49,10 +57,8 @@ void kmem_alloc_entry(const struct kmem_tracer *t, const struct probe *probe,
 	struct probe_record record;
 	struct probe_cpu cpu;
 
-	if (t->task.fields) {
-		record = probe_record_of(hit, &cpu);
-		call->task = probe_record_task(&record, probe->entry.fields);
-	}
+	record = probe_record_of(hit, &cpu);
+	note_task(call, &record);
 	if (is_inner(t, entry, call))
 		return;
 	call->attributed_site = kmem_call_site(t, entry, hit);
@@ -67,15 +73,14 @@ void kmem_alloc_take(struct tracer *tracer, const struct probe *probe,
 {
 	const struct kmem_tracer *t = (const struct kmem_tracer *)tracer;
 	const struct alloc_entry *entry = probe->data;
-	uint32_t left = probe->entry.fields >> FIELD_ARG0 & ((1u << CAPTURE_ARGUMENTS) - 1);
+	uint32_t left = record->fields >> FIELD_ARG0 & ((1u << CAPTURE_ARGUMENTS) - 1);
 
 	for (; left; left &= left - 1) {
 		unsigned int i = (unsigned int)__builtin_ctz(left);
 
 		call->words[i] = probe_record_word(record, FIELD_ARG0 + i);
 	}
-	if (t->task.fields)
-		call->task = probe_record_task(record, probe->entry.fields);
+	note_task(call, record);
 	if (!is_inner(t, entry, call))
 		call->attributed_site = argument(entry, call, ALLOC_ROLE_CALLER, call->call_site);
 }
@@ -101,11 +106,14 @@ static inline struct kmem_record begin_record(const struct alloc_entry *entry,
 	};
 }
 
-/* What returns belongs to the task that called. */
-static inline const struct event_task *task_of(const struct kmem_tracer *t,
-					       const struct open_call *call)
+/* What returns belongs to the task that called. `captured`: of what is recorded at the return. */
+static inline void set_task(const struct kmem_tracer *t, const struct open_call *call,
+			    uint32_t captured, struct kmem_moment *at)
 {
-	return t->task.fields ? &call->task : NULL;
+	if (!t->view->captured)
+		return;
+	at->task = &call->task;
+	at->lacks = kmem_lacks(t, call->task_fields | (captured & CAPTURE(FIELD_CHAIN)));
 }
 
 static inline int fill_from_cache(const struct kmem_tracer *t, const struct kmem_moment *at,
@@ -267,7 +275,7 @@ void kmem_alloc_object(const struct kmem_tracer *t, const struct alloc_entry *en
 {
 	struct alloc_call a = {t, entry, call, *at, begin_record(entry, call)};
 
-	a.at.task = task_of(t, call);
+	set_task(t, call, ~at->lacks, &a.at);
 	record_item(&a, object);
 }
 
@@ -278,19 +286,19 @@ bool kmem_alloc_return(const struct kmem_tracer *t, const struct alloc_entry *en
 	struct probe_record record;
 	struct probe_cpu cpu;
 
-	a.at.task = task_of(t, call);
+	set_task(t, call, hit->fields, &a.at);
 	if (a.at.task) {
 		record = probe_record_of(hit, &cpu);
-		kmem_note_chain(t, &call->probe->ret, &record);
+		kmem_note_chain(t, &record);
 	}
 	return entry->action == ALLOC_ACTION_ALLOC ? record_pages(&a, hit->result)
 						   : record_bulk(&a, hit);
 }
 
 /* The cache that the guest has found for the object; 0: none. */
-static inline uint64_t found_cache(const struct probe *probe, const struct probe_record *record)
+static inline uint64_t found_cache(const struct probe_record *record)
 {
-	return probe->ret.fields & CAPTURE(FIELD_SLAB_CACHE)
+	return record->fields & CAPTURE(FIELD_SLAB_CACHE)
 		       ? probe_record_word(record, FIELD_SLAB_CACHE)
 		       : 0;
 }
@@ -308,13 +316,12 @@ bool kmem_alloc_take_return(struct tracer *tracer, const struct probe *probe,
 	if (!is_recorded(t, call, result, &recorded))
 		return recorded;
 	at = kmem_moment_of_record(record);
-	at.task = task_of(t, call);
+	set_task(t, call, record->fields, &at);
 	if (at.task)
-		kmem_note_chain(t, &probe->ret, record);
+		kmem_note_chain(t, record);
 	out = begin_record(entry, call);
 	out.ptr = result;
 	out.bytes_req = argument(entry, call, ALLOC_ROLE_SIZE, 0);
-	emit_alloc(t, &at, argument(entry, call, ALLOC_ROLE_CACHE, found_cache(probe, record)),
-		   &out);
+	emit_alloc(t, &at, argument(entry, call, ALLOC_ROLE_CACHE, found_cache(record)), &out);
 	return true;
 }

@@ -172,12 +172,12 @@ static void begin(struct free_call *call, const struct kmem_tracer *t,
 	call->undone = NULL;
 }
 
-static void note_task(struct free_call *call, const struct probe *probe,
-		      const struct probe_record *record)
+static void note_task(struct free_call *call, const struct probe_record *record)
 {
-	call->task = probe_record_task(record, probe->entry.fields);
+	call->task = probe_record_task(record);
 	call->at.task = &call->task;
-	kmem_note_chain(call->t, &probe->entry, record);
+	call->at.lacks = kmem_lacks(call->t, record->fields);
+	kmem_note_chain(call->t, record);
 }
 
 void kmem_free_entry(const struct kmem_tracer *t, const struct probe *probe,
@@ -193,9 +193,9 @@ void kmem_free_entry(const struct kmem_tracer *t, const struct probe *probe,
 	begin(&call, t, entry, hit->call_site, call_table_enclosing(t->context.calls, hit->key));
 	call.hit = hit;
 	call.at = kmem_moment_of(hit);
-	if (t->task.fields) {
+	if (t->view->captured) {
 		record = probe_record_of(hit, &cpu);
-		note_task(&call, probe, &record);
+		note_task(&call, &record);
 	}
 	call.cache = argument(&call, ALLOC_ROLE_CACHE);
 	call.record.call_site = kmem_call_site(t, entry, hit);
@@ -231,8 +231,8 @@ __attribute__((noinline)) static void take_inner(const struct kmem_tracer *t,
 
 	begin(&call, t, entry, call_site, outer);
 	call.at = kmem_moment_of_record(record);
-	if (t->task.fields)
-		note_task(&call, probe, record);
+	if (t->view->captured)
+		note_task(&call, record);
 	call.cache = taken_argument(entry, record, ALLOC_ROLE_CACHE, 0);
 	call.record.call_site = taken_argument(entry, record, ALLOC_ROLE_CALLER, call_site);
 	if (entry->type == KMEM_TYPE_CACHE)
@@ -266,7 +266,7 @@ void kmem_free_take(struct tracer *tracer, const struct probe *probe,
 		return;
 	outer = call_table_enclosing(t->context.calls,
 				     probe_record_word(record, FIELD_KEY) + RECORD_KEY_BIAS);
-	if (outer || t->task.fields)
+	if (outer || t->view->captured)
 		take_inner(t, probe, record, call_site, outer);
 	else
 		take_alone(t, probe->data, record, call_site);

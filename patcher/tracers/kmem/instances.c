@@ -62,20 +62,14 @@ bool kmem_wants(const struct tracer *tracer, const struct trace_spec *spec,
 	return is_wanted(kmem_types_of(spec), probe->data);
 }
 
-/* The probes capture what the specs asked for that the tracer began with. */
-static int check_task_fields(const struct kmem_tracer *t, const struct trace_spec *spec,
-			     struct error *err)
+static int find_view(struct kmem_tracer *t, const struct trace_spec *const *specs, size_t nr_specs,
+		     struct kmem_config *config, struct error *err)
 {
-	if (!(kmem_captured_fields(spec) & ~t->task.fields))
-		return 0;
-	if (t->no_task.code) {
-		*err = t->no_task;
-		return -err->code;
-	}
-	return error_set(err, ENOTSUP,
-			 "'%s': what is recorded of tasks is decided when tracing begins: switch "
-			 "it off, then on with this spec",
-			 spec->text);
+	uint32_t fields = 0;
+
+	for (size_t i = 0; i < nr_specs; i++)
+		fields |= kmem_captured_fields(specs[i]);
+	return kmem_view_find(t, fields, &config->view, err);
 }
 
 static int make_outputs(struct kmem_tracer *t, const struct trace_spec *const *specs,
@@ -90,11 +84,9 @@ static int make_outputs(struct kmem_tracer *t, const struct trace_spec *const *s
 	for (size_t i = 0; !ret && i < nr_specs; i++) {
 		struct kmem_output *output = &config->outputs[config->nr_outputs++];
 
-		ret = check_task_fields(t, specs[i], err);
-		if (ret)
-			break;
 		output->types = kmem_types_of(specs[i]);
 		output->vcpus = specs[i]->vcpus;
+		output->needs = kmem_capture_of(kmem_captured_fields(specs[i]));
 		memcpy(output->pids, specs[i]->pids, sizeof(output->pids));
 		output->nr_pids = specs[i]->nr_pids;
 		config->types |= output->types;
@@ -152,7 +144,9 @@ int kmem_configure(struct tracer *tracer, const struct trace_spec *const *specs,
 
 	if (!config)
 		return error_set(err, ENOMEM, "out of memory");
-	ret = make_outputs(t, specs, nr_specs, streams, config, err);
+	ret = find_view(t, specs, nr_specs, config, err);
+	if (!ret)
+		ret = make_outputs(t, specs, nr_specs, streams, config, err);
 	if (!ret)
 		ret = pick_gaps(t, config, err);
 	if (!ret)
@@ -171,6 +165,7 @@ struct tracer_config *kmem_use(struct tracer *tracer, struct tracer_config *trac
 	struct kmem_config *config = (struct kmem_config *)tracer_config, *former = t->config;
 
 	t->config = config;
+	t->view = config->view;
 	t->types = config->types;
 	t->outputs = config->outputs;
 	t->nr_outputs = config->nr_outputs;

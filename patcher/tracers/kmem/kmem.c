@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include "introspect/tasks/stack-scan.h"
 #include "patcher/probe/chain.h"
 
@@ -27,231 +28,6 @@ _Static_assert((EVENT_TASK_ALL | EVENT_TASK_STACK) == (1 << (NR_WORDS - KMEM_TYP
 static struct kmem_tracer *kmem_of(struct tracer *tracer)
 {
 	return (struct kmem_tracer *)tracer;
-}
-
-static uint32_t fields_at_entry(const struct alloc_entry *entry)
-{
-	uint32_t fields = CAPTURE(FIELD_KEY) | CAPTURE(FIELD_CALL_SITE);
-
-	for (unsigned int i = 0; i < ALLOC_MAX_ARGS; i++)
-		if (entry->args[i] != ALLOC_ROLE_NONE)
-			fields |= CAPTURE(FIELD_ARG0 + i);
-	if (entry->type == KMEM_TYPE_PAGES)
-		fields |= CAPTURE(FIELD_STACK);
-	return fields;
-}
-
-static uint32_t fields_of_task(const struct kmem_tracer *t)
-{
-	static const enum record_field of[] = {FIELD_PID, FIELD_TGID, FIELD_COMM, FIELD_CGROUP};
-	uint32_t fields = 0;
-
-	for (size_t i = 0; i < sizeof(of) / sizeof(of[0]); i++)
-		if (t->task.fields >> i & 1)
-			fields |= CAPTURE(of[i]);
-	return fields;
-}
-
-/* What is captured of the task takes its room from the stack, where items leave too little. */
-static void add_task(const struct kmem_tracer *t, struct capture *capture)
-{
-	struct record_layout layout;
-
-	if (!t->task.fields)
-		return;
-	capture->task = &t->task;
-	capture->fields |= fields_of_task(t);
-	while (record_layout(capture, &layout, NULL) && capture->stack_words > 1)
-		capture->stack_words--;
-}
-
-/* Of the point at which the record is complete. */
-static void add_chain(const struct kmem_tracer *t, struct capture *capture)
-{
-	if (!(t->task.fields & EVENT_TASK_STACK))
-		return;
-	capture->task = &t->task;
-	capture->fields |= CAPTURE(FIELD_CHAIN);
-	capture_fit_chain(capture);
-}
-
-static bool find_role(const struct alloc_entry *entry, enum alloc_role role, uint8_t *argument)
-{
-	*argument = entry->argument[role] ? (uint8_t)(entry->argument[role] - 1) : 0;
-	return entry->argument[role];
-}
-
-static int set_batch(const struct slab_view *slab, struct capture_items *items)
-{
-	struct slab_batch batch;
-	int ret = slab_folio_batch(slab, &batch, NULL);
-
-	if (ret)
-		return ret;
-	items->from = ITEMS_COUNTED;
-	items->count_size = 1;
-	items->count_offset = (int32_t)batch.nr;
-	items->words_offset = (int32_t)batch.folios;
-	return 0;
-}
-
-static int set_sheaf(const struct slab_view *slab, struct capture_items *items)
-{
-	struct slab_sheaf sheaf;
-	int ret = slab_sheaf(slab, &sheaf, NULL);
-
-	if (ret)
-		return ret;
-	items->from = ITEMS_COUNTED;
-	items->count_size = 4;
-	items->count_offset = sheaf.count;
-	items->words_offset = sheaf.objects;
-	items->owner_offset = sheaf.cache;
-	return 0;
-}
-
-/* The page, if this drops its last reference. */
-static int set_last(const struct slab_view *slab, struct capture_items *items)
-{
-	uint32_t refcount;
-	int ret = slab_page_refcount(slab, &refcount, NULL);
-
-	if (ret)
-		return ret;
-	items->from = ITEMS_LAST;
-	items->count_offset = (int32_t)refcount;
-	return 0;
-}
-
-/* What is freed. */
-static struct capture_items freed_items(const struct kmem_tracer *t,
-					const struct alloc_entry *entry)
-{
-	struct slab_view *slab = t->slab;
-	struct capture_items items = {.page_orders = entry->type == KMEM_TYPE_PAGES};
-
-	if (find_role(entry, ALLOC_ROLE_ARRAY, &items.pointer) &&
-	    find_role(entry, ALLOC_ROLE_COUNT, &items.count)) {
-		items.from = ITEMS_ARRAY; /* its count is a size_t */
-	} else if (find_role(entry, ALLOC_ROLE_LIST, &items.pointer)) {
-		items.from = ITEMS_LISTED;
-		items.link = (int32_t)slab_page_link(slab);
-	} else if (find_role(entry, ALLOC_ROLE_BATCH, &items.pointer)) {
-		set_batch(slab, &items);
-	} else if (find_role(entry, ALLOC_ROLE_SHEAF, &items.pointer)) {
-		set_sheaf(slab, &items);
-	} else if (find_role(entry, ALLOC_ROLE_PAGE, &items.pointer)) {
-		set_last(slab, &items);
-	}
-	return items;
-}
-
-/* Bulk page allocation fills the holes of an array: what it held before is not its work. */
-static struct capture_items saved_items(const struct alloc_entry *entry)
-{
-	struct capture_items items = {.from = ITEMS_SAVED,
-				      .skip_filled = entry->type == KMEM_TYPE_PAGES,
-				      .all_or_none = entry->all_or_none};
-
-	if (!find_role(entry, ALLOC_ROLE_ARRAY, &items.pointer) ||
-	    !find_role(entry, ALLOC_ROLE_COUNT, &items.count))
-		items.from = ITEMS_NONE;
-	return items;
-}
-
-/* NULL if nothing can be found through it. */
-static const struct page_lookup *page_lookup(const struct kmem_tracer *t)
-{
-	return slab_missing(t->slab, SLAB_PAGES) ? NULL : &t->pages;
-}
-
-/* Frame pointers make frames larger. */
-static uint8_t stack_of_free(const struct kmem_tracer *t)
-{
-	return t->context.kernel->known.orc.n ? PAGE_CALLER_STACK_FREE
-					      : PAGE_CALLER_STACK_FREE_WITHOUT_ORC;
-}
-
-static struct capture entry_capture(const struct kmem_tracer *t, const struct alloc_point *p)
-{
-	const struct alloc_entry *entry = &p->entry;
-	struct capture capture = {.point = POINT_ENTRY,
-				  .pages = page_lookup(t),
-				  .parameters = (uint8_t)p->nr_params,
-				  .fields = fields_at_entry(entry),
-				  .stack_words = PAGE_CALLER_STACK};
-	uint8_t argument;
-
-	if (entry->action == ALLOC_ACTION_FREE_BULK) {
-		capture.items = freed_items(t, entry);
-		capture.stack_words = PAGE_CALLER_STACK_WITH_ITEMS;
-	} else if (entry->action == ALLOC_ACTION_FREE_LAST) {
-		capture.items = freed_items(t, entry);
-		capture.stack_words = stack_of_free(t);
-	} else if (entry->action == ALLOC_ACTION_FREE) {
-		capture.stack_words = stack_of_free(t);
-	} else if (entry->action == ALLOC_ACTION_ALLOC_BULK) {
-		capture.items = saved_items(entry);
-		capture.stack_words = PAGE_CALLER_STACK_WITH_ITEMS;
-	}
-	if (capture.items.from == ITEMS_COUNTED && find_role(entry, ALLOC_ROLE_SHEAF, &argument))
-		capture.fields |= CAPTURE(FIELD_OWNER);
-	add_task(t, &capture);
-	if (alloc_action_frees(entry->action))
-		add_chain(t, &capture);
-	return capture;
-}
-
-static struct capture return_capture(const struct kmem_tracer *t, const struct alloc_entry *entry)
-{
-	struct capture capture = {.point = POINT_RETURN,
-				  .pages = page_lookup(t),
-				  .fields = CAPTURE(FIELD_KEY) | CAPTURE(FIELD_RESULT)};
-	uint8_t argument;
-
-	if (entry->action == ALLOC_ACTION_ALLOC_BULK) {
-		capture.items.from = ITEMS_RETURNED;
-		capture.fields |= CAPTURE(FIELD_SAVED);
-	} else if (entry->type == KMEM_TYPE_KMALLOC && !slab_missing(t->slab, SLAB_OBJECTS) &&
-		   !find_role(entry, ALLOC_ROLE_CACHE, &argument)) {
-		capture.fields |= CAPTURE(FIELD_SLAB_CACHE);
-	}
-	add_chain(t, &capture);
-	return capture;
-}
-
-static bool is_simple(const struct alloc_entry *entry)
-{
-	return entry->type != KMEM_TYPE_PAGES &&
-	       (entry->action == ALLOC_ACTION_ALLOC || entry->action == ALLOC_ACTION_FREE);
-}
-
-static struct probe make_probe(const struct kmem_tracer *t, const struct alloc_point *p)
-{
-	const struct alloc_entry *entry = &p->entry;
-
-	return (struct probe){
-		.name = entry->name,
-		.simple = is_simple(entry),
-		.function = p->address,
-		.size = p->size,
-		.site = p->site,
-		.wants_return = entry->action == ALLOC_ACTION_ALLOC ||
-				entry->action == ALLOC_ACTION_ALLOC_BULK,
-		.entry = entry_capture(t, p),
-		.ret = return_capture(t, entry),
-		.data = entry,
-	};
-}
-
-static void add_probe(struct kmem_tracer *t, const struct alloc_point *p)
-{
-	struct kmem_plan *plan = &t->plans[t->nr_probes];
-	struct probe *probe = &t->probes[t->nr_probes++];
-
-	*probe = make_probe(t, p);
-	probe->in_runs = kmem_plan_make(t, probe, plan);
-	probe->plan = plan;
 }
 
 /* What of the slab view an entry point cannot be traced without. */
@@ -332,7 +108,7 @@ static int make_gaps(struct kmem_tracer *t, struct error *err)
 	return 0;
 }
 
-static int make_probes(struct kmem_tracer *t, struct error *err)
+static int find_points(struct kmem_tracer *t, struct error *err)
 {
 	const struct alloc_points *points;
 	int ret = alloc_points_of(t->context.kernel->image, &t->points, err);
@@ -342,9 +118,8 @@ static int make_probes(struct kmem_tracer *t, struct error *err)
 	if (ret)
 		return ret;
 	points = t->points;
-	t->probes = calloc(points->n + 1, sizeof(*t->probes));
-	t->plans = calloc(points->n + 1, sizeof(*t->plans));
-	if (!t->probes || !t->plans)
+	t->traced = calloc(points->n + 1, sizeof(*t->traced));
+	if (!t->traced)
 		return error_set(err, ENOMEM, "out of memory");
 	for (size_t i = 0; i < points->n; i++) {
 		const struct alloc_point *p = &points->v[i];
@@ -352,7 +127,7 @@ static int make_probes(struct kmem_tracer *t, struct error *err)
 		const char *obstacle = find_obstacle(t, &p->entry);
 
 		if (!obstacle)
-			add_probe(t, p);
+			t->traced[t->nr_probes++] = p;
 		else
 			add_gap(t, p->entry.type,
 				(struct probe_gap){p->entry.name, p->address, obstacle});
@@ -387,8 +162,9 @@ static void kmem_destroy(struct tracer *tracer)
 
 	kmem_config_destroy((struct tracer_config *)t->config);
 	free(t->gaps);
+	kmem_views_destroy(t);
 	free(t->probes);
-	free(t->plans);
+	free(t->traced);
 	free(t->stack);
 	free(t->map);
 	free(t->pending);
@@ -399,26 +175,29 @@ static void kmem_destroy(struct tracer *tracer)
 	free(t);
 }
 
-static int find_places(struct kmem_tracer *t, uint32_t fields)
+/* For the specs that it begins with. If their tasks cannot be recorded it does without: `configure`
+ * says why. */
+static int make_probes(struct kmem_tracer *t, const struct trace_spec *const *specs,
+		       size_t nr_specs, struct error *err)
 {
-	int ret = task_places_find(t->context.kernel, fields, &t->task, &t->no_task);
-
-	if (ret)
-		error_prefix(&t->no_task, "tasks cannot be recorded: ");
-	else if (fields & EVENT_TASK_STACK)
-		ret = chain_check(t->context.kernel, &t->no_task);
-	return ret;
-}
-
-/* Without the places the tracer does without: an instance that asks is refused. */
-static void find_task(struct kmem_tracer *t, const struct trace_spec *const *specs, size_t nr_specs)
-{
+	const struct kmem_view *view;
 	uint32_t fields = 0;
+	int ret;
 
 	for (size_t i = 0; i < nr_specs; i++)
 		fields |= kmem_captured_fields(specs[i]);
-	if (fields && find_places(t, fields))
-		t->task.fields = 0;
+	ret = kmem_view_find(t, fields, &view, NULL);
+	if (ret && fields)
+		ret = kmem_view_find(t, fields = 0, &view, err);
+	t->probes = calloc(t->nr_probes + 1, sizeof(*t->probes));
+	if (!ret && !t->probes)
+		ret = error_set(err, ENOMEM, "out of memory");
+	if (ret)
+		return ret;
+	memcpy(t->probes, view->probes, t->nr_probes * sizeof(*t->probes));
+	t->first_view = fields;
+	t->view = view;
+	return 0;
 }
 
 static int kmem_create(const struct tracer_context *context, const struct trace_spec *const *specs,
@@ -432,7 +211,6 @@ static int kmem_create(const struct tracer_context *context, const struct trace_
 		return error_set(err, ENOMEM, "out of memory");
 	t->tracer.ops = &tracer_kmem;
 	t->context = *context;
-	find_task(t, specs, nr_specs);
 	call_table_set_stack(context->calls, task_stack_bytes(context->kernel->image));
 	t->stack = calloc(EVENT_STACK_WORDS, sizeof(*t->stack));
 	t->map = calloc(1, sizeof(*t->map));
@@ -448,7 +226,9 @@ static int kmem_create(const struct tracer_context *context, const struct trace_
 	if (!ret)
 		ret = kmem_pending_create(context->kernel->guest->nr_vcpus, &t->pending, err);
 	if (!ret)
-		ret = make_probes(t, err);
+		ret = find_points(t, err);
+	if (!ret)
+		ret = make_probes(t, specs, nr_specs, err);
 	if (ret)
 		kmem_destroy(&t->tracer);
 	else
@@ -511,6 +291,8 @@ const struct tracer_ops tracer_kmem = {
 	.note = kmem_filter_note,
 	.wants = kmem_wants,
 	.configure = kmem_configure,
+	.view = kmem_config_view,
+	.adopt = kmem_adopt,
 	.use = kmem_use,
 	.config_destroy = kmem_config_destroy,
 	.gaps = kmem_gaps,

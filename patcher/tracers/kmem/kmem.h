@@ -28,6 +28,7 @@ struct kmem_output {
 	uint32_t pids[TRACE_SPEC_MAX_PIDS]; /* none: all tasks; else records have their task */
 	size_t nr_pids;
 	struct kmem_filter *filter; /* NULL: all; it knows the fields of tasks */
+	uint32_t needs; /* CAPTURE(...) of each field of tasks that its records have to have */
 	struct tracer_stream stream;
 };
 
@@ -38,6 +39,7 @@ struct kmem_config {
 	size_t nr_outputs;
 	struct probe_gap *gaps;
 	size_t nr_gaps;
+	const struct kmem_view *view; /* the probes as they capture for them; the tracer's */
 };
 
 /* A gap that only instances with one of these types have. */
@@ -65,6 +67,7 @@ struct kmem_plan {
 	uint8_t site;                 /* the call site to report, but of pages, where it is ... */
 	uint8_t stack, stack_words;   /* ... called_from, or found in these words */
 	uint8_t pid, tgid, comm, cgroup; /* of the task */
+	uint32_t task_fields;            /* CAPTURE(...) of each of these that there is */
 	bool finds_cache;                /* the return's record has the cache */
 	/* What a record says of an object: the words that have it, those of the return's record
 	 * included. Masks are all ones, or 0: such a record does not say it. */
@@ -83,15 +86,29 @@ struct kmem_map {
 	struct slab_map map;
 };
 
+/*
+ * What the probes capture while instances want these fields of tasks (view.c). A trace has records
+ * of two views where one follows the other: those of the former one lack what is new.
+ */
+struct kmem_view {
+	struct task_places task;
+	uint32_t captured; /* of these: CAPTURE(...) of each */
+	struct probe *probes;
+	struct kmem_plan *plans; /* of the probes */
+};
+
 struct kmem_tracer {
 	struct tracer tracer;
 	struct tracer_context context;
 	struct slab_view *slab;
-	struct page_lookup pages;    /* of slab */
-	struct kmem_map *map;        /* likewise */
-	struct task_places task;     /* what the probes capture of tasks */
-	struct error no_task;        /* why that is less than asked for */
-	struct kmem_config *config;  /* that is in use; NULL at first */
+	struct page_lookup pages; /* of slab */
+	struct kmem_map *map;     /* likewise */
+	/* By enum event_task_fields: made when one is wanted. All have the fields of the first one,
+	 * which is what the tracer began with. */
+	struct kmem_view *views[PROBE_VIEWS];
+	uint32_t first_view;
+	const struct kmem_view *view; /* that is in use: what records have to have */
+	struct kmem_config *config;   /* likewise; NULL at first */
 	uint32_t types;              /* its own */
 	struct kmem_output *outputs; /* likewise */
 	size_t nr_outputs;
@@ -101,8 +118,8 @@ struct kmem_tracer {
 	struct page_callers *page_callers;
 	struct filled_pages *filled;
 	const struct alloc_points *points; /* the image's; the probes' data points into it */
-	struct probe *probes;
-	struct kmem_plan *plans; /* of the probes */
+	const struct alloc_point **traced; /* those of the probes */
+	struct probe *probes; /* they capture what traps do: the view's, once it was adopted */
 	size_t nr_probes;
 	struct kmem_gap *gaps;
 	size_t nr_gaps;
@@ -141,18 +158,19 @@ struct kmem_moment {
 	unsigned int vcpu;
 	int64_t ns;
 	uint64_t batch;                /* as in struct probe_hit */
-	const struct event_task *task; /* NULL: the probes capture nothing of it */
+	const struct event_task *task; /* NULL: the view has nothing of it */
+	uint32_t lacks;                /* CAPTURE(...) of what the view has, but not this one */
 };
 
 static inline struct kmem_moment kmem_moment_of(const struct probe_hit *hit)
 {
-	return (struct kmem_moment){hit->vcpu, (int64_t)hit->time_ns, hit->batch, NULL};
+	return (struct kmem_moment){hit->vcpu, (int64_t)hit->time_ns, hit->batch, NULL, 0};
 }
 
 static inline struct kmem_moment kmem_moment_of_record(const struct probe_record *record)
 {
 	return (struct kmem_moment){record->cpu->vcpu, (int64_t)probe_record_ns(record),
-				    record->cpu->batch, NULL};
+				    record->cpu->batch, NULL, 0};
 }
 
 /* The argument in that role, or `otherwise` if the function has none. */
@@ -198,6 +216,8 @@ struct kmem_pending {
 	struct kmem_pending_vcpu {
 		size_t n;
 		uint32_t seen; /* bit per enum kmem_class: that there are records of */
+		bool any_lacks;                /* else all of `lacks` are 0 */
+		uint32_t lacks[KMEM_PENDING];  /* as in struct kmem_moment */
 		uint8_t classes[KMEM_PENDING]; /* enum kmem_class */
 		struct kmem_task_record records[KMEM_PENDING]; /* tasks: as far as captured */
 	} v[];
@@ -222,7 +242,7 @@ static inline struct kmem_pending_vcpu *kmem_pending_room(const struct kmem_trac
 	return p;
 }
 
-/* Where the vCPU's next record goes, which is complete before the next call. */
+/* Where the vCPU's next record goes, which is complete before the next call, and lacks nothing. */
 static inline struct kmem_task_record *
 kmem_pending_next(const struct kmem_tracer *t, unsigned int vcpu, enum kmem_class class)
 {
@@ -233,14 +253,19 @@ kmem_pending_next(const struct kmem_tracer *t, unsigned int vcpu, enum kmem_clas
 	return &p->records[p->n++];
 }
 
-/* Whether an instance wants a record. */
+/* Whether an instance wants a record, which lacks this (struct kmem_moment). */
 bool kmem_is_wanted(const struct kmem_output *output, unsigned int vcpu,
-		    const struct kmem_task_record *record);
+		    const struct kmem_task_record *record, uint32_t lacks);
+
+/* What of the view was not captured. */
+static inline uint32_t kmem_lacks(const struct kmem_tracer *t, uint32_t captured)
+{
+	return t->view->captured & ~captured;
+}
 
 /* If chains are recorded: that of this record is the one of all that is emitted until the next one.
  */
-void kmem_note_chain(const struct kmem_tracer *t, const struct capture *capture,
-		     const struct probe_record *record);
+void kmem_note_chain(const struct kmem_tracer *t, const struct probe_record *record);
 
 /* kmem_emit() of a record whose task is known. */
 void kmem_emit_with_task(const struct kmem_tracer *t, const struct kmem_moment *at,
@@ -283,10 +308,24 @@ bool kmem_alloc_take_return(struct tracer *tracer, const struct probe *probe,
 void kmem_alloc_object(const struct kmem_tracer *t, const struct alloc_entry *entry,
 		       const struct kmem_moment *at, const struct open_call *call, uint64_t object);
 
+/* --- what probes capture (view.c) ------------------------------------------------------------ */
+
+/* CAPTURE(...) of each of these of enum event_task_fields. */
+uint32_t kmem_capture_of(uint32_t fields);
+/* That of these fields, and of those of the first one, which is made if there is none. Errors as
+ * task_places_find() and chain_check(). */
+int kmem_view_find(struct kmem_tracer *t, uint32_t fields, const struct kmem_view **out,
+		   struct error *err);
+void kmem_views_destroy(struct kmem_tracer *t);
+/* See struct tracer_ops. */
+const struct probe *kmem_config_view(const struct tracer_config *config, unsigned int *number);
+void kmem_adopt(struct tracer *tracer, const struct tracer_config *config);
+
 /* --- runs of records (take-run.c) ------------------------------------------------------------ */
 
 /* Whether a probe's records can go in runs, and how. */
-bool kmem_plan_make(const struct kmem_tracer *t, const struct probe *probe, struct kmem_plan *plan);
+bool kmem_plan_make(const struct kmem_tracer *t, const struct kmem_view *view,
+		    const struct probe *probe, struct kmem_plan *plan);
 /* See struct tracer_ops. */
 size_t kmem_take_run(struct tracer *tracer, const struct probe_run *run);
 

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 int kmem_pending_create(unsigned int nr_vcpus, struct kmem_pending **out, struct error *err)
 {
@@ -25,9 +26,10 @@ static bool is_of_task(const struct kmem_output *output, uint32_t pid)
 }
 
 bool kmem_is_wanted(const struct kmem_output *output, unsigned int vcpu,
-		    const struct kmem_task_record *record)
+		    const struct kmem_task_record *record, uint32_t lacks)
 {
-	return output->types >> record->record.type_id & 1 && output->vcpus >> vcpu & 1 &&
+	return !(output->needs & lacks) && output->types >> record->record.type_id & 1 &&
+	       output->vcpus >> vcpu & 1 &&
 	       (!output->nr_pids || is_of_task(output, record->task.pid)) &&
 	       (!output->filter || kmem_filter_matches(output->filter, vcpu, &record->record));
 }
@@ -57,7 +59,7 @@ static void put_wanted(const struct kmem_tracer *t, const struct kmem_output *ou
 	size_t first = 0;
 
 	for (size_t i = 0; i < p->n; i++) {
-		if (kmem_is_wanted(output, vcpu, &p->records[i]))
+		if (kmem_is_wanted(output, vcpu, &p->records[i], p->lacks[i]))
 			continue;
 		put(t, output, vcpu, first, i - first);
 		first = i + 1;
@@ -76,7 +78,7 @@ static bool wants_all(const struct kmem_tracer *t, const struct kmem_output *out
 		      unsigned int vcpu)
 {
 	return !(t->pending->v[vcpu].seen & ~classes_of(output)) && output->vcpus >> vcpu & 1 &&
-	       !output->filter && !output->nr_pids;
+	       !output->filter && !output->nr_pids && !t->pending->v[vcpu].any_lacks;
 }
 
 void kmem_pending_put(const struct kmem_tracer *t, unsigned int vcpu)
@@ -91,6 +93,9 @@ void kmem_pending_put(const struct kmem_tracer *t, unsigned int vcpu)
 	}
 	p->n = 0;
 	p->seen = 0;
+	if (p->any_lacks)
+		memset(p->lacks, 0, sizeof(p->lacks));
+	p->any_lacks = false;
 	t->pending->vcpus &= ~(UINT64_C(1) << vcpu);
 }
 

@@ -24,16 +24,14 @@ bool kmem_is_in_body(const struct kernel *kernel, uint64_t return_address, const
 	       (s->name[length] == '\0' || s->name[length] == '.');
 }
 
-void kmem_note_chain(const struct kmem_tracer *t, const struct capture *capture,
-		     const struct probe_record *record)
+void kmem_note_chain(const struct kmem_tracer *t, const struct probe_record *record)
 {
-	struct probe_chain chain = {0};
+	struct probe_chain chain;
 
-	if (!(t->task.fields & EVENT_TASK_STACK))
+	if (!(t->view->captured & CAPTURE(FIELD_CHAIN)))
 		return;
-	if (capture->fields & CAPTURE(FIELD_CHAIN))
-		chain = probe_record_chain(record);
-	chain_unwind(t->context.kernel, t->task.stack_bytes, &chain, t->stack);
+	chain = probe_record_chain(record);
+	chain_unwind(t->context.kernel, t->view->task.stack_bytes, &chain, t->stack);
 }
 
 /* Each by itself: its chain lasts until the next one. */
@@ -47,7 +45,7 @@ static void emit_with_stack(const struct kmem_tracer *t, const struct kmem_momen
 	for (size_t i = 0; i < t->nr_outputs; i++) {
 		const struct kmem_output *output = &t->outputs[i];
 
-		if (kmem_is_wanted(output, at->vcpu, &whole.call))
+		if (kmem_is_wanted(output, at->vcpu, &whole.call, at->lacks))
 			output->stream.output->put(t->context.batch, output->stream.sinks[at->vcpu],
 						   kmem_made_class(record), at->ns, &whole);
 	}
@@ -56,11 +54,17 @@ static void emit_with_stack(const struct kmem_tracer *t, const struct kmem_momen
 void kmem_emit_with_task(const struct kmem_tracer *t, const struct kmem_moment *at,
 			 struct kmem_record *record)
 {
-	if (t->task.fields & EVENT_TASK_STACK)
+	struct kmem_pending_vcpu *p;
+
+	if (t->view->captured & CAPTURE(FIELD_CHAIN)) {
 		emit_with_stack(t, at, record);
-	else
-		*kmem_pending_next(t, at->vcpu, kmem_made_class(record)) =
-			(struct kmem_task_record){*record, *at->task};
+		return;
+	}
+	*kmem_pending_next(t, at->vcpu, kmem_made_class(record)) =
+		(struct kmem_task_record){*record, *at->task};
+	p = &t->pending->v[at->vcpu];
+	p->lacks[p->n - 1] = at->lacks;
+	p->any_lacks |= at->lacks != 0;
 }
 
 /* Once for all hits of a batch. */

@@ -73,13 +73,14 @@ static void plan_slab(const struct record_layout *layout, struct kmem_plan *plan
 			  !plan->entry->nr_calls;
 }
 
-bool kmem_plan_make(const struct kmem_tracer *t, const struct probe *probe, struct kmem_plan *plan)
+bool kmem_plan_make(const struct kmem_tracer *t, const struct kmem_view *view,
+		    const struct probe *probe, struct kmem_plan *plan)
 {
 	const struct alloc_entry *entry = probe->data;
 	const bool allocs = probe->wants_return;
 	struct record_layout layout;
 
-	if (t->task.fields & EVENT_TASK_STACK || !is_single(entry) || !is_of_one_class(entry) ||
+	if (view->task.fields & EVENT_TASK_STACK || !is_single(entry) || !is_of_one_class(entry) ||
 	    lacks_caches(t, entry) || record_layout(&probe->entry, &layout, NULL) || layout.items)
 		return false;
 	*plan = (struct kmem_plan){
@@ -95,6 +96,7 @@ bool kmem_plan_make(const struct kmem_tracer *t, const struct probe *probe, stru
 		.tgid = number_of(&layout, FIELD_TGID),
 		.comm = number_of(&layout, FIELD_COMM),
 		.cgroup = number_of(&layout, FIELD_CGROUP),
+		.task_fields = probe->entry.fields & CAPTURE_TASK,
 		.finds_cache = probe->ret.fields & CAPTURE(FIELD_SLAB_CACHE),
 	};
 	for (int role = 0; role < ALLOC_NR_ROLES; role++)
@@ -134,6 +136,7 @@ struct taking {
 	const struct kmem_tracer *t;
 	struct cache_ids *caches;
 	uint64_t batch;
+	uint32_t captured; /* of the view in use */
 };
 
 static bool counts(const struct taking *k, const struct kmem_plan *plan, const uint64_t *words)
@@ -227,17 +230,19 @@ static void set_task(const struct kmem_plan *plan, const uint64_t *words, struct
 	memcpy(task->comm, comm, sizeof(comm));
 }
 
-/* How it is taken; NULL: not here. */
-static INLINE const struct kmem_plan *plan_of(const struct kmem_tracer *t,
-					      const struct probe_writer *writers,
-					      const struct ring_taken *taken)
+/* How it is taken; NULL: not here. So are those of another view. */
+static INLINE const struct kmem_plan *
+plan_of(const struct taking *k, const struct probe_writer *writers, const struct ring_taken *taken)
 {
 	const struct probe_writer *writer = &writers[taken->id];
+	const struct kmem_tracer *const t = k->t;
+	const struct kmem_plan *plan;
 
 	if (!ring_is_alone(taken, &t->context.calls->stacks) || writer->ref->tracer != &t->tracer ||
 	    atomic_load_explicit(&writer->ref->off, memory_order_relaxed))
 		return NULL;
-	return writer->plan;
+	plan = writer->plan;
+	return plan->task_fields == k->captured ? plan : NULL;
 }
 
 /* The first of `n` at most; returns how many. */
@@ -247,13 +252,13 @@ static size_t take_some(const struct taking *k, const struct probe_run *run,
 	const struct tsc_quick_clock *const clock = &run->cpu->clock;
 	struct kmem_task_record *const records = &p->records[p->n];
 	uint8_t *const classes = &p->classes[p->n];
-	const bool has_tasks = k->t->task.fields;
+	const bool has_tasks = k->captured;
 	uint32_t seen = p->seen;
 	size_t i;
 
 	for (i = 0; i < n; i++) {
 		struct kmem_record *record = &records[i].record;
-		const struct kmem_plan *plan = plan_of(k->t, run->writers, &taken[i]);
+		const struct kmem_plan *plan = plan_of(k, run->writers, &taken[i]);
 		const uint64_t *words = taken[i].fields;
 
 		if (!plan)
@@ -277,7 +282,7 @@ static size_t take_some(const struct taking *k, const struct probe_run *run,
 size_t kmem_take_run(struct tracer *tracer, const struct probe_run *run)
 {
 	const struct kmem_tracer *t = (const struct kmem_tracer *)tracer;
-	const struct taking k = {t, t->caches, run->cpu->batch};
+	const struct taking k = {t, t->caches, run->cpu->batch, t->view->captured};
 	size_t done = 0, some, n;
 
 	do {

@@ -129,10 +129,6 @@ static void test_pids(void)
 	ok(!trace_session_add_instance(fs.session, "c=kmem:pid=100", &err),
 	   "another one may come: %s", err.text);
 	fake_session_end(&fs);
-	begin((const char *const[]){"kmem", NULL});
-	ok(trace_session_add_instance(fs.session, "c=kmem:pid=100", &err) == -ENOTSUP,
-	   "but not where pids are not captured: %s", err.text);
-	fake_session_end(&fs);
 }
 
 /* How many events of an instance have a chain that begins with this address and is cut behind it;
@@ -199,6 +195,45 @@ static void test_chain_of_return(void)
 	fake_session_end(&fs);
 }
 
+/* Traps capture what the instances of a time want. */
+static void test_late(void)
+{
+	struct probe_hit hit = {.key = 0x1000, .args = {33}};
+	struct error err = {0};
+
+	begin((const char *const[]){"kmem", NULL});
+	free_object(0);
+	fake_session_emit(&fs, find("__kmalloc"), POINT_ENTRY, &hit);
+	ok(!trace_session_add_instance(fs.session, "c=kmem:pid,comm", &err),
+	   "an instance comes later that wants to know the task: %s", err.text);
+	hit = (struct probe_hit){
+		.key = 0x1000, .result = fake_object(), .slab_cache = fake_cache()};
+	fake_session_emit(&fs, find("__kmalloc"), POINT_RETURN, &hit);
+	is_u64(events_of("c", 100, "task"), 0, "of a call that was entered before it knows none");
+	free_object(1);
+	fake_session_call(&fs, 2, FAKE_KMALLOC, 33);
+	is_u64(events_of("c", 100, "task"), 2, "it has all others with the task");
+	ok(!trace_session_add_instance(fs.session, "d=kmem:pid=101", &err),
+	   "so comes one for a task: %s", err.text);
+	free_object(0);
+	free_object(1);
+	is_u64(events_of("d", 0, NULL), 1, "and has that task's");
+	ok(!trace_session_add_instance(fs.session, "s=kmem:stack", &err),
+	   "and one that wants chains: %s", err.text);
+	free_object(1);
+	is_u64((uint64_t)chains_of("s", fake_session_call_site()), 1, "which has them");
+	ok(!trace_session_remove_instance(fs.session, "c", NULL) &&
+		   !trace_session_remove_instance(fs.session, "d", NULL) &&
+		   !trace_session_remove_instance(fs.session, "s", NULL),
+	   "they go again");
+	ok(!find("kfree")->probe->entry.task, "and nothing is captured of tasks any more");
+	free_object(1);
+	is_u64(events_of("kmem", 0, NULL), 8, "the first one has had all");
+	ok(trace_session_add_instance(fs.session, "c=kmem:cgroup", &err) == -ENOENT,
+	   "what cannot be captured is refused: %s", err.text);
+	fake_session_end(&fs);
+}
+
 static void test_refusals(void)
 {
 	struct error err = {0};
@@ -210,10 +245,6 @@ static void test_refusals(void)
 	ok(start((const char *const[]){"kmem if pid == 1", NULL}, &err) == -ENOENT,
 	   "a filter needs the field: %s", err.text);
 	ok(!start((const char *const[]){"kmem:cache", NULL}, NULL), "without, tracing starts");
-	ok(trace_session_set_instances(fs.session, (const char *const[]){"b=kmem:pid"}, 1, &err) ==
-			   -ENOTSUP &&
-		   strstr(err.text, "when tracing begins"),
-	   "the fields cannot come later: %s", err.text);
 	fake_session_end(&fs);
 }
 
@@ -223,6 +254,7 @@ int main(void)
 	test_entry();
 	test_filter();
 	test_pids();
+	test_late();
 	test_chains();
 	test_chain_of_return();
 	test_refusals();
