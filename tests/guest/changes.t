@@ -65,14 +65,34 @@ sub check_query {
 	note(join ', ', map { "$_ " . ($query->{$_} // 0) } qw(allocs frees unpaired_returns in_flight nested));
 }
 
+# Of events that have it: a pid is that of one process, and the idle task of a vCPU has pid 0, and its name.
+sub note_task {
+	my ($tasks, $line) = @_;
+	my %is = $line =~ /"(vcpu|pid|tgid|comm)":"?([^",}]+)/g;
+	return if !defined $is{pid} || $line !~ /"instance":"k\d/;
+	$tasks->{events}++;
+	$tasks->{of}{$is{pid}}{$is{tgid}}++ if defined $is{tgid};
+	push @{$tasks->{odd}}, $line if defined $is{comm} && ($is{pid} == 0) != ($is{comm} =~ m{^swapper/$is{vcpu}$});
+}
+
+sub check_tasks {
+	my ($tasks) = @_;
+	my $odd = $tasks->{odd} // [];
+	my @several = grep { keys %{$tasks->{of}{$_}} > 1 } keys %{$tasks->{of} // {}};
+	note(($tasks->{events} // 0) . ' events of late instances have their task');
+	is(join('', @$odd[0 .. min($#$odd, 9)]), '', 'idle tasks have the pid and the name of one, and no others');
+	is("@several", '', 'each task belongs to one process');
+}
+
 # The events of instances that record all objects of slabs (Linux 6.12 frees heads of skbs that a cache has by kfree()), one
 # at a time: an address is allocated when it is free, and
 # freed when it is not, but for what was allocated before.
 sub pair_events {
-	my ($trace) = @_;
+	my ($trace, $tasks) = @_;
 	my %seen = map { ($_ => {events => 0, sum => '', odd => []}) } qw(stay twin);
 	open my $events, '-|', "$build/sonde", 'events', '--json', $trace or die "sonde events: $!\n";
 	while (my $line = <$events>) {
+		note_task($tasks, $line);
 		my ($name) = $line =~ /"instance":"(stay|twin)"/ or next;
 		my $of = $seen{$name};
 		my ($event) = $line =~ /"event":"(?:kmem:)?(\w+)"/;
@@ -90,7 +110,8 @@ sub pair_events {
 
 sub check_trace {
 	my ($out, $mode, $least) = @_;
-	my %seen = pair_events("$out/trace-$mode");
+	my %seen = pair_events("$out/trace-$mode", \my %tasks);
+	check_tasks(\%tasks);
 	cmp_ok($seen{stay}{events}, '>', $least, "the instances that stayed have $seen{stay}{events} events");
 	is($seen{twin}{sum}, $seen{stay}{sum}, 'all the same');
 	return if $mode eq 'pids'; # one task frees what another one allocates
