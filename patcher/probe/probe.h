@@ -176,12 +176,13 @@ struct probe {
 	struct capture entry, ret;
 	const void *data; /* the tracer's own */
 	const void *plan; /* likewise, of probes that are `in_runs` */
+	const void *family; /* likewise: tells these plans from all others */
 };
 
 /*
  * What the probes of a session's ordered lane capture from some change on: probes[i] is that with
- * the id i, and differs from it in `entry`, `ret`, `in_runs` and `plan` only. No other view has its
- * number.
+ * the id i, and differs from it in `entry`, `ret` and what is below `in_runs` only. No other view
+ * has its number.
  */
 enum { PROBE_VIEWS = 1 << EVENT_TASK_FIELDS };
 struct probe_view {
@@ -275,7 +276,7 @@ typedef bool probe_take_fn(void *arg, const struct probe_ref *ref,
 /* A place that writes records. */
 struct probe_writer {
 	const struct probe_ref *ref; /* NULL: it writes returns */
-	const void *plan;            /* the probe's */
+	const void *plan, *family;   /* the probe's */
 	const uint8_t *index;        /* as in struct probe_record */
 };
 

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 #include "formats/base/error.h"
 #include "patcher/ring/layout.h"
 #include "patcher/ring/stacks.h"
@@ -35,7 +36,8 @@ enum { RING_RETURN_RESULT = 1, RING_RETURN_CACHE = 2 };
 
 /* The records with one id. */
 struct ring_shape {
-	uint16_t size;  /* bytes without items, 0 = there are no such records */
+	/* bytes without items, 0 = there are no such records */
+	_Alignas(uint64_t) uint16_t size;
 	uint16_t items; /* 8 bytes each; the most that one may have */
 	/* Of direct records: where 32 bits say how many there are, in bytes from the start. 0: in
 	 * the record's second word. */
@@ -43,11 +45,32 @@ struct ring_shape {
 	uint16_t role; /* enum ring_role */
 };
 
+/* Both at once: records of an id may become valid in the middle of a pass. */
+static inline struct ring_shape ring_shape_read(const struct ring_shape *at)
+{
+	typedef uint64_t __attribute__((may_alias)) word;
+	const word whole = __atomic_load_n((const word *)(const void *)at, __ATOMIC_ACQUIRE);
+	struct ring_shape shape;
+
+	memcpy(&shape, &whole, sizeof(shape));
+	return shape;
+}
+
+static inline void ring_shape_write(struct ring_shape *at, const struct ring_shape *shape)
+{
+	typedef uint64_t __attribute__((may_alias)) word;
+	word whole;
+
+	memcpy(&whole, shape, sizeof(whole));
+	__atomic_store_n((word *)(void *)at, whole, __ATOMIC_RELEASE);
+}
+_Static_assert(sizeof(struct ring_shape) == sizeof(uint64_t), "read at once");
+
 struct ring_config {
 	uint32_t data_bytes; /* a power of two, at least RING_MIN_DATA */
 	size_t queue_bytes;  /* of records that wait for those of other CPUs */
-	/* By id; must outlive the ring. May change between passes for ids of which no record is in
-	 * the ring. */
+	/* By id; must outlive the ring. May change for ids of which no record is in the ring:
+	 * between passes, or by ring_shape_write(). */
 	const struct ring_shape *shapes;
 	size_t nr_shapes;
 };

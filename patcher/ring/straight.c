@@ -110,12 +110,6 @@ static INLINE uint64_t read_key(const uint8_t *at)
 	return __atomic_load_n(fields_of(at), __ATOMIC_RELAXED);
 }
 
-/* Before the size: records of an id may become valid at any time. */
-static INLINE enum ring_role read_role(const struct bounds *bounds, uint32_t id)
-{
-	return __atomic_load_n(&bounds->shapes[id].role, __ATOMIC_ACQUIRE);
-}
-
 static INLINE enum head_state check_tsc(const struct bounds *bounds, uint64_t floor, uint64_t tsc)
 {
 	if (tsc > bounds->horizon)
@@ -143,24 +137,22 @@ static INLINE void set_apart(struct ring_head *head, struct ring_taken *out, con
 }
 
 /* One with this id, which was read already, that may have items, or no key. */
-static __attribute__((noinline)) enum head_state take_other(struct ring_head *head,
-							    const struct bounds *bounds,
-							    const uint8_t *at, uint32_t id,
-							    uint64_t floor, struct ring_taken *out)
+static __attribute__((noinline)) enum head_state
+take_other(struct ring_head *head, const struct bounds *bounds, const uint8_t *at, uint32_t id,
+	   struct ring_shape shape, uint64_t floor, struct ring_taken *out)
 {
 	const struct ring_record *record = (const void *)at;
-	const struct ring_shape *shape = &bounds->shapes[id];
-	const bool has_key = shape->role != RING_OTHER;
+	const bool has_key = shape.role != RING_OTHER;
 	const uint64_t tsc = read_tsc(at);
-	size_t size = shape->size;
+	size_t size = shape.size;
 	enum head_state state;
 	uint32_t items = 0;
 
 	if (size < RING_MIN_RECORD)
 		return HEAD_UNUSUAL;
-	if (shape->items) {
+	if (shape.items) {
 		items = __atomic_load_n(&record->items, __ATOMIC_RELAXED);
-		if (items > shape->items)
+		if (items > shape.items)
 			return HEAD_UNUSUAL;
 		size += items * sizeof(uint64_t);
 	}
@@ -187,12 +179,16 @@ static INLINE bool is_return(const struct bounds *bounds, const uint8_t *at, uin
 			     uint32_t *id, uint64_t *tsc, bool certain)
 {
 	const uint64_t floor = *tsc;
+	struct ring_shape shape;
 
 	if (!certain && (at >= bounds->end || at >= bounds->wrap))
 		return false;
 	*id = read_id(at);
-	if (*id >= bounds->nr_shapes || read_role(bounds, *id) != RING_RETURN ||
-	    read_key(at) != key || !is_there(bounds, at, bounds->shapes[*id].size, certain))
+	if (*id >= bounds->nr_shapes)
+		return false;
+	shape = ring_shape_read(&bounds->shapes[*id]);
+	if (shape.role != RING_RETURN || read_key(at) != key ||
+	    !is_there(bounds, at, shape.size, certain))
 		return false;
 	*tsc = read_tsc(at);
 	return check_tsc(bounds, floor, *tsc) == HEAD_RECORD;
@@ -229,6 +225,7 @@ static INLINE enum head_state read_until(struct ring_head *head, const struct bo
 	while (r.at < stop && r.next < last) {
 		const uint8_t *const at = r.at;
 		const uint32_t id = read_id(at);
+		struct ring_shape shape;
 		enum ring_role role;
 		size_t size, returned;
 		uint64_t tsc;
@@ -236,10 +233,11 @@ static INLINE enum head_state read_until(struct ring_head *head, const struct bo
 		state = HEAD_UNUSUAL;
 		if (id >= bounds->nr_shapes)
 			break;
-		role = read_role(bounds, id);
-		size = bounds->shapes[id].size;
+		shape = ring_shape_read(&bounds->shapes[id]);
+		size = shape.size;
+		role = shape.role;
 		if (role <= RING_KEYED) {
-			state = take_other(head, bounds, at, id, r.floor, r.next);
+			state = take_other(head, bounds, at, id, shape, r.floor, r.next);
 			if (state != HEAD_RECORD)
 				break;
 			r.floor = r.next->tsc;

@@ -72,8 +72,11 @@ static void describe(struct trampoline_set *set, uint32_t number, const struct p
 		.items = place->layout.items ? CAPTURE_MAX_ITEMS : 0,
 		.role = role_of(place, probe),
 	};
-	set->writers[number] = (struct probe_writer){
-		.ref = place->ref, .plan = probe ? probe->plan : NULL, .index = place->index};
+	set->writers[number] = (struct probe_writer){.ref = place->ref, .index = place->index};
+	if (probe) {
+		set->writers[number].plan = probe->plan;
+		set->writers[number].family = probe->family;
+	}
 }
 
 static struct trampoline_spec spec_of(const struct trampoline_set *set, uint32_t number,
@@ -310,19 +313,12 @@ int trampoline_set_add_view(struct trampoline_set *set, const struct patch_plan 
 	return 0;
 }
 
-static void open_shape(struct ring_shape *to, const struct ring_shape *shape)
-{
-	__atomic_store_n(&to->items, shape->items, __ATOMIC_RELAXED);
-	__atomic_store_n(&to->size, shape->size, __ATOMIC_RELEASE);
-	__atomic_store_n(&to->role, shape->role, __ATOMIC_RELEASE);
-}
-
 void trampoline_set_open_view(struct trampoline_set *set, size_t index)
 {
 	if (set->views[index].open)
 		return;
 	for (size_t i = index * set->n; i < (index + 1) * set->n; i++)
-		open_shape(&set->shapes[i], &set->places[i].shape);
+		ring_shape_write(&set->shapes[i], &set->places[i].shape);
 	set->views[index].open = true;
 }
 

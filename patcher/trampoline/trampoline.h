@@ -263,8 +263,7 @@ static inline size_t trampoline_set_room(const struct trampoline_set *set)
  * records are too large. */
 int trampoline_set_add_view(struct trampoline_set *set, const struct patch_plan *plan,
 			    const struct probe_view *view, size_t *out, struct error *err);
-/* From now on its places may write records. In a pass over the rings, too: who reads the role of a
- * shape, and then its size, has either both or no role. */
+/* From now on its places may write records: also in the middle of a pass over the rings. */
 void trampoline_set_open_view(struct trampoline_set *set, size_t index);
 
 /*

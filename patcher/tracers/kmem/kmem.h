@@ -67,7 +67,6 @@ struct kmem_plan {
 	uint8_t site;                 /* the call site to report, but of pages, where it is ... */
 	uint8_t stack, stack_words;   /* ... called_from, or found in these words */
 	uint8_t pid, tgid, comm, cgroup; /* of the task */
-	uint32_t task_fields;            /* CAPTURE(...) of each of these that there is */
 	bool finds_cache;                /* the return's record has the cache */
 	/* What a record says of an object: the words that have it, those of the return's record
 	 * included. Masks are all ones, or 0: such a record does not say it. */

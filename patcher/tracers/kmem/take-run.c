@@ -96,7 +96,6 @@ bool kmem_plan_make(const struct kmem_tracer *t, const struct kmem_view *view,
 		.tgid = number_of(&layout, FIELD_TGID),
 		.comm = number_of(&layout, FIELD_COMM),
 		.cgroup = number_of(&layout, FIELD_CGROUP),
-		.task_fields = probe->entry.fields & CAPTURE_TASK,
 		.finds_cache = probe->ret.fields & CAPTURE(FIELD_SLAB_CACHE),
 	};
 	for (int role = 0; role < ALLOC_NR_ROLES; role++)
@@ -136,7 +135,7 @@ struct taking {
 	const struct kmem_tracer *t;
 	struct cache_ids *caches;
 	uint64_t batch;
-	uint32_t captured; /* of the view in use */
+	const struct kmem_view *view; /* that is in use */
 };
 
 static bool counts(const struct taking *k, const struct kmem_plan *plan, const uint64_t *words)
@@ -235,14 +234,11 @@ static INLINE const struct kmem_plan *
 plan_of(const struct taking *k, const struct probe_writer *writers, const struct ring_taken *taken)
 {
 	const struct probe_writer *writer = &writers[taken->id];
-	const struct kmem_tracer *const t = k->t;
-	const struct kmem_plan *plan;
 
-	if (!ring_is_alone(taken, &t->context.calls->stacks) || writer->ref->tracer != &t->tracer ||
+	if (!ring_is_alone(taken, &k->t->context.calls->stacks) || writer->family != k->view ||
 	    atomic_load_explicit(&writer->ref->off, memory_order_relaxed))
 		return NULL;
-	plan = writer->plan;
-	return plan->task_fields == k->captured ? plan : NULL;
+	return writer->plan;
 }
 
 /* The first of `n` at most; returns how many. */
@@ -252,7 +248,7 @@ static size_t take_some(const struct taking *k, const struct probe_run *run,
 	const struct tsc_quick_clock *const clock = &run->cpu->clock;
 	struct kmem_task_record *const records = &p->records[p->n];
 	uint8_t *const classes = &p->classes[p->n];
-	const bool has_tasks = k->captured;
+	const bool has_tasks = k->view->captured;
 	uint32_t seen = p->seen;
 	size_t i;
 
@@ -282,7 +278,7 @@ static size_t take_some(const struct taking *k, const struct probe_run *run,
 size_t kmem_take_run(struct tracer *tracer, const struct probe_run *run)
 {
 	const struct kmem_tracer *t = (const struct kmem_tracer *)tracer;
-	const struct taking k = {t, t->caches, run->cpu->batch, t->view->captured};
+	const struct taking k = {t, t->caches, run->cpu->batch, t->view};
 	size_t done = 0, some, n;
 
 	do {

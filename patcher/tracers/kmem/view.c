@@ -233,6 +233,7 @@ static void add_probe(const struct kmem_tracer *t, struct kmem_view *view, size_
 	*probe = make_probe(t, view, t->traced[number]);
 	probe->in_runs = kmem_plan_make(t, view, probe, plan);
 	probe->plan = plan;
+	probe->family = view;
 }
 
 static void destroy_view(struct kmem_view *view)
@@ -316,5 +317,6 @@ void kmem_adopt(struct tracer *tracer, const struct tracer_config *config)
 		t->probes[i].ret = probes[i].ret;
 		t->probes[i].in_runs = probes[i].in_runs;
 		t->probes[i].plan = probes[i].plan;
+		t->probes[i].family = probes[i].family;
 	}
 }
