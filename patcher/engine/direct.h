@@ -11,11 +11,10 @@
 
 /*
  * The direct lane of the ring engine: direct-lane.c has its slots and rings, direct-code.c its
- * code, direct-change.c brings it from one set of instances to the next, direct-tasks.c finds the
- * guest's tasks for it, direct-retire.c takes away what is left behind, direct-drain.c empties the
- * rings, direct-mix.c takes what several slots have written in turn, direct-read.c makes events of
- * records, and call chains of copied stacks, direct-count.c has the rings whose memory is for
- * counts.
+ * code, direct-change.c brings it from one set of instances to the next, direct-retire.c takes away
+ * what is left behind, direct-drain.c empties the rings, direct-mix.c takes what several slots have
+ * written in turn, direct-read.c makes events of records, and call chains of copied stacks,
+ * direct-count.c has the rings whose memory is for counts.
  */
 enum {
 	DIRECT_GROUPS =
@@ -224,6 +223,13 @@ void direct_forget_code(struct direct_lane *lane);
 /* Where to go on from a slow path, or NULL. On vCPUs' threads. */
 const struct direct_slow *direct_slow_at(const struct ring_engine *x, uint64_t gva);
 
+/* enum event_task_fields: of a view of the plan's probes; NULL: none. */
+uint32_t direct_view_task_fields(const struct ring_engine *x, const struct probe_view *view);
+/* Without `change` held, as this may stop the guest, and others hold it with the guest stopped:
+ * find where the fields of the task are that the change wants. Errors as task_places_find() and
+ * percpu_current_task(). */
+int direct_find_tasks(struct ring_engine *x, const struct direct_change *change, struct error *err);
+
 /* --- direct-change.c: operations of struct engine_ops ----------------------------------------- */
 
 int direct_prepare(struct engine *engine, const struct direct_change *change, struct error *err);
@@ -247,15 +253,6 @@ int direct_add_shared(struct ring_engine *x, const struct patch *site, uint32_t 
 /* Likewise a return slot that no probe holds, which goes on at the thunk `next`. */
 int direct_add_slot(struct ring_engine *x, const struct patch *slot, uint32_t mask, uint64_t next,
 		    struct error *err);
-
-/* --- direct-tasks.c -------------------------------------------------------------------------- */
-
-/* enum event_task_fields: of a view of the plan's probes; NULL: none. */
-uint32_t direct_view_task_fields(const struct ring_engine *x, const struct probe_view *view);
-/* Without `change` held, as this may stop the guest, and others hold it with the guest stopped:
- * find where the fields of the task are that the change wants. Errors as task_places_find() and
- * percpu_current_task(). */
-int direct_find_tasks(struct ring_engine *x, const struct direct_change *change, struct error *err);
 
 /* --- direct-keep.c ---------------------------------------------------------------------------- */
 
