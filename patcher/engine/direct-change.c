@@ -38,7 +38,9 @@ static int find_code(struct ring_engine *x, const struct patch *place, const str
 {
 	int ret = direct_find_piece(x, use, out, err);
 
-	if (ret == -ENOSPC && use->mask)
+	if (ret == -ENOSPC && !use->mask)
+		error_prefix(err, "%s, for what is recorded of tasks: ", place->function);
+	else if (ret == -ENOSPC)
 		error_prefix(err, "%s, which %d instances want: ", place->function,
 			     __builtin_popcount(use->mask));
 	return ret;
@@ -117,11 +119,11 @@ int direct_add_private(struct ring_engine *x, size_t number, uint32_t mask,
 {
 	const struct trampoline_place *place = &x->set.places[number];
 	struct direct_lane *lane = &x->direct;
-	const struct direct_use use = {.mask = mask,
-				       .place = (int)(lane->next_view * x->set.n + number)};
+	const struct direct_use use = {
+		.mask = mask, .place = (int)number, .view_index = lane->next_view_index};
 	const struct patch *now = direct_patch(x, number);
 	const struct direct_piece *piece;
-	const bool extends = mask || lane->next_view;
+	const bool extends = mask || lane->next_view_index;
 	struct patch patch = *now;
 	int ret;
 
@@ -358,21 +360,22 @@ static bool will_be_guarded(const struct direct_lane *lane, const struct direct_
 	return fetches;
 }
 
-/* The places' numbers of the view that is to be captured. */
-static int find_view(struct ring_engine *x, const struct probe_view *view, struct error *err)
+/* Places for the view that is to be captured. */
+static int prepare_view(struct ring_engine *x, const struct probe_view *view, struct error *err)
 {
 	struct direct_lane *lane = &x->direct;
+	size_t *const index = &lane->next_view_index;
 	int ret = 0;
 
-	lane->next_view = lane->view;
+	*index = lane->view_index;
 	if (!view)
 		return 0;
 	if (direct_view_task_fields(x, view) & EVENT_TASK_STACK)
 		ret = ring_engine_check_chains(x->ring_bytes, err);
 	if (!ret)
-		ret = trampoline_set_add_view(&x->set, x->config.plan, view, &lane->next_view, err);
-	if (!ret)
-		ring_engine_find_takers(x, lane->next_view);
+		ret = trampoline_set_add_view(&x->set, x->config.plan, view, index, err);
+	if (!ret && !x->set.views[*index].open)
+		ring_engine_find_takers(x, *index);
 	return ret;
 }
 
@@ -388,7 +391,7 @@ static int prepare(struct ring_engine *x, const struct direct_change *change, st
 				 "no memory for rings of the direct lane beside those of %u vCPUs",
 				 x->nr_vcpus);
 	x->direct.next_held = change->held;
-	ret = find_view(x, change->view, err);
+	ret = prepare_view(x, change->view, err);
 	if (!ret)
 		ret = direct_find_slots(x, change, ids, err);
 	if (!ret)
@@ -537,7 +540,7 @@ int direct_commit(struct engine *engine, size_t *switched, struct error *err)
 	if (!ret)
 		ret = direct_publish_traps(lane, err);
 	if (!ret) {
-		trampoline_set_open_view(&x->set, lane->next_view);
+		trampoline_set_open_view(&x->set, lane->next_view_index);
 		ret = patch_set_apply(&lane->difference, x->kernel, err);
 	}
 	if (ret) {
@@ -545,7 +548,7 @@ int direct_commit(struct engine *engine, size_t *switched, struct error *err)
 	} else {
 		*switched = lane->difference.n;
 		lane->guarded = lane->next_guarded;
-		lane->view = lane->next_view;
+		lane->view_index = lane->next_view_index;
 		turn_over(x);
 		keep_patches(x);
 		direct_drain_slots(x);

@@ -85,8 +85,10 @@ static int write_private(void *arg, uint64_t gva, uint8_t *bytes, struct error *
 {
 	struct maker *m = arg;
 	struct trampoline *t = &m->trampoline;
-	int ret = trampoline_set_extend(&m->x->set, (uint32_t)m->use.place, m->records, m->n, gva,
-					&m->x->facts, m->x->config.decoder, t, err);
+	const struct trampoline_set *set = &m->x->set;
+	const size_t number = m->use.view_index * set->n + (size_t)m->use.place;
+	int ret = trampoline_set_extend(set, (uint32_t)number, m->records, m->n, gva, &m->x->facts,
+					m->x->config.decoder, t, err);
 
 	if (ret)
 		return ret;
@@ -239,8 +241,10 @@ static int make_piece(struct ring_engine *x, const struct direct_use *use,
 
 static bool is_for(const struct direct_piece *p, const struct direct_use *use, bool guarded)
 {
-	return (p->state == DIRECT_LIVE || p->state == DIRECT_NEW) && p->guarded == guarded &&
-	       p->use.mask == use->mask && p->use.place == use->place && p->use.next == use->next &&
+	return (p->state == DIRECT_LIVE || p->state == DIRECT_NEW) &&
+	       (p->guarded == guarded || !use->mask) && p->use.mask == use->mask &&
+	       p->use.place == use->place && p->use.view_index == use->view_index &&
+	       p->use.next == use->next &&
 	       (use->place != DIRECT_INSIDE ||
 		!memcmp(&p->use.insn, &use->insn, sizeof(use->insn)));
 }

@@ -111,7 +111,7 @@ int direct_keep(struct ring_engine *x, struct direct_texts *texts, struct error 
 
 		if (off != direct_patch(x, i)->off)
 			ret = off ? go(x, i, texts, err) : come(x, i, texts, err);
-		else if (!off && lane->next_view != lane->view)
+		else if (!off && lane->next_view_index != lane->view_index)
 			ret = turn(x, i, texts, err);
 	}
 	return ret;

@@ -35,7 +35,7 @@ void direct_begin(struct ring_engine *x)
 	code_arena_init(&x->direct.arena, x->mapping.gva + used, x->scratch.hva + used,
 			(uint32_t)(x->code_bytes - used));
 	x->direct.task_fields = 0;
-	x->direct.view = 0;
+	x->direct.view_index = 0;
 	x->direct.guarded = false;
 }
 

@@ -100,8 +100,8 @@ struct direct_slow {
 struct direct_use {
 	uint32_t mask; /* the slots that it writes records for; of a bell, and of a probe, it may be
 			* 0 */
-	int place; /* of the probe, in the trampoline set, by its view; or DIRECT_NO_PLACE, _BELL,
-		    * _SLOT, _INSIDE */
+	int place;     /* of the probe, in the plan; or DIRECT_NO_PLACE, _BELL, _SLOT, _INSIDE */
+	size_t view_index; /* of a probe's: as in the trampoline set */
 	uint64_t next; /* DIRECT_SLOT: gva of the thunk that it goes to; 0: it returns */
 	struct displaced_insn insn; /* DIRECT_INSIDE */
 };
@@ -141,7 +141,7 @@ struct direct_lane {
 	struct u64_map by_trap; /* gva of a slow path -> struct direct_slow; changes with the guest
 				   stopped */
 	uint32_t task_fields;   /* of enum event_task_fields: whose facts are known */
-	size_t view;            /* of the probes, in the trampoline set */
+	size_t view_index;      /* of the probes, as in the trampoline set */
 	bool guarded;           /* so is its code: an instance reads memory */
 
 	/* Code that is being left. What comes later waits until `quiesce` is over. */
@@ -150,7 +150,7 @@ struct direct_lane {
 
 	/* Of the change that is prepared. */
 	bool next_guarded;
-	size_t next_view;
+	size_t next_view_index;
 	bool next_held; /* by who prepares it: the guest stands still meanwhile */
 	struct patch_set next, next_slots, next_inside, difference;
 	struct patch_set unseen; /* of the plan's: they did not stand at their sites */

@@ -155,8 +155,8 @@ int ring_engine_make_memory(struct ring_engine *x, struct error *err);
 bool ring_engine_pass_pids(struct engine *engine); /* of struct engine_ops */
 /* Unmap the memory and take it out of the guest. After an error some of it is left there. */
 int ring_engine_remove_memory(struct ring_engine *x, struct error *err);
-/* Who takes records of the trampoline set's places of a view. */
-void ring_engine_find_takers(struct ring_engine *x, size_t view);
+/* Who takes records of the trampoline set's places of a view, which is not open yet. */
+void ring_engine_find_takers(struct ring_engine *x, size_t view_index);
 /* Free the host's part. */
 void ring_engine_free_memory(struct ring_engine *x);
 /* The rings as trampolines address them: a group's of the direct lane, or -1: the ordered lane's.

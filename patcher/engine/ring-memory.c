@@ -400,10 +400,10 @@ static int make_code(struct ring_engine *x, struct error *err)
 				   &room, err);
 }
 
-void ring_engine_find_takers(struct ring_engine *x, size_t view)
+void ring_engine_find_takers(struct ring_engine *x, size_t view_index)
 {
 	for (size_t i = 0; x->config.taker && i < x->set.n; i++) {
-		struct trampoline_place *place = &x->set.places[view * x->set.n + i];
+		struct trampoline_place *place = &x->set.places[view_index * x->set.n + i];
 
 		if (!place->has_words)
 			place->take = x->config.taker(place->ref);

@@ -145,12 +145,14 @@ struct capture patch_plan_return_capture(const struct patch_plan *plan, uint64_t
 void patch_plan_set_view(struct patch_plan *plan, const struct trap_table *traps,
 			 const struct probe_view *view)
 {
-	for (size_t i = 0; i < plan->returns.n; i++) {
-		const uint64_t gva = plan->returns.v[i].gva;
-		struct trap *trap = trap_table_find(traps, gva);
+	for (size_t i = 0; i < plan->returns.n; i++)
+		trap_table_find(traps, plan->returns.v[i].gva)->capture =
+			(struct capture){.point = POINT_RETURN};
+	for (size_t i = 0; i < plan->nr_uses; i++) {
+		struct trap *trap = trap_table_find(traps, plan->uses[i].gva);
 
-		if (trap)
-			trap->capture = patch_plan_return_capture(plan, gva, view->probes);
+		if (trap && trap->kind == TRAP_RETURN)
+			capture_merge_return(&trap->capture, &view->probes[plan->uses[i].ref]->ret);
 	}
 	plan->view = view->number;
 }

@@ -115,6 +115,7 @@ static inline struct open_call *call_table_push(struct call_table *table, uint64
 	node->entry.items_at_entry = node->entry.items_seen = 0;
 	node->entry.inner_result = 0;
 	node->entry.task = (struct event_task){0};
+	node->entry.task_fields = 0;
 	node->entry.ignored = false;
 	node->next = chain->head;
 	chain->head = node;

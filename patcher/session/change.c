@@ -124,6 +124,27 @@ static int apply(struct trace_session *s, struct instance_list *next, struct ord
 	return change_rings(s, next, c, err);
 }
 
+/* Nobody but the guest's CPUs notices if this fails: the next change tries it again. */
+static void narrow(struct trace_session *s, struct instance_list *next)
+{
+	struct ordered_change *c = NULL;
+	int ret;
+
+	if (!ordered_await(s) || ordered_prepare_narrow(s, next, &c) || !c)
+		return;
+	if (!has_rings(s)) {
+		ret = change_traps(s, c, NULL);
+	} else {
+		ret = direct_keep_wants(s, c, NULL);
+		if (!ret)
+			ordered_settle(s, c);
+	}
+	if (ret)
+		ordered_discard(c);
+	else
+		ordered_await(s);
+}
+
 int session_change(struct trace_session *s, struct instance_list *next, struct error *err)
 {
 	struct ordered_change *c = NULL;
@@ -148,7 +169,7 @@ int session_change(struct trace_session *s, struct instance_list *next, struct e
 		while (ret == -ETXTBSY && session_tries_again(&tries));
 	if (ret && c)
 		ordered_discard(c);
-	if (!ret)
-		ordered_await(s);
+	if (!ret && c)
+		narrow(s, next);
 	return ret;
 }

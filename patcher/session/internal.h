@@ -410,6 +410,10 @@ int session_change(struct trace_session *session, struct instance_list *next, st
 struct ordered_change;
 int ordered_prepare(struct trace_session *session, const struct instance_list *next,
 		    struct ordered_change **out, struct error *err);
+/* When the last change has taken effect: a change to the same instances, whose probes capture
+ * nothing that none of them asks for; NULL: they do not now. */
+int ordered_prepare_narrow(struct trace_session *session, const struct instance_list *next,
+			   struct ordered_change **out);
 /* Before patches change: from then on returns of probes that go may pass unseen. */
 void ordered_begin(struct ordered_change *change);
 /* Whether that of a call which is open may: a call_table_fn of the session. From any thread. */

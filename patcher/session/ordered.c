@@ -84,7 +84,7 @@ static int find_patches(struct trace_session *s, struct ordered_change *c, struc
 }
 
 static int make(struct trace_session *s, const struct instance_list *next,
-		struct ordered_change **out, struct error *err)
+		enum tracer_capture capture, struct ordered_change **out, struct error *err)
 {
 	struct tracer_stream streams[TRACE_MAX_INSTANCES];
 	const char *specs[TRACE_MAX_INSTANCES];
@@ -96,7 +96,7 @@ static int make(struct trace_session *s, const struct instance_list *next,
 		return error_set(err, ENOMEM, "out of memory");
 	c->session = s;
 	pids_of(next, &c->pids);
-	ret = tracer_set_prepare(&s->tracers, specs, streams, n, &c->tracers, err);
+	ret = tracer_set_prepare(&s->tracers, specs, streams, n, capture, &c->tracers, err);
 	if (!ret)
 		ret = find_patches(s, c, err);
 	if (ret)
@@ -115,7 +115,19 @@ int ordered_prepare(struct trace_session *s, const struct instance_list *next,
 	if (!ordered_await(s))
 		return error_set(err, EAGAIN,
 				 "the change before takes effect when the guest runs on");
-	return make(s, next, out, err);
+	return make(s, next, TRACER_CAPTURES_ALSO, out, err);
+}
+
+int ordered_prepare_narrow(struct trace_session *s, const struct instance_list *next,
+			   struct ordered_change **out)
+{
+	int ret = make(s, next, TRACER_CAPTURES_ONLY, out, NULL);
+
+	if (ret || ordered_view(*out))
+		return ret;
+	destroy(*out);
+	*out = NULL;
+	return 0;
 }
 
 void ordered_begin(struct ordered_change *c)

@@ -185,15 +185,15 @@ static void set_view(const struct tracer_set *set, const struct tracer *tracer,
 
 static int configure(struct tracer_set *set, size_t i, const struct trace_spec *specs,
 		     size_t nr_specs, const struct tracer_stream *streams,
-		     struct tracer_change *out, struct error *err)
+		     enum tracer_capture capture, struct tracer_change *out, struct error *err)
 {
 	struct tracer *tracer = set->v[i];
 	struct own_specs own;
 	int ret = pick_specs(set->index[i], specs, nr_specs, streams, &own, err);
 
 	if (!ret)
-		ret = tracer->ops->configure(tracer, own.v, own.n, own.streams, &out->configs[i],
-					     err);
+		ret = tracer->ops->configure(tracer, own.v, own.n, own.streams, capture,
+					     &out->configs[i], err);
 	if (!ret)
 		ret = add_gaps(tracer->ops, out->configs[i], out, err);
 	if (!ret)
@@ -230,7 +230,7 @@ static int check_tracers(const struct tracer_set *set, const struct trace_spec *
 
 int tracer_set_prepare(struct tracer_set *set, const char *const *specs,
 		       const struct tracer_stream *streams, size_t nr_specs,
-		       struct tracer_change *out, struct error *err)
+		       enum tracer_capture capture, struct tracer_change *out, struct error *err)
 {
 	struct trace_spec *parsed;
 	int ret = parse_specs(specs, nr_specs, &parsed, err);
@@ -247,7 +247,7 @@ int tracer_set_prepare(struct tracer_set *set, const char *const *specs,
 	if (!ret)
 		ret = check_tracers(set, parsed, nr_specs, err);
 	for (size_t i = 0; !ret && i < set->n; i++)
-		ret = configure(set, i, parsed, nr_specs, streams, out, err);
+		ret = configure(set, i, parsed, nr_specs, streams, capture, out, err);
 	free_specs(parsed, nr_specs);
 	if (ret)
 		tracer_change_deinit(set, out);
@@ -359,7 +359,8 @@ int tracer_set_create(struct tracer_set *set, const char *const *specs,
 	if (!ret)
 		ret = create_all(set, specs, nr_specs, context, err);
 	if (!ret)
-		ret = tracer_set_prepare(set, specs, streams, nr_specs, &change, err);
+		ret = tracer_set_prepare(set, specs, streams, nr_specs, TRACER_CAPTURES_ONLY,
+					 &change, err);
 	if (ret) {
 		tracer_set_destroy(set);
 		return ret;

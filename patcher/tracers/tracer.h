@@ -57,6 +57,16 @@ enum tracer_decider {
 	DECIDED_BY_HOST,  /* when it is read */
 };
 
+/*
+ * What probes capture of a configuration. Until it takes effect there are hits by the code for it,
+ * which the instances of before get, too: so what these ask for is captured also then, and from a
+ * change on that comes later no more.
+ */
+enum tracer_capture {
+	TRACER_CAPTURES_ALSO, /* what its instances ask for, and what was adopted before */
+	TRACER_CAPTURES_ONLY, /* what its instances ask for */
+};
+
 /* The numbers of the classes of a tracer of the direct lane. */
 enum tracer_class {
 	TRACER_ENTRY, /* a call */
@@ -131,7 +141,8 @@ struct tracer_ops {
 	 * for one of them. */
 	int (*configure)(struct tracer *tracer, const struct trace_spec *const *specs,
 			 size_t nr_specs, const struct tracer_stream *streams,
-			 struct tracer_config **out, struct error *err);
+			 enum tracer_capture capture, struct tracer_config **out,
+			 struct error *err);
 	/*
 	 * Both may be NULL, and are of one tracer at most: the probes as they have to capture for a
 	 * configuration, and the view's number (struct probe_view); the tracer owns them. With the
@@ -318,7 +329,7 @@ void tracer_set_give_up(struct tracer_set *set, const struct error *why);
 /* Prepare to serve other specs; errors likewise. Hits may come meanwhile. */
 int tracer_set_prepare(struct tracer_set *set, const char *const *specs,
 		       const struct tracer_stream *streams, size_t nr_specs,
-		       struct tracer_change *out, struct error *err);
+		       enum tracer_capture capture, struct tracer_change *out, struct error *err);
 /* With the guest stopped: traps capture what the change's view does. */
 void tracer_set_adopt(struct tracer_set *set, const struct tracer_change *change);
 /* Between two hits: serve them from now on. */

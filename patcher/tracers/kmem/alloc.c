@@ -106,14 +106,14 @@ static inline struct kmem_record begin_record(const struct alloc_entry *entry,
 	};
 }
 
-/* What returns belongs to the task that called. `captured`: of what is recorded at the return. */
+/* What returns belongs to the task that called. `fields`: what was captured at the return. */
 static inline void set_task(const struct kmem_tracer *t, const struct open_call *call,
-			    uint32_t captured, struct kmem_moment *at)
+			    uint32_t fields, struct kmem_moment *at)
 {
 	if (!t->view->captured)
 		return;
 	at->task = &call->task;
-	at->lacks = kmem_lacks(t, call->task_fields | (captured & CAPTURE(FIELD_CHAIN)));
+	at->lacks = kmem_lacks(t, call->task_fields | (fields & CAPTURE(FIELD_CHAIN)));
 }
 
 static inline int fill_from_cache(const struct kmem_tracer *t, const struct kmem_moment *at,
@@ -275,7 +275,7 @@ void kmem_alloc_object(const struct kmem_tracer *t, const struct alloc_entry *en
 {
 	struct alloc_call a = {t, entry, call, *at, begin_record(entry, call)};
 
-	set_task(t, call, ~at->lacks, &a.at);
+	set_task(t, call, t->view->captured & ~at->lacks, &a.at);
 	record_item(&a, object);
 }
 

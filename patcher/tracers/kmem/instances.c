@@ -62,10 +62,10 @@ bool kmem_wants(const struct tracer *tracer, const struct trace_spec *spec,
 	return is_wanted(kmem_types_of(spec), probe->data);
 }
 
-static int find_view(struct kmem_tracer *t, const struct trace_spec *const *specs, size_t nr_specs,
-		     struct kmem_config *config, struct error *err)
+static int set_view(struct kmem_tracer *t, const struct trace_spec *const *specs, size_t nr_specs,
+		    enum tracer_capture capture, struct kmem_config *config, struct error *err)
 {
-	uint32_t fields = 0;
+	uint32_t fields = capture == TRACER_CAPTURES_ALSO ? t->adopted->task.fields : 0;
 
 	for (size_t i = 0; i < nr_specs; i++)
 		fields |= kmem_captured_fields(specs[i]);
@@ -135,8 +135,8 @@ void kmem_conditions(const struct tracer *tracer, const struct trace_spec *spec,
 }
 
 int kmem_configure(struct tracer *tracer, const struct trace_spec *const *specs, size_t nr_specs,
-		   const struct tracer_stream *streams, struct tracer_config **out,
-		   struct error *err)
+		   const struct tracer_stream *streams, enum tracer_capture capture,
+		   struct tracer_config **out, struct error *err)
 {
 	struct kmem_tracer *t = (struct kmem_tracer *)tracer;
 	struct kmem_config *config = calloc(1, sizeof(*config));
@@ -144,7 +144,7 @@ int kmem_configure(struct tracer *tracer, const struct trace_spec *const *specs,
 
 	if (!config)
 		return error_set(err, ENOMEM, "out of memory");
-	ret = find_view(t, specs, nr_specs, config, err);
+	ret = set_view(t, specs, nr_specs, capture, config, err);
 	if (!ret)
 		ret = make_outputs(t, specs, nr_specs, streams, config, err);
 	if (!ret)

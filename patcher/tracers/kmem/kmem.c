@@ -184,19 +184,22 @@ static int make_probes(struct kmem_tracer *t, const struct trace_spec *const *sp
 	uint32_t fields = 0;
 	int ret;
 
-	for (size_t i = 0; i < nr_specs; i++)
+	for (size_t i = 0; i < nr_specs; i++) {
 		fields |= kmem_captured_fields(specs[i]);
+		t->needed |= specs[i]->nr_pids ? EVENT_TASK_PID : 0;
+	}
 	ret = kmem_view_find(t, fields, &view, NULL);
-	if (ret && fields)
-		ret = kmem_view_find(t, fields = 0, &view, err);
+	if (ret && fields) {
+		t->needed = 0;
+		ret = kmem_view_find(t, 0, &view, err);
+	}
 	t->probes = calloc(t->nr_probes + 1, sizeof(*t->probes));
 	if (!ret && !t->probes)
 		ret = error_set(err, ENOMEM, "out of memory");
 	if (ret)
 		return ret;
 	memcpy(t->probes, view->probes, t->nr_probes * sizeof(*t->probes));
-	t->first_view = fields;
-	t->view = view;
+	t->adopted = t->view = view;
 	return 0;
 }
 

@@ -102,11 +102,11 @@ struct kmem_tracer {
 	struct slab_view *slab;
 	struct page_lookup pages; /* of slab */
 	struct kmem_map *map;     /* likewise */
-	/* By enum event_task_fields: made when one is wanted. All have the fields of the first one,
-	 * which is what the tracer began with. */
-	struct kmem_view *views[PROBE_VIEWS];
-	uint32_t first_view;
-	const struct kmem_view *view; /* that is in use: what records have to have */
+	struct kmem_view
+		*views[PROBE_VIEWS];     /* by enum event_task_fields: made when one is wanted */
+	uint32_t needed;                 /* of these: what all views have, for a pid gate */
+	const struct kmem_view *adopted; /* what `probes` capture */
+	const struct kmem_view *view;    /* that is in use: what records have to have */
 	struct kmem_config *config;   /* likewise; NULL at first */
 	uint32_t types;              /* its own */
 	struct kmem_output *outputs; /* likewise */
@@ -118,7 +118,7 @@ struct kmem_tracer {
 	struct filled_pages *filled;
 	const struct alloc_points *points; /* the image's; the probes' data points into it */
 	const struct alloc_point **traced; /* those of the probes */
-	struct probe *probes; /* they capture what traps do: the view's, once it was adopted */
+	struct probe *probes;              /* they capture what traps do: what was adopted */
 	size_t nr_probes;
 	struct kmem_gap *gaps;
 	size_t nr_gaps;
@@ -311,7 +311,7 @@ void kmem_alloc_object(const struct kmem_tracer *t, const struct alloc_entry *en
 
 /* CAPTURE(...) of each of these of enum event_task_fields. */
 uint32_t kmem_capture_of(uint32_t fields);
-/* That of these fields, and of those of the first one, which is made if there is none. Errors as
+/* That of these fields, and of those that all have, which is made if there is none. Errors as
  * task_places_find() and chain_check(). */
 int kmem_view_find(struct kmem_tracer *t, uint32_t fields, const struct kmem_view **out,
 		   struct error *err);
@@ -341,8 +341,8 @@ bool kmem_wants(const struct tracer *tracer, const struct trace_spec *spec,
 void kmem_conditions(const struct tracer *tracer, const struct trace_spec *spec,
 		     enum tracer_decider decider, char *out, size_t size);
 int kmem_configure(struct tracer *tracer, const struct trace_spec *const *specs, size_t nr_specs,
-		   const struct tracer_stream *streams, struct tracer_config **out,
-		   struct error *err);
+		   const struct tracer_stream *streams, enum tracer_capture capture,
+		   struct tracer_config **out, struct error *err);
 struct tracer_config *kmem_use(struct tracer *tracer, struct tracer_config *config);
 void kmem_config_destroy(struct tracer_config *config);
 const struct probe_gap *kmem_gaps(const struct tracer_config *config, size_t *n);

@@ -290,8 +290,8 @@ static int make_view(const struct kmem_tracer *t, uint32_t fields, struct kmem_v
 int kmem_view_find(struct kmem_tracer *t, uint32_t fields, const struct kmem_view **out,
 		   struct error *err)
 {
-	struct kmem_view **view = &t->views[fields | t->first_view];
-	int ret = *view ? 0 : make_view(t, fields | t->first_view, view, err);
+	struct kmem_view **view = &t->views[fields | t->needed];
+	int ret = *view ? 0 : make_view(t, fields | t->needed, view, err);
 
 	*out = *view;
 	return ret;
@@ -309,9 +309,10 @@ const struct probe *kmem_config_view(const struct tracer_config *tracer_config,
 void kmem_adopt(struct tracer *tracer, const struct tracer_config *config)
 {
 	struct kmem_tracer *t = (struct kmem_tracer *)tracer;
-	unsigned int number;
-	const struct probe *probes = kmem_config_view(config, &number);
+	const struct probe *probes;
 
+	t->adopted = ((const struct kmem_config *)config)->view;
+	probes = t->adopted->probes;
 	for (size_t i = 0; i < t->nr_probes; i++) {
 		t->probes[i].entry = probes[i].entry;
 		t->probes[i].ret = probes[i].ret;

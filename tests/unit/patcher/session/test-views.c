@@ -10,7 +10,14 @@
 #include "tests/lib/ring-writer.h"
 #include "tests/lib/tap.h"
 
-enum { RING_BYTES = 64 << 10, JMP = 0xe9, PATIENCE_MS = 20000, PID = 4711, VCPU = 1, COMM = 0x72656b726f77 };
+enum {
+	RING_BYTES = 64 << 10,
+	JMP = 0xe9,
+	PATIENCE_MS = 20000,
+	VCPU = 1,
+	PID = 4711,
+	COMM = 0x72656b726f77, /* "worker" */
+};
 
 static struct fake_session fs;
 
@@ -74,8 +81,8 @@ static void put_field(struct ring_record *record, const struct record_layout *la
 		memcpy((uint8_t *)record + layout->offset[field], &value, sizeof(value));
 }
 
-/* A record of a place, by code of a view. */
-static void put(size_t number, size_t view)
+/* A record of a place, by code of a view, which is not complete yet. */
+static struct ring_record *reserve(size_t number, size_t view)
 {
 	const struct trampoline_set *set = &rings()->set;
 	const struct record_layout *layout = &set->places[view * set->n + number].layout;
@@ -90,8 +97,19 @@ static void put(size_t number, size_t view)
 	put_field(record, layout, FIELD_SLAB_CACHE, fake_cache());
 	put_field(record, layout, FIELD_PID, PID);
 	put_field(record, layout, FIELD_COMM, COMM);
-	__atomic_store_n(&record->commit, ring_commit((uint32_t)(view * set->n + number)),
-			 __ATOMIC_RELEASE);
+	return record;
+}
+
+static void commit(struct ring_record *record, size_t number, size_t view)
+{
+	const uint32_t id = (uint32_t)(view * rings()->set.n + number);
+
+	__atomic_store_n(&record->commit, ring_commit(id), __ATOMIC_RELEASE);
+}
+
+static void put(size_t number, size_t view)
+{
+	commit(reserve(number, view), number, view);
 }
 
 static void put_free(size_t view)
@@ -149,7 +167,6 @@ static void drain(void)
 {
 	const struct ring *ring = &rings()->rings[VCPU];
 	const uint64_t end = __atomic_load_n(&ring->header->reserve, __ATOMIC_ACQUIRE);
-
 	bool passed = false;
 
 	for (int i = 0; i < PATIENCE_MS && !passed; i++) {
@@ -194,11 +211,11 @@ static void test_wider(void)
 	is_u64(events_of("new"), 2, "and the other one has no more");
 	ok(!set("old=kmem:kmalloc", "x=kmem:pid=4711", &err) && !leads_to_first(FAKE_KFREE),
 	   "one that is for a task comes: %s", err.text);
-	put_free(rings()->direct.view);
+	put_free(rings()->direct.view_index);
 	drain();
 	is_u64(events_of("x"), 1, "and has that task's");
 	ok(!set("old=kmem:kmalloc", "x=kmem:pid,comm", &err), "its spec changes: %s", err.text);
-	is_u64(rings()->direct.view, 1, "what was captured once is so by the same numbers");
+	is_u64(rings()->direct.view_index, 1, "what was captured once is so by the same numbers");
 	put_free(1);
 	drain();
 	is_u64(fake_session_count(&fs, COUNTER_RING_DAMAGED), 0, "no record is damaged");
@@ -216,8 +233,8 @@ static void test_direct(void)
 	lane = &rings()->direct;
 	for (size_t i = 0; i < lane->nr_pieces; i++)
 		both |= lane->pieces[i]->state == DIRECT_LIVE && lane->pieces[i]->use.mask &&
-			lane->pieces[i]->use.place ==
-				(int)(lane->view * rings()->set.n + number_of(FAKE_KFREE));
+			lane->pieces[i]->use.view_index &&
+			lane->pieces[i]->use.place == (int)number_of(FAKE_KFREE);
 	ok(both, "one piece of code records for both");
 	ok(!set("f=function:kmem_cache_free", "k=kmem:kmalloc,comm", NULL) &&
 		   !leads_to_first(FAKE_KFREE),
@@ -233,6 +250,72 @@ static void test_direct(void)
 	end();
 }
 
+/* What the former instances ask for is captured until the change has taken effect. */
+static void test_narrower(void)
+{
+	struct ring_record *open;
+	size_t number, wide;
+
+	begin("x=kmem:kmalloc", NULL);
+	ok(!set("x=kmem:kmalloc,pid=4711", NULL, NULL), "an instance is for one task from now on");
+	number = number_of(FAKE_KFREE);
+	wide = rings()->direct.view_index;
+	open = reserve(number, wide);
+	ok(!set("x=kmem:kmalloc", NULL, NULL) && rings()->direct.view_index == wide,
+	   "it is for all tasks again: until that takes effect, tasks are captured");
+	commit(open, number, wide);
+	put_free(wide);
+	drain();
+	is_u64(events_of("x"), 2, "nothing of it is missing");
+	ok(!set("x=kmem:cache", NULL, NULL) && !rings()->direct.view_index,
+	   "a later change leads the text to what is asked for");
+	end();
+}
+
+/* Where an instance counts, its counts are those of the place. */
+static void test_counts(void)
+{
+	const struct direct_lane *lane;
+	bool good = true;
+	size_t n = 0;
+
+	begin("p=profile:kfree,kmem_cache_free", "k=kmem");
+	ok(!set("p=profile:kfree,kmem_cache_free", "k=kmem:comm", NULL), "names come to counts");
+	lane = &rings()->direct;
+	for (size_t i = 0; i < lane->nr_pieces; i++) {
+		const struct direct_use *use = &lane->pieces[i]->use;
+		const struct direct_want *want;
+
+		if (lane->pieces[i]->state != DIRECT_LIVE || !use->mask || use->place < 0)
+			continue;
+		want = &lane->slots[__builtin_ctz(use->mask)].want;
+		if (want->action == COUNT_STOP)
+			continue;
+		n++;
+		good &= use->view_index &&
+			direct_count_spec(rings(), want, use).offset ==
+				profile_offset(want->profile,
+					       direct_patch(rings(), (size_t)use->place)->gva);
+	}
+	ok(n == 2 && good, "code of both functions counts where they do");
+	end();
+}
+
+/* Code that records nothing for the direct lane does not depend on what that reads. */
+static void test_guarded(void)
+{
+	uint64_t sites;
+
+	begin("k=kmem:kmalloc,comm", NULL);
+	ok(!set("k=kmem:kmalloc,pid,comm", NULL, NULL), "kmem with tasks");
+	sites = fake_session_count(&fs, COUNTER_SWITCHED_SITES);
+	ok(!set("k=kmem:kmalloc,pid,comm", "probe:p:s kfree a=+0(%di):u64", NULL),
+	   "a probe reads memory at one of its functions");
+	is_u64(fake_session_count(&fs, COUNTER_SWITCHED_SITES) - sites, 1,
+	       "that place alone gets other code");
+	end();
+}
+
 static void test_refused(void)
 {
 	struct error err = {0};
@@ -241,7 +324,7 @@ static void test_refused(void)
 	ok(set("old=kmem:kmalloc", "new=kmem:cgroup", &err) == -ENOENT &&
 		   !strncmp(err.text, "tasks cannot be recorded: BTF", 29),
 	   "what BTF does not lead to is refused: %s", err.text);
-	ok(leads_to_first(FAKE_KFREE) && !rings()->direct.view, "all is as before");
+	ok(leads_to_first(FAKE_KFREE) && !rings()->direct.view_index, "all is as before");
 	put(number_of(FAKE_KFREE), 0);
 	drain();
 	is_u64(events_of("old"), 1, "and goes on");
@@ -265,6 +348,9 @@ int main(void)
 {
 	test_wider();
 	test_direct();
+	test_narrower();
+	test_counts();
+	test_guarded();
 	test_refused();
 	test_forged();
 	return tap_done();
