@@ -142,6 +142,27 @@ sub test_live {
 		'syscalls:hist:keys=id.syscall');
 }
 
+# Instances of kmem that ask for more of tasks than those before them, or come after another tracer: the code for them is made
+# beside that of the start.
+sub test_late {
+	while_traced(sub {
+		my ($monitor) = @_;
+		live('ctl', $monitor, 'trace', 'add', 'plain=kmem:kmalloc,cache');
+		live('ctl', $monitor, 'trace', 'add', 'late=kmem:kmalloc,cache,pid,comm');
+		live('ctl', $monitor, 'trace', 'add', 'chains=kmem:kmalloc,stack');
+		sleep 2;
+		live('ctl', $monitor, 'trace', 'remove', $_) for qw(late chains);
+		sleep 1;
+	}, 'function:vfs_read');
+	my ($status, $text) = $libvirt->run("$work/sonde", 'events', '--json', trace_dir());
+	my %of;
+	push @{$of{$_->{instance} // ''}}, $_ for objects($text);
+	cmp_ok(scalar(grep { ($_->{comm} // '') eq 'cat' && $_->{pid} > 1 } @{$of{late}}), '>', 20,
+		'late: allocations have their task: ' . @{$of{late} // []} . ' events');
+	cmp_ok(scalar(grep { ($_->{stack_symbol}[-1] // '') =~ /^entry_SYSCALL_64/ } @{$of{chains}}), '>', 5, 'late: and call chains');
+	cmp_ok(scalar(@{$of{plain} // []}), '>=', scalar(@{$of{late} // []}), 'late: another instance goes on without');
+}
+
 # What does not fit into the memory is refused before anything is traced, with the number that would fit.
 sub is_refused {
 	my ($what, $why, @specs) = @_;
@@ -177,6 +198,7 @@ test_probe_inside();
 test_stack();
 test_hist();
 test_live();
+test_late();
 test_refusals();
 is_as_before(NAME, 'at the end');
 is_untroubled($libvirt->serial(NAME) =~ s/\r//gr, "the guest's log has no warnings", WARNINGS);
