@@ -158,14 +158,16 @@ uint64_t ring_snapshot(struct ring *ring)
 /* Bytes of a record that a trampoline may have written; 0 if none writes such a record. */
 static size_t valid_size(const struct ring *ring, const struct ring_record *record)
 {
-	struct ring_shape shape;
+	const struct ring_shape *shape;
+	size_t size;
 
 	if (!(record->commit & RING_COMMITTED) || ring_id(record) >= ring->config.nr_shapes)
 		return 0;
-	shape = ring_shape_read(&ring->config.shapes[ring_id(record)]);
-	if (!shape.size || record->items > shape.items)
+	shape = &ring->config.shapes[ring_id(record)];
+	size = ring_shape_size(shape);
+	if (!size || record->items > ring_shape_items(shape))
 		return 0;
-	return shape.size + record->items * sizeof(uint64_t);
+	return size + record->items * sizeof(uint64_t);
 }
 
 /* A record from after the pass began is left for the next pass, which is later than it. */

@@ -5,7 +5,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <string.h>
 #include "formats/base/error.h"
 #include "patcher/ring/layout.h"
 #include "patcher/ring/stacks.h"
@@ -36,8 +35,7 @@ enum { RING_RETURN_RESULT = 1, RING_RETURN_CACHE = 2 };
 
 /* The records with one id. */
 struct ring_shape {
-	/* bytes without items, 0 = there are no such records */
-	_Alignas(uint64_t) uint16_t size;
+	uint16_t size;  /* bytes without items, 0 = there are no such records */
 	uint16_t items; /* 8 bytes each; the most that one may have */
 	/* Of direct records: where 32 bits say how many there are, in bytes from the start. 0: in
 	 * the record's second word. */
@@ -45,26 +43,32 @@ struct ring_shape {
 	uint16_t role; /* enum ring_role */
 };
 
-/* Both at once: records of an id may become valid in the middle of a pass. */
-static inline struct ring_shape ring_shape_read(const struct ring_shape *at)
+/*
+ * Records of an id may become valid in the middle of a pass. Who reads the role, the size and the
+ * items in this order has a size with a role, and items with a size. x86 keeps loads in order.
+ */
+static inline enum ring_role ring_shape_role(const struct ring_shape *at)
 {
-	typedef uint64_t __attribute__((may_alias)) word;
-	const word whole = __atomic_load_n((const word *)(const void *)at, __ATOMIC_ACQUIRE);
-	struct ring_shape shape;
+	return __atomic_load_n(&at->role, __ATOMIC_RELAXED);
+}
 
-	memcpy(&shape, &whole, sizeof(shape));
-	return shape;
+static inline size_t ring_shape_size(const struct ring_shape *at)
+{
+	return __atomic_load_n(&at->size, __ATOMIC_RELAXED);
+}
+
+static inline uint32_t ring_shape_items(const struct ring_shape *at)
+{
+	return __atomic_load_n(&at->items, __ATOMIC_RELAXED);
 }
 
 static inline void ring_shape_write(struct ring_shape *at, const struct ring_shape *shape)
 {
-	typedef uint64_t __attribute__((may_alias)) word;
-	word whole;
-
-	memcpy(&whole, shape, sizeof(whole));
-	__atomic_store_n((word *)(void *)at, whole, __ATOMIC_RELEASE);
+	__atomic_store_n(&at->items_at, shape->items_at, __ATOMIC_RELAXED);
+	__atomic_store_n(&at->items, shape->items, __ATOMIC_RELAXED);
+	__atomic_store_n(&at->size, shape->size, __ATOMIC_RELEASE);
+	__atomic_store_n(&at->role, shape->role, __ATOMIC_RELEASE);
 }
-_Static_assert(sizeof(struct ring_shape) == sizeof(uint64_t), "read at once");
 
 struct ring_config {
 	uint32_t data_bytes; /* a power of two, at least RING_MIN_DATA */

@@ -136,23 +136,23 @@ static INLINE void set_apart(struct ring_head *head, struct ring_taken *out, con
 	head->apart[head->nr_apart++] = (uint8_t)(out - head->ahead);
 }
 
-/* One with this id, which was read already, that may have items, or no key. */
+/* One with this id, role and size, which were read already, that may have items, or no key. */
 static __attribute__((noinline)) enum head_state
 take_other(struct ring_head *head, const struct bounds *bounds, const uint8_t *at, uint32_t id,
-	   struct ring_shape shape, uint64_t floor, struct ring_taken *out)
+	   enum ring_role role, size_t size, uint64_t floor, struct ring_taken *out)
 {
 	const struct ring_record *record = (const void *)at;
-	const bool has_key = shape.role != RING_OTHER;
+	const uint32_t most_items = ring_shape_items(&bounds->shapes[id]);
+	const bool has_key = role != RING_OTHER;
 	const uint64_t tsc = read_tsc(at);
-	size_t size = shape.size;
 	enum head_state state;
 	uint32_t items = 0;
 
 	if (size < RING_MIN_RECORD)
 		return HEAD_UNUSUAL;
-	if (shape.items) {
+	if (most_items) {
 		items = __atomic_load_n(&record->items, __ATOMIC_RELAXED);
-		if (items > shape.items)
+		if (items > most_items)
 			return HEAD_UNUSUAL;
 		size += items * sizeof(uint64_t);
 	}
@@ -179,16 +179,16 @@ static INLINE bool is_return(const struct bounds *bounds, const uint8_t *at, uin
 			     uint32_t *id, uint64_t *tsc, bool certain)
 {
 	const uint64_t floor = *tsc;
-	struct ring_shape shape;
+	const struct ring_shape *shape;
 
 	if (!certain && (at >= bounds->end || at >= bounds->wrap))
 		return false;
 	*id = read_id(at);
 	if (*id >= bounds->nr_shapes)
 		return false;
-	shape = ring_shape_read(&bounds->shapes[*id]);
-	if (shape.role != RING_RETURN || read_key(at) != key ||
-	    !is_there(bounds, at, shape.size, certain))
+	shape = &bounds->shapes[*id];
+	if (ring_shape_role(shape) != RING_RETURN || read_key(at) != key ||
+	    !is_there(bounds, at, ring_shape_size(shape), certain))
 		return false;
 	*tsc = read_tsc(at);
 	return check_tsc(bounds, floor, *tsc) == HEAD_RECORD;
@@ -210,7 +210,7 @@ static INLINE size_t take_call(struct ring_head *head, const struct bounds *boun
 	set(out, at, id, returned_tsc, key, RING_ALONE);
 	out->returned = fields_of(at + size);
 	out->returned_id = returned_id;
-	return bounds->shapes[returned_id].size;
+	return ring_shape_size(&bounds->shapes[returned_id]);
 }
 
 /* More of them, as far as one begins before `stop`. `certain`, a constant: from there there are two
@@ -225,7 +225,6 @@ static INLINE enum head_state read_until(struct ring_head *head, const struct bo
 	while (r.at < stop && r.next < last) {
 		const uint8_t *const at = r.at;
 		const uint32_t id = read_id(at);
-		struct ring_shape shape;
 		enum ring_role role;
 		size_t size, returned;
 		uint64_t tsc;
@@ -233,11 +232,10 @@ static INLINE enum head_state read_until(struct ring_head *head, const struct bo
 		state = HEAD_UNUSUAL;
 		if (id >= bounds->nr_shapes)
 			break;
-		shape = ring_shape_read(&bounds->shapes[id]);
-		size = shape.size;
-		role = shape.role;
+		role = ring_shape_role(&bounds->shapes[id]);
+		size = ring_shape_size(&bounds->shapes[id]);
 		if (role <= RING_KEYED) {
-			state = take_other(head, bounds, at, id, shape, r.floor, r.next);
+			state = take_other(head, bounds, at, id, role, size, r.floor, r.next);
 			if (state != HEAD_RECORD)
 				break;
 			r.floor = r.next->tsc;
