@@ -86,7 +86,7 @@ static int write_private(void *arg, uint64_t gva, uint8_t *bytes, struct error *
 	struct maker *m = arg;
 	struct trampoline *t = &m->trampoline;
 	const struct trampoline_set *set = &m->x->set;
-	const size_t number = m->use.view_index * set->n + (size_t)m->use.place;
+	const size_t number = trampoline_set_number(set, m->use.view_index, (size_t)m->use.place);
 	int ret = trampoline_set_extend(set, (uint32_t)number, m->records, m->n, gva, &m->x->facts,
 					m->x->config.decoder, t, err);
 

@@ -403,7 +403,8 @@ static int make_code(struct ring_engine *x, struct error *err)
 void ring_engine_find_takers(struct ring_engine *x, size_t view_index)
 {
 	for (size_t i = 0; x->config.taker && i < x->set.n; i++) {
-		struct trampoline_place *place = &x->set.places[view_index * x->set.n + i];
+		struct trampoline_place *place =
+			&x->set.places[trampoline_set_number(&x->set, view_index, i)];
 
 		if (!place->has_words)
 			place->take = x->config.taker(place->ref);

@@ -305,7 +305,8 @@ int trampoline_set_add_view(struct trampoline_set *set, const struct patch_plan 
 	if (i < set->nr_views && set->views[i].open)
 		return 0;
 	for (uint32_t k = 0; !ret && k < set->n; k++)
-		ret = add_place(set, plan, view, (uint32_t)(i * set->n), k, err);
+		ret = add_place(set, plan, view, (uint32_t)trampoline_set_number(set, i, 0), k,
+				err);
 	if (ret || i < set->nr_views)
 		return ret;
 	set->views[i].number = view->number;
@@ -317,8 +318,11 @@ void trampoline_set_open_view(struct trampoline_set *set, size_t index)
 {
 	if (set->views[index].open)
 		return;
-	for (size_t i = index * set->n; i < (index + 1) * set->n; i++)
-		ring_shape_write(&set->shapes[i], &set->places[i].shape);
+	for (size_t i = 0; i < set->n; i++) {
+		const size_t number = trampoline_set_number(set, index, i);
+
+		ring_shape_write(&set->shapes[number], &set->places[number].shape);
+	}
 	set->views[index].open = true;
 }
 

@@ -259,6 +259,13 @@ static inline size_t trampoline_set_room(const struct trampoline_set *set)
 	return set->n * PROBE_VIEWS;
 }
 
+/* The number, in a view, of a place of the plan. */
+static inline size_t trampoline_set_number(const struct trampoline_set *set, size_t view_index,
+					   size_t place)
+{
+	return view_index * set->n + place;
+}
+
 /* Places for this view, unless there are some: *out is its index in set->views. -EINVAL: such
  * records are too large. */
 int trampoline_set_add_view(struct trampoline_set *set, const struct patch_plan *plan,

@@ -442,13 +442,20 @@ void fake_session_emit(struct fake_session *fs, const struct probe_ref *ref, enu
 	session_emitted(fs->session);
 }
 
-size_t fake_session_recorded(struct fake_session *fs)
+struct trace_reader *fake_session_open_trace(const struct fake_session *fs)
 {
 	struct trace_reader *reader;
-	size_t n = 0;
 
 	if (trace_writer_flush(fs->writer, NULL) || trace_reader_open(fs->dir.path, &reader, NULL))
 		abort();
+	return reader;
+}
+
+size_t fake_session_recorded(struct fake_session *fs)
+{
+	struct trace_reader *reader = fake_session_open_trace(fs);
+	size_t n = 0;
+
 	while (n < FAKE_MAX_EVENTS && read_record(reader, &fs->events[n], NULL) == 1)
 		n++;
 	trace_reader_close(reader);

@@ -180,6 +180,8 @@ const struct probe_ref *fake_session_ref(const struct fake_session *fs, uint64_t
 void fake_session_emit(struct fake_session *fs, const struct probe_ref *ref, enum probe_point point,
 		       const struct probe_hit *hit);
 
+/* The trace so far, for trace_reader_close(). */
+struct trace_reader *fake_session_open_trace(const struct fake_session *fs);
 /* Read back what was recorded so far, to `events`; returns how many, at most FAKE_MAX_EVENTS. */
 size_t fake_session_recorded(struct fake_session *fs);
 

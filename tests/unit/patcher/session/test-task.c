@@ -138,12 +138,10 @@ static const char *line_of(const struct event *event)
 /* Whether each event of the trace is the next line of `want`, which NULL ends. */
 static bool trace_is(const char *const *want)
 {
-	struct trace_reader *reader;
+	struct trace_reader *reader = fake_session_open_trace(&fs);
 	struct event event;
 	bool good = true;
 
-	if (trace_writer_flush(fs.writer, NULL) || trace_reader_open(fs.dir.path, &reader, NULL))
-		abort();
 	while (trace_reader_next(reader, &event, NULL) == 1) {
 		good &= *want && !strcmp(line_of(&event), *want) && event.vcpu == VCPU;
 		if (!good)

@@ -85,7 +85,8 @@ static void put_field(struct ring_record *record, const struct record_layout *la
 static struct ring_record *reserve(size_t number, size_t view)
 {
 	const struct trampoline_set *set = &rings()->set;
-	const struct record_layout *layout = &set->places[view * set->n + number].layout;
+	const struct record_layout *layout =
+		&set->places[trampoline_set_number(set, view, number)].layout;
 	struct ring_writer writer = ring_writer(rings()->rings[VCPU].header, rings()->ring_bytes);
 	struct ring_record *record = fake_session_reserve(&fs, &writer, layout->size);
 
@@ -102,7 +103,7 @@ static struct ring_record *reserve(size_t number, size_t view)
 
 static void commit(struct ring_record *record, size_t number, size_t view)
 {
-	const uint32_t id = (uint32_t)(view * rings()->set.n + number);
+	const uint32_t id = (uint32_t)trampoline_set_number(&rings()->set, view, number);
 
 	__atomic_store_n(&record->commit, ring_commit(id), __ATOMIC_RELEASE);
 }
@@ -137,13 +138,11 @@ static void put_return(size_t view)
 /* How many events an instance has. Each that has fields of a task has this one's. */
 static size_t events_of(const char *name)
 {
-	struct trace_reader *reader;
+	struct trace_reader *reader = fake_session_open_trace(&fs);
 	struct event event;
 	bool good = true;
 	size_t n = 0;
 
-	if (trace_writer_flush(fs.writer, NULL) || trace_reader_open(fs.dir.path, &reader, NULL))
-		abort();
 	while (trace_reader_next(reader, &event, NULL) == 1) {
 		const struct event_field *pid = event_field_find(event.class, "pid");
 		const struct event_field *comm = event_field_find(event.class, "comm");

@@ -40,13 +40,11 @@ static void alloc_page(unsigned int vcpu)
  * field. Returns how many there are. */
 static size_t events_of(const char *instance, uint64_t first_pid, const char *comm)
 {
-	struct trace_reader *reader;
+	struct trace_reader *reader = fake_session_open_trace(&fs);
 	struct event event;
 	bool good = true;
 	size_t n = 0;
 
-	if (trace_writer_flush(fs.writer, NULL) || trace_reader_open(fs.dir.path, &reader, NULL))
-		abort();
 	while (trace_reader_next(reader, &event, NULL) == 1) {
 		const struct event_field *pid = event_field_find(event.class, "pid");
 		const struct event_field *name = event_field_find(event.class, "comm");
@@ -136,13 +134,11 @@ static void test_pids(void)
 static int chains_of(const char *instance, uint64_t first)
 {
 	uint64_t frames[EVENT_STACK_FRAMES];
-	struct trace_reader *reader;
+	struct trace_reader *reader = fake_session_open_trace(&fs);
 	struct event event;
 	int good = 0;
 	bool cut;
 
-	if (trace_writer_flush(fs.writer, NULL) || trace_reader_open(fs.dir.path, &reader, NULL))
-		abort();
 	while (trace_reader_next(reader, &event, NULL) == 1) {
 		const struct event_field *stack = event_field_find(event.class, "stack");
 
