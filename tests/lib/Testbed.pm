@@ -40,10 +40,11 @@ sub script_files {
 	return ($script, $^X, @modules);
 }
 
-# @files: FILE=TARGET, as for build-initrd.
+# @files: FILE=TARGET, as for build-initrd. The programs are those that make has compiled: an emulated machine takes
+# half a minute for them.
 sub build_initrd {
 	my ($to, @files) = @_;
-	run_or_die("$tree/tests/testbed/build-initrd", $to, @files);
+	run_or_die("$tree/tests/testbed/build-initrd", '--onto', "$build/guest/initrd", $to, @files);
 }
 
 # The module brd of a kernel's package, as FOLDER/brd.ko. Returns that, or nothing if the package has none.

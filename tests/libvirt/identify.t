@@ -15,6 +15,7 @@ use DamagedImage;
 use Files;
 use Libvirt;
 use Process;
+use Testbed;
 use Tree;
 
 my $kernel = "$build/kernels/6.1/vmlinuz";
@@ -186,7 +187,7 @@ sub test_not_booted {
 	$libvirt->destroy('stuck');
 }
 
-system("$tree/tests/testbed/build-initrd", "$work/initrd", "$FindBin::RealBin/ticks=/etc/rc") == 0 or die "build-initrd: $?";
+build_initrd("$work/initrd", "$FindBin::RealBin/ticks=/etc/rc");
 start_domain('t');
 test_booting('t');
 start_domain('four', cpus => 4, machine => 'pc', memory => 'private', kernel => "$build/kernels/6.12/vmlinuz");

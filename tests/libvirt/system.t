@@ -11,6 +11,7 @@ use Test::More;
 use lib $FindBin::RealBin, "$FindBin::RealBin/../lib";
 use Files;
 use SystemLibvirt;
+use Testbed;
 use Tree;
 
 my $read_only = 'qemu+unix:///system?socket=/run/libvirt/libvirt-sock-ro';
@@ -69,7 +70,7 @@ sub test_refusals {
 }
 
 ok($libvirt->wait_ready, 'qemu:///system is ready') or BAIL_OUT(slurp("$work/libvirtd.txt"));
-system("$tree/tests/testbed/build-initrd", "$work/initrd", "$FindBin::RealBin/ticks=/etc/rc") == 0 or die "build-initrd: $?";
+build_initrd("$work/initrd", "$FindBin::RealBin/ticks=/etc/rc");
 $libvirt->domain('s', kernel => "$build/kernels/6.1/vmlinuz", initrd => "$work/initrd", cpus => 1, machine => 'q35', memory => 'shared', cmdline => '');
 ok($libvirt->wait_serial('s', qr/tick/, 240), 'the guest boots') or BAIL_OUT($libvirt->serial('s'));
 test_names();
