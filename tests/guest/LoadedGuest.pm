@@ -43,7 +43,7 @@ sub begin {
 	close $to;
 	exec('sonde', 'run', '-k', $kernel, '-i', $initrd, '-m', MEMORY_MIB, '-c', CPUS,
 		'--kaslr-seed', KASLR_SEED, '--monitor', $monitor, @options, '-p',
-		"console=ttyS0 cryptomgr.notests panic=-1 sonde.run=\"$command\"") or POSIX::_exit(127);
+		"console=ttyS0 loglevel=5 cryptomgr.notests panic=-1 sonde.run=\"$command\"") or POSIX::_exit(127);
 }
 
 # Whether the run has ended. Sets its exit status, as a shell would print it.

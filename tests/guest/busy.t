@@ -41,7 +41,7 @@ sub test_guest {
 	my $out = "$build/guest/busy-$version";
 	empty_folder($out);
 	build_initrd("$out/initrd", "$FindBin::RealBin/busy-inside=/bin/busy-inside");
-	judge($out, MarkedGuest::run($out, $version, 'exitless', 'busy-inside', 'idle=poll'));
+	judge($out, MarkedGuest::run($out, $version, 'exitless', 'busy-inside', 'idle=poll loglevel=7'));
 }
 
 for my $version (GuestConfigs::kernels('6.1')) {
