@@ -52,7 +52,9 @@
 
 FUZZ_SECONDS ?= 2
 UNIT_TESTS_OF = $(or $(filter tests/unit/$(1)/%,$(UNIT_SOURCES)),$(error no unit tests in tests/unit/$(1)))
-TESTS ?= $(if $(ROOM),$(foreach room,$(ROOM:%/=%),$(call UNIT_TESTS_OF,$(room))),$(UNIT_SOURCES))
+# Those of vmm/ first: several of them wait for half a minute, while others run.
+WAITING_FIRST = $(filter tests/unit/vmm/%,$(1)) $(filter-out tests/unit/vmm/%,$(1))
+TESTS ?= $(if $(ROOM),$(foreach room,$(ROOM:%/=%),$(call UNIT_TESTS_OF,$(room))),$(call WAITING_FIRST,$(UNIT_SOURCES)))
 
 .PHONY: setup
 setup:
@@ -102,7 +104,7 @@ unit-tests: $(UNIT_TESTS)
 
 .PHONY: check-unit
 check-unit: all kernels $(TESTS:%.c=$(O)/%)
-	$(Q)SONDE=$(abspath $(O))/sonde KERNELS_DIR=$(abspath $(O))/kernels prove -j8 -e '' $(TESTS:%.c=$(O)/%)
+	$(Q)SONDE=$(abspath $(O))/sonde KERNELS_DIR=$(abspath $(O))/kernels prove -j12 -e '' $(TESTS:%.c=$(O)/%)
 
 # The same with sanitizers, in build folders of their own. Without those that do the same with whole kernels or
 # millions of instructions, and for ThreadSanitizer only the rooms with threads; SANITIZED=all for all.
@@ -112,10 +114,10 @@ SLOW_TESTS := $(wildcard $(addprefix tests/unit/,formats/ctf/test-ctf.c formats/
 	$(addprefix patcher/trampoline/,test-fetch-code.c test-gate-code.c test-shared.c test-shared-nested.c test-trampoline.c) \
 	vmm/boot/test-bzimage.c vmm/libvirt/journal/test-forget.c))
 QUICK_TESTS = $(if $(filter all,$(SANITIZED)),$(1),$(filter-out $(SLOW_TESTS),$(1)))
-THREADED_ROOMS := formats/output formats/trace introspect/tasks patcher/engine patcher/ring patcher/session vmm
+THREADED_ROOMS := vmm formats/output formats/trace introspect/tasks patcher/engine patcher/ring patcher/session
 # Empty, or the tests that the user has named.
 NAMED_TESTS = $(if $(ROOM)$(filter-out file,$(origin TESTS)),$(TESTS))
-ASAN_TESTS = $(or $(NAMED_TESTS),$(call QUICK_TESTS,$(UNIT_SOURCES)))
+ASAN_TESTS = $(or $(NAMED_TESTS),$(call QUICK_TESTS,$(call WAITING_FIRST,$(UNIT_SOURCES))))
 THREADED_TESTS = $(foreach room,$(THREADED_ROOMS),$(call UNIT_TESTS_OF,$(room))) $(wildcard tests/unit/patcher/trampoline/test-*threads.c)
 TSAN_TESTS = $(or $(NAMED_TESTS),$(if $(filter all,$(SANITIZED)),$(UNIT_SOURCES),$(call QUICK_TESTS,$(THREADED_TESTS))))
 .PHONY: check-asan check-tsan check-sanitized
@@ -125,7 +127,7 @@ check-tsan: kernels
 	$(Q)$(MAKE) --no-print-directory -j2 O=$(O)/tsan TSAN=1 CFLAGS='-O1 -g1' KERNELS_DIR=$(abspath $(O))/kernels TESTS='$(TSAN_TESTS)' check-sanitized
 check-sanitized: all $(TESTS:%.c=$(O)/%)
 	$(Q)SONDE=$(abspath $(O))/sonde KERNELS_DIR=$(KERNELS_DIR) TSAN_OPTIONS='exitcode=66 handle_segv=0' \
-		$(if $(filter all,$(SANITIZED)),,MUTATIONS=500) prove -j6 -e '' $(TESTS:%.c=$(O)/%)
+		$(if $(filter all,$(SANITIZED)),,MUTATIONS=500) prove -j12 -e '' $(TESTS:%.c=$(O)/%)
 
 # What is put back, and when a guest is let go on: which of these decisions can be inverted, and no test fails?
 DECIDING := $(addprefix vmm/libvirt/,attach/end.c attach/owner.c \
