@@ -4,7 +4,7 @@
 
 #:   setup         install missing Debian packages with apt
 #:   demo          boot a Debian kernel, trace it, print the report
-#:   check         the tests that CI runs, all of the following but those marked *; about 20 minutes on two cores
+#:   check         the tests that CI runs, all of the following but those marked *; about 16 minutes on two cores
 #:   check-host    all that need no guest: check-layers to check-campaigns below but those marked *
 #:   check-layers  which room includes which, and whether READMEs name all rooms
 #:   check-docs    --help, man pages, sources and shell completion against each other
@@ -123,9 +123,9 @@ THREADED_TESTS = $(foreach room,$(THREADED_ROOMS),$(call UNIT_TESTS_OF,$(room)))
 TSAN_TESTS = $(or $(NAMED_TESTS),$(if $(filter all,$(SANITIZED)),$(UNIT_SOURCES),$(call QUICK_TESTS,$(THREADED_TESTS))))
 .PHONY: check-asan check-tsan check-sanitized
 check-asan: kernels
-	$(Q)$(MAKE) --no-print-directory -j2 O=$(O)/asan ASAN=1 CFLAGS='-O1 -g1' KERNELS_DIR=$(abspath $(O))/kernels TESTS='$(ASAN_TESTS)' check-sanitized
+	$(Q)$(MAKE) --no-print-directory -j2 O=$(O)/asan ASAN=1 CFLAGS='-Og -g1' KERNELS_DIR=$(abspath $(O))/kernels TESTS='$(ASAN_TESTS)' check-sanitized
 check-tsan: kernels
-	$(Q)$(MAKE) --no-print-directory -j2 O=$(O)/tsan TSAN=1 CFLAGS='-O1 -g1' KERNELS_DIR=$(abspath $(O))/kernels TESTS='$(TSAN_TESTS)' check-sanitized
+	$(Q)$(MAKE) --no-print-directory -j2 O=$(O)/tsan TSAN=1 CFLAGS='-Og -g1' KERNELS_DIR=$(abspath $(O))/kernels TESTS='$(TSAN_TESTS)' check-sanitized
 check-sanitized: all $(TESTS:%.c=$(O)/%)
 	$(Q)SONDE=$(abspath $(O))/sonde KERNELS_DIR=$(KERNELS_DIR) TSAN_OPTIONS='exitcode=66 handle_segv=0' \
 		$(if $(filter all,$(SANITIZED)),,MUTATIONS=500) prove -j12 -e '' $(TESTS:%.c=$(O)/%)
