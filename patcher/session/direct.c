@@ -21,18 +21,28 @@ struct handoffs {
 
 void direct_note_switch(struct trace_session *s, size_t sites, uint64_t since_ns)
 {
+	const uint64_t ns = clock_monotonic_ns() - since_ns;
+
 	if (!sites)
 		return;
-	s->switched = (struct trace_switch){s->switched.times + 1, sites,
-					    clock_monotonic_ns() - since_ns};
+	s->switches.times++;
+	s->switches.sites += sites;
+	s->switches.ns += ns;
 	count_event(&s->counters, COUNTER_SWITCHES, 1);
 	count_event(&s->counters, COUNTER_SWITCHED_SITES, sites);
-	count_event(&s->counters, COUNTER_SWITCH_NS, s->switched.ns);
+	count_event(&s->counters, COUNTER_SWITCH_NS, ns);
 }
 
-struct trace_switch trace_session_switch(const struct trace_session *s)
+struct trace_switches trace_session_switches(const struct trace_session *s)
 {
-	return s->switched;
+	return s->switches;
+}
+
+struct trace_switches trace_switches_since(const struct trace_switches *now,
+					   const struct trace_switches *before)
+{
+	return (struct trace_switches){now->times - before->times, now->sites - before->sites,
+				       now->ns - before->ns};
 }
 
 /* With the guest stopped: what the plan was made from is as it was. Else -ESTALE: plan again. */

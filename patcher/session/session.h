@@ -152,13 +152,15 @@ struct trace_instance_status {
 	uint64_t lost;    /* events: by its rings, which it may share, and in writing the trace */
 };
 
-/* A stop of the vCPUs in which sites of the direct lane changed: the last one. */
-struct trace_switch {
-	uint64_t times; /* that there was one, since creation */
-	size_t sites;   /* that changed */
-	uint64_t ns;    /* host time for which the guest was stopped */
+/* Stops of the vCPUs in which sites of the direct lane changed, since creation. */
+struct trace_switches {
+	uint64_t times, sites; /* stops, and sites that changed in them */
+	uint64_t ns;           /* host time for which the guest was stopped */
 };
-struct trace_switch trace_session_switch(const struct trace_session *session);
+struct trace_switches trace_session_switches(const struct trace_session *session);
+/* Those that have come since. */
+struct trace_switches trace_switches_since(const struct trace_switches *now,
+					   const struct trace_switches *before);
 
 struct trace_status {
 	bool enabled;

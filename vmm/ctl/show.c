@@ -284,11 +284,14 @@ static void show_notes(FILE *out, const json_t *notes)
 
 void qmp_show_change(FILE *out, const json_t *reply)
 {
+	const uint64_t stops = qmp_count_at(reply, "switches");
+
 	show_notes(out, json_object_get(reply, "notes"));
 	if (qmp_count_at(reply, "switched_sites"))
-		fprintf(out, "switched %s in %s\n",
+		fprintf(out, "switched %s in %s%s%s\n",
 			text_number(qmp_count_at(reply, "switched_sites"), "site").s,
-			text_ms(qmp_count_at(reply, "switch_ns")).s);
+			text_ms(qmp_count_at(reply, "switch_ns")).s, stops > 1 ? ", " : "",
+			stops > 1 ? text_number(stops, "stop").s : "");
 }
 
 static void show_counters(FILE *out, const json_t *result)

@@ -57,7 +57,7 @@ struct recorder {
 	sigset_t old_signals;
 	bool let_through; /* signals kill the process from now on */
 	uint64_t nr_ticks, run_since_ms;
-	uint64_t switches;                     /* of sites that the user was told of */
+	struct trace_switches told_switches;   /* of sites that the user was told of */
 	uint64_t printed[TRACE_MAX_INSTANCES]; /* of the instances that trace, or fail, likewise */
 	uint64_t gaps_mark;                    /* of the gaps of which the user was told */
 	bool yields_printed;                   /* what the tracer cannot give way to */

@@ -230,15 +230,16 @@ static json_t *notes_json(const struct recorder *r, enum monitor_change change)
 	return notes;
 }
 
-/* If the change has switched sites: how many, and for how long the guest was stopped for that. */
-static json_t *change_json(const struct trace_switch *before, const struct trace_switch *now,
-			   json_t *notes)
+/* If the change has switched sites: how many, how often the guest was stopped for that, and for how
+ * long. */
+static json_t *change_json(const struct trace_switches *change, json_t *notes)
 {
 	json_t *reply = json_object();
 
-	if (now->times != before->times) {
-		set_count(reply, "switched_sites", now->sites);
-		set_count(reply, "switch_ns", now->ns);
+	if (change->times) {
+		set_count(reply, "switches", change->times);
+		set_count(reply, "switched_sites", change->sites);
+		set_count(reply, "switch_ns", change->ns);
 	}
 	if (notes)
 		json_object_set_new(reply, "notes", notes);
@@ -249,18 +250,19 @@ static int monitor_change(void *arg, enum monitor_change change, const char *tex
 			  struct error *err)
 {
 	struct recorder *r = arg;
-	struct trace_switch before, now;
+	struct trace_switches before, now;
 	json_t *notes;
 	int ret;
 
 	pthread_mutex_lock(&r->lock);
-	before = trace_session_switch(r->session);
+	before = trace_session_switches(r->session);
 	ret = change_locked(r, change, text, err);
-	now = trace_session_switch(r->session);
+	now = trace_session_switches(r->session);
 	notes = ret ? NULL : notes_json(r, change);
 	pthread_mutex_unlock(&r->lock);
+	now = trace_switches_since(&now, &before);
 	if (!ret)
-		*reply = change_json(&before, &now, notes);
+		*reply = change_json(&now, notes);
 	if (ret == -EAGAIN)
 		error_prefix(err, "not yet, try again: ");
 	return ret;

@@ -118,15 +118,18 @@ void recorder_show_progress(struct recorder *r)
 
 void recorder_print_switched(struct recorder *r)
 {
-	struct trace_switch now;
+	struct trace_switches now, news;
 
 	if (!r->options->verbose || !r->session)
 		return;
-	now = trace_session_switch(r->session);
-	if (now.times == r->switches)
+	now = trace_session_switches(r->session);
+	news = trace_switches_since(&now, &r->told_switches);
+	if (!news.times)
 		return;
-	r->switches = now.times;
-	recorder_say(r, "switched %s in %s", text_number(now.sites, "site").s, text_ms(now.ns).s);
+	r->told_switches = now;
+	recorder_say(r, "switched %s in %s%s%s", text_number(news.sites, "site").s,
+		     text_ms(news.ns).s, news.times > 1 ? ", " : "",
+		     news.times > 1 ? text_number(news.times, "stop").s : "");
 }
 
 /* What tells one set of gaps from another; 0: there are none. */

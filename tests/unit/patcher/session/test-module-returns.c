@@ -223,8 +223,8 @@ static void test_early(void)
 	fake_module_hide_sections(&fs, true);
 	ok(tick() && is_direct(0) && are_direct(false, false),
 	   "before the kernel knows a module's sections its calls are recorded, without returns");
-	switches = trace_session_switch(fs.session).times;
-	ok(tick() && trace_session_switch(fs.session).times == switches,
+	switches = trace_session_switches(fs.session).times;
+	ok(tick() && trace_session_switches(fs.session).times == switches,
 	   "a tick alone changes nothing");
 	fake_module_hide_sections(&fs, false);
 	ok(tick() && are_direct(true, true), "then with them");

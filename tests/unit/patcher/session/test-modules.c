@@ -82,7 +82,7 @@ static void test_polled(void)
 	is_u64(sites_of(0), 2, "the instance has them");
 	is_u64(nr_late(), 1, "that their first calls were missed is counted");
 	stops = fs.fg.stops;
-	ok(tick() && trace_session_switch(fs.session).times == 1, "a tick alone changes nothing");
+	ok(tick() && trace_session_switches(fs.session).times == 1, "a tick alone changes nothing");
 	is_u64(fs.fg.stops, stops, "it does not stop the guest");
 	fake_module_unload(&fs);
 	ok(tick() && !sites_of(0), "functions of a module that is gone are forgotten");

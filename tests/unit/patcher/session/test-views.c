@@ -187,7 +187,7 @@ static void test_wider(void)
 	put_call(0); /* which is open meanwhile */
 	ok(!set("old=kmem:kmalloc", "new=kmem:kmalloc,pid,comm", &err),
 	   "an instance comes that wants to know the task: %s", err.text);
-	is_u64(trace_session_switch(fs.session).times, 1, "that takes one stop");
+	is_u64(trace_session_switches(fs.session).times, 1, "that takes one stop");
 	ok(*fake_text(&fs.fg, FAKE_KFREE) == JMP && !leads_to_first(FAKE_KFREE),
 	   "the text leads to other code");
 	put_free(0); /* by a task that was in the former code */
@@ -202,7 +202,7 @@ static void test_wider(void)
 	is_u64(fake_session_count(&fs, COUNTER_UNPAIRED_RETURNS), 0, "all calls are pairs");
 	ok(!set("old=kmem:kmalloc", NULL, &err) && leads_to_first(FAKE_KFREE),
 	   "when it goes, the text leads to the code of before: %s", err.text);
-	is_u64(trace_session_switch(fs.session).times, 2, "in one stop");
+	is_u64(trace_session_switches(fs.session).times, 2, "in one stop");
 	put_free(1);
 	put_free(0);
 	drain();

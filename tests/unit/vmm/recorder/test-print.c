@@ -155,7 +155,7 @@ static void test_lines_on_stopped_terminal(void)
 		abort();
 	begin(&t);
 	t.options.verbose = true;
-	t.recorder->switches = UINT64_MAX;
+	t.recorder->told_switches.times = UINT64_MAX;
 	if (dup2(terminal, STDERR_FILENO) < 0)
 		abort();
 	tcflow(terminal, TCOOFF);
