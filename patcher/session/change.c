@@ -124,13 +124,17 @@ static int apply(struct trace_session *s, struct instance_list *next, struct ord
 	return change_rings(s, next, c, err);
 }
 
-/* Nobody but the guest's CPUs notices if this fails: the next change tries it again. */
-static void narrow(struct trace_session *s, struct instance_list *next)
+/* What no instance asks for any more is captured until a change has taken effect. Nobody but the
+ * guest's CPUs notices if this fails: the next change tries it again. */
+static void narrow(struct trace_session *s, const struct instance_list *list)
 {
 	struct ordered_change *c = NULL;
 	int ret;
 
-	if (!ordered_await(s) || ordered_prepare_narrow(s, next, &c) || !c)
+	if (!s->narrow_due || ordered_is_pending(s))
+		return;
+	s->narrow_due = false;
+	if (ordered_prepare_narrow(s, list, &c) || !c)
 		return;
 	if (!has_rings(s)) {
 		ret = change_traps(s, c, NULL);
@@ -141,8 +145,11 @@ static void narrow(struct trace_session *s, struct instance_list *next)
 	}
 	if (ret)
 		ordered_discard(c);
-	else
-		ordered_await(s);
+}
+
+void session_narrow(struct trace_session *s)
+{
+	narrow(s, &s->instances);
 }
 
 int session_change(struct trace_session *s, struct instance_list *next, struct error *err)
@@ -169,7 +176,11 @@ int session_change(struct trace_session *s, struct instance_list *next, struct e
 		while (ret == -ETXTBSY && session_tries_again(&tries));
 	if (ret && c)
 		ordered_discard(c);
-	if (!ret && c)
-		narrow(s, next);
-	return ret;
+	if (ret || !c)
+		return ret;
+	s->narrow_due = true;
+	ordered_await(s);
+	narrow(s, next);
+	ordered_await(s);
+	return 0;
 }

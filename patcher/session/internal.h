@@ -205,6 +205,7 @@ struct trace_session {
 	bool direct_pending;                 /* instances of the direct lane wait for rings */
 	struct error direct_failure; /* why they do not record, though rings came; or code 0 */
 	struct trace_switches switches;
+	bool narrow_due; /* fields may be captured that no instance asks for */
 	struct module_bell bell;
 	/* session_look_is_due(): for modules, CPUs, a crash */
 	uint64_t next_follow, next_cpus, next_crash;
@@ -399,6 +400,9 @@ void profiles_destroy(struct trace_session *session);
 /* While tracing is on: trace the instances in `next` from now on. After an error all is as before.
  * Errors as trace_session_set_instances(). */
 int session_change(struct trace_session *session, struct instance_list *next, struct error *err);
+/* If a change has taken effect that session_change() did not wait for any longer: capture no more
+ * than the instances ask for. */
+void session_narrow(struct trace_session *session);
 
 /* --- ordered.c -------------------------------------------------------------------------------- */
 

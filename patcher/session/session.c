@@ -443,6 +443,7 @@ int trace_session_tick(struct trace_session *s, struct error *err)
 	session_poll(s);
 	session_follow_cpus(s);
 	session_watch_crash(s);
+	session_narrow(s);
 	ret = direct_start(s, true, err);
 	ret = ret ? ret : modules_follow(s, err);
 	if (!ret)

@@ -100,8 +100,9 @@ int trace_session_stop(struct trace_session *session, struct error *err);
 /*
  * Call it some times per second while the guest runs. It puts traps back when a second with too
  * many calls is over, installs trampolines when the guest is ready and no trap has shown it, starts
- * instances that waited for them, closes the streams of those that are gone, and follows the
- * modules of the guest: functions of those that were loaded are recorded from then on.
+ * instances that waited for them, closes the streams of those that are gone, captures no more than
+ * the instances ask for, and follows the modules of the guest: functions of those that were loaded
+ * are recorded from then on.
  */
 int trace_session_tick(struct trace_session *session, struct error *err);
 

@@ -266,8 +266,11 @@ static void test_narrower(void)
 	put_free(wide);
 	drain();
 	is_u64(events_of("x"), 2, "nothing of it is missing");
-	ok(!set("x=kmem:cache", NULL, NULL) && !rings()->direct.view_index,
-	   "a later change leads the text to what is asked for");
+	ok(fake_session_tick(&fs) && !rings()->direct.view_index,
+	   "when it has, the next tick leads the text to what is asked for");
+	is_u64(trace_session_switches(fs.session).times, 2, "in a stop of its own");
+	ok(fake_session_tick(&fs) && trace_session_switches(fs.session).times == 2,
+	   "which is not done again");
 	end();
 }
 
