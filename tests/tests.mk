@@ -4,7 +4,7 @@
 
 #:   setup         install missing Debian packages with apt
 #:   demo          boot a Debian kernel, trace it, print the report
-#:   check         the tests that CI runs, all of the following but those marked *; about 16 minutes on two cores
+#:   check         the tests that CI runs, all of the following but those marked *; about 15 minutes on two cores
 #:   check-host    all that need no guest: check-layers to check-campaigns below but those marked *
 #:   check-layers  which room includes which, and whether READMEs name all rooms
 #:   check-docs    --help, man pages, sources and shell completion against each other
