@@ -33,7 +33,8 @@ struct fixture {
 	_Atomic int stops;          /* of the guest, less resumes; not for that */
 	/* While a test holds it, reads of the guest's memory wait, and so do snapshots. */
 	pthread_mutex_t gate;
-	_Atomic int reads; /* of these that have begun */
+	_Atomic int reads;   /* of these that have begun */
+	_Atomic int waiting; /* snapshots that have not ended */
 	bool paused, tracing;
 	char specs[64];
 };
@@ -170,9 +171,11 @@ static int fixture_await_snapshot(void *snapshot, struct error *err)
 	struct fixture *f = snapshot;
 
 	(void)err;
+	f->waiting++;
 	f->reads++;
 	pthread_mutex_lock(&f->gate);
 	pthread_mutex_unlock(&f->gate);
+	f->waiting--;
 	return 0;
 }
 
