@@ -105,7 +105,7 @@ unit-tests: $(UNIT_TESTS)
 
 .PHONY: check-unit
 check-unit: all kernels $(TESTS:%.c=$(O)/%)
-	$(Q)SONDE=$(abspath $(O))/sonde KERNELS_DIR=$(abspath $(O))/kernels prove -j12 -e '' $(TESTS:%.c=$(O)/%)
+	$(Q)SONDE=$(abspath $(O))/sonde KERNELS_DIR=$(abspath $(O))/kernels prove -j8 -e '' $(TESTS:%.c=$(O)/%)
 
 # The same with sanitizers, in build folders of their own. Without those that do the same with whole kernels or
 # millions of instructions, and for ThreadSanitizer only the rooms with threads; SANITIZED=all for all.
@@ -128,7 +128,7 @@ check-tsan: kernels
 	$(Q)$(MAKE) --no-print-directory -j2 O=$(O)/tsan TSAN=1 CFLAGS='-Og -g1' KERNELS_DIR=$(abspath $(O))/kernels TESTS='$(TSAN_TESTS)' check-sanitized
 check-sanitized: all $(TESTS:%.c=$(O)/%)
 	$(Q)SONDE=$(abspath $(O))/sonde KERNELS_DIR=$(KERNELS_DIR) TSAN_OPTIONS='exitcode=66 handle_segv=0' \
-		$(if $(filter all,$(SANITIZED)),,MUTATIONS=500) prove -j12 -e '' $(TESTS:%.c=$(O)/%)
+		$(if $(filter all,$(SANITIZED)),,MUTATIONS=500) prove -j8 -e '' $(TESTS:%.c=$(O)/%)
 
 # What is put back, and when a guest is let go on: which of these decisions can be inverted, and no test fails?
 DECIDING := $(addprefix vmm/libvirt/,attach/end.c attach/owner.c \
@@ -273,7 +273,7 @@ check:
 HOST_PARTS := check-faults check-tsan check-asan check-unit check-fuzz check-docs check-agreement check-layers check-compare check-campaigns
 .PHONY: check-host
 check-host: all kernels fuzz-targets
-	$(Q)$(MAKE) --no-print-directory -j4 -O -k $(HOST_PARTS)
+	$(Q)$(MAKE) --no-print-directory -j2 -O -k $(HOST_PARTS)
 check-parts: check-host check-guest
 
 demo:
