@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include "formats/base/clock.h"
 #include "tests/lib/tap.h"
 #include "vmm/loop/event-loop.h"
 #include "vmm/machine/stop-gate.h"
@@ -34,7 +35,7 @@ struct fixture {
 	/* While a test holds it, reads of the guest's memory wait, and so do snapshots. */
 	pthread_mutex_t gate;
 	_Atomic int reads;   /* of these that have begun */
-	_Atomic int waiting; /* snapshots that have not ended */
+	_Atomic int at_gate; /* of these that have not ended */
 	bool paused, tracing;
 	char specs[64];
 };
@@ -44,15 +45,22 @@ static struct fixture *fixture_of(struct guest *guest)
 	return (struct fixture *)((char *)guest - offsetof(struct fixture, guest));
 }
 
+static void pass_gate(struct fixture *f)
+{
+	f->at_gate++;
+	f->reads++;
+	pthread_mutex_lock(&f->gate);
+	pthread_mutex_unlock(&f->gate);
+	f->at_gate--;
+}
+
 static int fixture_regions(struct guest *guest, const struct guest_region **out, size_t *n,
 			   struct error *err)
 {
 	struct fixture *f = fixture_of(guest);
 
 	(void)err;
-	f->reads++;
-	pthread_mutex_lock(&f->gate);
-	pthread_mutex_unlock(&f->gate);
+	pass_gate(f);
 	*out = &f->region;
 	*n = 1;
 	return 0;
@@ -171,11 +179,7 @@ static int fixture_await_snapshot(void *snapshot, struct error *err)
 	struct fixture *f = snapshot;
 
 	(void)err;
-	f->waiting++;
-	f->reads++;
-	pthread_mutex_lock(&f->gate);
-	pthread_mutex_unlock(&f->gate);
-	f->waiting--;
+	pass_gate(f);
 	return 0;
 }
 
@@ -319,6 +323,9 @@ static void fixture_destroy(struct fixture *f)
 	event_loop_quit(f->loop, 1);
 	pthread_join(f->thread, NULL);
 	monitor_destroy(f->monitor);
+	/* a snapshot outlives its client */
+	while (f->at_gate)
+		clock_wait_ms(1);
 	event_loop_destroy(f->loop);
 	stop_gate_deinit(&f->stop_gate);
 	rmdir(f->dir);
