@@ -21,21 +21,18 @@ struct handoffs {
 
 void direct_note_switch(struct trace_session *s, size_t sites, uint64_t since_ns)
 {
-	const uint64_t ns = clock_monotonic_ns() - since_ns;
-
 	if (!sites)
 		return;
-	s->switches.times++;
-	s->switches.sites += sites;
-	s->switches.ns += ns;
 	count_event(&s->counters, COUNTER_SWITCHES, 1);
 	count_event(&s->counters, COUNTER_SWITCHED_SITES, sites);
-	count_event(&s->counters, COUNTER_SWITCH_NS, ns);
+	count_event(&s->counters, COUNTER_SWITCH_NS, clock_monotonic_ns() - since_ns);
 }
 
 struct trace_switches trace_session_switches(const struct trace_session *s)
 {
-	return s->switches;
+	return (struct trace_switches){atomic_load(&s->counters.v[COUNTER_SWITCHES]),
+				       atomic_load(&s->counters.v[COUNTER_SWITCHED_SITES]),
+				       atomic_load(&s->counters.v[COUNTER_SWITCH_NS])};
 }
 
 struct trace_switches trace_switches_since(const struct trace_switches *now,

@@ -204,7 +204,6 @@ struct trace_session {
 	bool modules_lead_in;                /* struct lane_plan; of the last one */
 	bool direct_pending;                 /* instances of the direct lane wait for rings */
 	struct error direct_failure; /* why they do not record, though rings came; or code 0 */
-	struct trace_switches switches;
 	bool narrow_due; /* fields may be captured that no instance asks for */
 	struct module_bell bell;
 	/* session_look_is_due(): for modules, CPUs, a crash */

@@ -237,13 +237,14 @@ static bool is_bell_held(const struct trace_session *s)
  * with a plan of the whole kernel. */
 static int follow(struct trace_session *s, bool rings, struct error *err)
 {
-	const uint64_t before = s->switches.times;
+	const uint64_t before = trace_session_switches(s).times;
 	int ret = rings || !bell_function(s) ? direct_follow(s, err)
 					     : direct_apply(s, &s->instances, NULL, err);
 
 	if (ret)
 		return ret;
-	count_event(&s->counters, COUNTER_LATE_MODULES, !rings && s->switches.times != before);
+	count_event(&s->counters, COUNTER_LATE_MODULES,
+		    !rings && trace_session_switches(s).times != before);
 	return 0;
 }
 

@@ -250,7 +250,7 @@ static int monitor_change(void *arg, enum monitor_change change, const char *tex
 			  struct error *err)
 {
 	struct recorder *r = arg;
-	struct trace_switches before, now;
+	struct trace_switches before, now, switches;
 	json_t *notes;
 	int ret;
 
@@ -260,9 +260,9 @@ static int monitor_change(void *arg, enum monitor_change change, const char *tex
 	now = trace_session_switches(r->session);
 	notes = ret ? NULL : notes_json(r, change);
 	pthread_mutex_unlock(&r->lock);
-	now = trace_switches_since(&now, &before);
+	switches = trace_switches_since(&now, &before);
 	if (!ret)
-		*reply = change_json(&now, notes);
+		*reply = change_json(&switches, notes);
 	if (ret == -EAGAIN)
 		error_prefix(err, "not yet, try again: ");
 	return ret;
